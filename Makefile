@@ -1,0 +1,90 @@
+# Everything a developer or a CI machine runs. Needs Python 3.11+, git and make; the rest goes into .venv.
+
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+
+# Arguments of the targets below.
+CASES  ?= ../shared/conformance
+OUT    ?= conformance/results.json
+STRICT ?=
+ONLY   ?=
+PYTEST_ARGS ?=
+
+# Compiled kernels are kept here, not beside the sources.
+export NUMBA_CACHE_DIR ?= $(CURDIR)/$(VENV)/numba-cache
+export RUFF_CACHE_DIR  ?= $(CURDIR)/$(VENV)/ruff-cache
+export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
+
+# Named after the contents of its inputs, so that neither a checkout nor a touch installs anything again.
+STAMP := $(VENV)/setup-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-').done
+
+# Top-level packages that stand beside src; each is checked as soon as it exists.
+CHECKED := src $(wildcard tests conformance benchmarks)
+
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+.PHONY: help setup demo test unit conformance conformance-if-present bench soak lint imports docs-check format lock clean
+
+help: ## List the targets.
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+
+setup: $(STAMP) ## Make .venv from requirements.lock and install muster into it; nothing to do when nothing changed.
+
+$(BIN)/python:
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "muster needs Python 3.11 or newer; name one with make PYTHON=...")'
+	@$(PYTHON) -m venv $(VENV)
+
+$(STAMP): | $(BIN)/python
+	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip check >/dev/null || { $(BIN)/python -m pip check; echo "requirements.lock is behind pyproject.toml: make lock"; exit 1; }
+	@rm -f $(VENV)/setup-*.done
+	@touch $@
+
+demo: setup ## Show gangs queued, placed and explained on a small embedded cluster.
+	@$(BIN)/muster demo
+
+test: unit conformance-if-present ## Run the tests, then the conformance cases when ../shared has them.
+
+unit: setup ## Run the tests alone (PYTEST_ARGS="-k gang -n 0" narrows them).
+	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+conformance: setup ## Run recorded cases: CASES=DIR [ONLY=substring] [STRICT=1] [OUT=FILE].
+	$(BIN)/python -m conformance $(CASES) --out $(OUT) $(if $(ONLY),--only "$(ONLY)") $(if $(STRICT),--strict)
+
+conformance-if-present: unit
+	@if [ -d "$(CASES)" ]; then $(MAKE) --no-print-directory conformance; \
+	else echo "conformance: no cases at $(CASES), none run"; fi
+
+bench: setup ## Time the benchmark cases and write benchmarks/results.json: [ONLY=A1,A2].
+	$(BIN)/python -m benchmarks $(if $(ONLY),--only "$(ONLY)")
+
+soak: setup ## Run the property tests at length (many minutes).
+	MUSTER_SOAK=1 $(BIN)/pytest tests/properties $(PYTEST_ARGS)
+
+lint: setup imports docs-check ## Check style, types, the direction of imports, and that reference pages are current.
+	$(BIN)/ruff check $(CHECKED)
+	$(BIN)/ruff format --check $(CHECKED)
+	$(BIN)/mypy $(CHECKED)
+
+imports: setup
+	$(BIN)/lint-imports --cache-dir $(VENV)/import-linter-cache
+
+docs-check: setup
+	@if [ -e src/muster/docs.py ] || [ -d src/muster/docs ]; then $(BIN)/python -m muster.docs --check; fi
+
+format: setup ## Rewrite the sources in the project's format.
+	$(BIN)/ruff check --fix $(CHECKED)
+	$(BIN)/ruff format $(CHECKED)
+
+# Not after setup, which fails when the lock is behind.
+lock: | $(BIN)/python ## Choose newest versions of every dependency again and write requirements.lock.
+	$(BIN)/python -m pip install --quiet uv
+	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade --quiet \
+		--generate-hashes --no-emit-index-url --no-emit-find-links \
+		--custom-compile-command "make lock" --output-file requirements.lock
+
+clean: ## Remove what a run leaves behind, .venv excepted.
+	rm -rf dist build .hypothesis $(VENV)/*-cache conformance/results.json benchmarks/results.json
+	find src tests $(wildcard conformance benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
