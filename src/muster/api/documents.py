@@ -1,0 +1,153 @@
+"""Documents in YAML and JSON text, with the line each starts on.
+
+Used by the loader. Scalars are read as `kubectl` reads them where PyYAML does not: times stay text,
+``12:30`` is text and not a number in base sixty, ``1e3`` is a number. A key that stands twice in one
+mapping is an error, because one of the two would silently be lost.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import yaml
+
+from muster.api.errors import UserError
+
+try:
+    from yaml import CSafeLoader as _BaseLoader
+except ImportError:  # PyYAML without libyaml: slower, same result
+    from yaml import SafeLoader as _BaseLoader  # type: ignore[assignment]  # same interface
+
+_INT: Final = "tag:yaml.org,2002:int"
+_FLOAT: Final = "tag:yaml.org,2002:float"
+_TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
+MAX_DEPTH: Final = 100
+
+
+class TextDocument(NamedTuple):
+    """One document of a file; ``line`` counts from one."""
+
+    content: object
+    line: int
+
+
+class _Loader(_BaseLoader):
+    """Safe YAML with the scalars of Kubernetes, no duplicate keys, and a limit on nesting."""
+
+    depth = 0
+
+    # The parser of libyaml calls these two around each node; it has no limit of its own and would
+    # run out of stack.
+    def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
+        self.depth += 1
+        if self.depth > MAX_DEPTH:
+            raise ValueError(f"expected a document nested at most {MAX_DEPTH} levels deep")
+        super().descend_resolver(current_node, current_index)
+
+    def ascend_resolver(self) -> None:
+        self.depth -= 1
+        super().ascend_resolver()
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:  # noqa: FBT001, FBT002  # PyYAML's signature; Any: keys are checked later
+        seen = set()
+        for key_node, _ in node.value:
+            if isinstance(key_node, yaml.ScalarNode) and key_node.tag != "tag:yaml.org,2002:merge":
+                if key_node.value in seen:
+                    problem = f'the key "{key_node.value}" stands twice in the same mapping'
+                    raise yaml.constructor.ConstructorError(None, None, problem, key_node.start_mark)
+                seen.add(key_node.value)
+        return super().construct_mapping(node, deep=deep)
+
+
+def _resolvers() -> dict[str, list[tuple[str, re.Pattern[str]]]]:
+    replaced = {_INT, _FLOAT, _TIMESTAMP}
+    table = {
+        first: [(tag, pattern) for tag, pattern in entries if tag not in replaced]
+        for first, entries in _BaseLoader.yaml_implicit_resolvers.items()
+    }
+    numbers = (
+        (_INT, re.compile(r"[-+]?(?:0|[1-9][0-9]*|0x[0-9a-fA-F]+|0o?[0-7]+|0b[01]+)\Z")),
+        (_FLOAT, re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+\.[0-9]*|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?\Z")),
+        (_FLOAT, re.compile(r"[-+]?\.(?:inf|Inf|INF)\Z|\.(?:nan|NaN|NAN)\Z")),
+    )
+    for first in "-+.0123456789":
+        table[first] = [*table.get(first, ()), *numbers]
+    return table
+
+
+def _construct_int(loader: yaml.SafeLoader, node: yaml.ScalarNode) -> int:
+    text = str(loader.construct_scalar(node))
+    digits = text.lstrip("+-")
+    if digits.startswith("0") and digits.isdigit() and len(digits) > 1:
+        return int(text, 8)
+    return int(text, 0)
+
+
+_Loader.yaml_implicit_resolvers = _resolvers()
+_Loader.add_constructor(_INT, _construct_int)
+
+
+def read_yaml(text: str, file: str) -> Iterator[TextDocument]:
+    """Yield the documents of a YAML text. Raises UserError with file:line:column."""
+    loader = _Loader(text)
+    try:
+        while loader.check_node():
+            node = loader.get_node()
+            if node is not None:
+                # Depth first, so that an alias to a mapping around it is an error and not a cycle.
+                loader.deep_construct = True
+                yield TextDocument(loader.construct_document(node), node.start_mark.line + 1)
+    except yaml.MarkedYAMLError as error:
+        raise _yaml_error(error, file) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 1
+        raise UserError(
+            f"not YAML: the character #x{error.character:04x} is not allowed", place=f"{file}:{line}"
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"not YAML: {error}", place=file) from None
+    finally:
+        loader.dispose()
+
+
+def _yaml_error(error: yaml.MarkedYAMLError, file: str) -> UserError:
+    mark = error.problem_mark or error.context_mark
+    place = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
+    problem = error.problem or "the text ends too early"
+    context = f" ({error.context})" if error.context else ""
+    return UserError(f"not YAML: {problem}{context}", place=place)
+
+
+def read_json(text: str, file: str) -> Iterator[TextDocument]:
+    """Yield the documents of a JSON text, one after the other. Raises UserError with file:line:column."""
+    decoder = json.JSONDecoder(object_pairs_hook=_unique_pairs)
+    at, line, counted = _skip_space(text, 0), 1, 0
+    while at < len(text):
+        line, counted = line + text.count("\n", counted, at), at
+        try:
+            content, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            place = f"{file}:{error.lineno}:{error.colno}"
+            raise UserError(f"not JSON: {error.msg}", place=place) from None
+        except (ValueError, RecursionError) as error:
+            raise UserError(f"not JSON: {error}", place=f"{file}:{line}") from None
+        yield TextDocument(content, line)
+        at = _skip_space(text, end)
+
+
+def _skip_space(text: str, at: int) -> int:
+    while at < len(text) and text[at] in " \t\r\n":
+        at += 1
+    return at
+
+
+def _unique_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
+    result = dict(pairs)
+    if len(result) != len(pairs):
+        keys = [key for key, _ in pairs]
+        twice = next(key for key in keys if keys.count(key) > 1)
+        raise ValueError(f'the key "{twice}" stands twice in the same mapping')
+    return result

@@ -1,0 +1,191 @@
+"""The kinds that Muster knows, and decoding of one document into its type.
+
+Called by the loader for files and by the Kubernetes backend for lists and watches. Documents are plain
+dicts as JSON or YAML give them. What an API server would fill in is filled in here: nulls count as
+absent, namespaced objects without a namespace are in "default", and a node without allocatable
+amounts offers its capacity.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+
+from muster.api.base import decode_hook, encode_hook
+from muster.api.devices import DeviceClass, ResourceClaim, ResourceSlice
+from muster.api.documents import MAX_DEPTH
+from muster.api.errors import UserError
+from muster.api.field_errors import describe_value, explain
+from muster.api.kai import KaiPodGroup, KaiQueue
+from muster.api.meta import DEFAULT_NAMESPACE, KubeObject
+from muster.api.node import Namespace, Node
+from muster.api.pod import Pod
+from muster.api.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
+from muster.api.scheduling import PodGroup, Queue
+from muster.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
+from muster.api.topology import HyperNode
+
+Document = dict[str, object]
+
+_TYPES: Final[tuple[type[KubeObject], ...]] = (
+    Pod,
+    Node,
+    Namespace,
+    PriorityClass,
+    PodDisruptionBudget,
+    ResourceQuota,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    StorageClass,
+    PodGroup,
+    Queue,
+    HyperNode,
+    KaiQueue,
+    KaiPodGroup,
+    ResourceClaim,
+    DeviceClass,
+    ResourceSlice,
+)
+KINDS: Final[dict[tuple[str, str], type[KubeObject]]] = {(t.api_version, t.kind): t for t in _TYPES}
+
+# Kinds that stand beside pods in users' files and do not bear on scheduling, by API group.
+_BESIDE: Final[dict[str, frozenset[str]]] = {
+    "": frozenset(
+        {"ConfigMap", "Endpoints", "Event", "LimitRange", "PodTemplate", "ReplicationController"}
+        | {"Secret", "Service", "ServiceAccount"}
+    ),
+    "apps": frozenset({"ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}),
+    "batch": frozenset({"CronJob", "Job"}),
+    "autoscaling": frozenset({"HorizontalPodAutoscaler"}),
+    "networking.k8s.io": frozenset({"Ingress", "IngressClass", "NetworkPolicy"}),
+    "rbac.authorization.k8s.io": frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}),
+    "apiextensions.k8s.io": frozenset({"CustomResourceDefinition"}),
+    "admissionregistration.k8s.io": frozenset(
+        {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
+        | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
+    ),
+    "apiregistration.k8s.io": frozenset({"APIService"}),
+    "coordination.k8s.io": frozenset({"Lease"}),
+    "discovery.k8s.io": frozenset({"EndpointSlice"}),
+    "node.k8s.io": frozenset({"RuntimeClass"}),
+    "storage.k8s.io": frozenset({"CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"}),
+}
+
+# Kinds that a user may expect to work, and what to give instead.
+_INSTEAD: Final = {"batch.volcano.sh": "give its PodGroup and its Pods"}
+
+# A null in one of these maps is a key with an empty value, as an API server reads it.
+_TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
+
+
+def kind_of(document: Document) -> tuple[str, str]:
+    """Return (apiVersion, kind). Raises UserError when one is missing or not text."""
+    for field in ("apiVersion", "kind"):
+        value = document.get(field)
+        if not isinstance(value, str) or not value:
+            example = "v1" if field == "apiVersion" else "Pod"
+            raise UserError(f'expected a string such as "{example}", got {describe_value(value)}', field=field)
+    return str(document["apiVersion"]), str(document["kind"])
+
+
+def is_beside(api_version: str, kind: str) -> bool:
+    """Whether the kind is one that files commonly hold and scheduling does not need."""
+    group = api_version.rpartition("/")[0]
+    return kind.removesuffix("List") in _BESIDE.get(group, ()) or kind in _BESIDE.get(group, ())
+
+
+def list_item_kind(api_version: str, kind: str) -> tuple[str, str] | None:
+    """Return what the items of a list kind are: a known kind, ("", "") for any, None for no list kind."""
+    if (api_version, kind) == ("v1", "List"):
+        return ("", "")
+    item = (api_version, kind.removesuffix("List"))
+    return item if kind.endswith("List") and item in KINDS else None
+
+
+def subject_of(document: Document) -> str:
+    """Return how messages call the object of a document: ``PodGroup team-a/train``."""
+    kind, metadata = document.get("kind"), document.get("metadata")
+    title = kind if isinstance(kind, str) else "object"
+    if not isinstance(metadata, dict):
+        return title
+    name, namespace = metadata.get("name"), metadata.get("namespace")
+    if not isinstance(name, str) or not name:
+        return title
+    known = KINDS.get((str(document.get("apiVersion")), title))
+    if known is not None and not known.namespaced:
+        return f"{title} {name}"
+    return f"{title} {namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE}/{name}"
+
+
+def type_of(document: Document) -> type[KubeObject]:
+    """Return the type of a document. Raises UserError for a kind that Muster does not know."""
+    api_version, kind = kind_of(document)
+    known = KINDS.get((api_version, kind))
+    if known is not None:
+        return known
+    if (instead := _INSTEAD.get(api_version.rpartition("/")[0])) is not None:
+        raise UserError(f"{kind} of {api_version} is not read; {instead}", field="kind")
+    versions = sorted(version for version, name in KINDS if name == kind)
+    if versions:
+        wanted = " or ".join(f'"{version}"' for version in versions)
+        raise UserError(f'expected {wanted} for kind {kind}, got "{api_version}"', field="apiVersion")
+    kinds = ", ".join(f"{name} ({version})" for version, name in sorted(KINDS, key=lambda k: (k[1], k[0])))
+    raise UserError(f'unknown kind "{kind}" of {api_version}; known kinds: {kinds}', field="kind")
+
+
+def without_nulls(value: object, parent: str = "", depth: int = 0) -> object:
+    """Return the document without null fields, which mean "absent" in Kubernetes."""
+    if depth > MAX_DEPTH:
+        raise UserError(f"expected a document nested at most {MAX_DEPTH} levels deep")
+    if isinstance(value, dict):
+        if parent in _TEXT_MAPS:
+            return {key: "" if item is None else item for key, item in value.items()}
+        return {
+            key: without_nulls(item, key if isinstance(key, str) else "", depth + 1)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [without_nulls(item, "", depth + 1) for item in value]
+    return value
+
+
+def decode(document: Document) -> KubeObject:
+    """Decode one document. Raises UserError with object, field and what is expected."""
+    try:
+        return with_defaults(_convert(document, type_of(document)))
+    except UserError as error:
+        raise error.located(subject=subject_of(document)) from None
+
+
+def _convert(document: Document, wanted: type[KubeObject]) -> KubeObject:
+    try:
+        return msgspec.convert(document, wanted, dec_hook=decode_hook)
+    except (msgspec.ValidationError, RecursionError):
+        # Perhaps only nulls are in the way; few documents hold any, so the copy is made on demand.
+        clean = without_nulls(document)
+    try:
+        return msgspec.convert(clean, wanted, dec_hook=decode_hook)
+    except msgspec.ValidationError as error:
+        raise explain(str(error), clean) from None
+
+
+def with_defaults(decoded: KubeObject) -> KubeObject:
+    """Fill in, in place, what an API server or a kubelet would."""
+    metadata = decoded.metadata
+    if decoded.namespaced:
+        metadata.namespace = metadata.namespace or DEFAULT_NAMESPACE
+    else:
+        metadata.namespace = ""
+    if isinstance(decoded, Node) and not decoded.status.allocatable:
+        decoded.status.allocatable = decoded.status.capacity
+    return decoded
+
+
+def encode(thing: KubeObject) -> Document:
+    """Return the document of an object, as `decode` reads it."""
+    body = msgspec.to_builtins(thing, enc_hook=encode_hook, str_keys=True)
+    # Deeper down an empty mapping can have a meaning (a selector that selects all).
+    filled = {name: part for name, part in body.items() if part != {}}
+    return {"apiVersion": thing.api_version, "kind": thing.kind, **filled}

@@ -1,0 +1,45 @@
+"""How a pod names its gang, its role and its place in it.
+
+Called by the mirror for each pod it takes in. Annotations win over labels, as in Volcano.
+"""
+
+from __future__ import annotations
+
+from muster.api import names
+from muster.api.pod import Pod
+
+_TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+
+def group_of(pod: Pod) -> str | None:
+    """Return the name of the pod's PodGroup (of the same namespace), or None for a gang of one."""
+    annotations = pod.metadata.annotations
+    for key in (names.GROUP_NAME, names.VOLCANO_GROUP_NAME, names.KAI_GROUP_NAME):
+        if group := annotations.get(key):
+            return group
+    return None
+
+
+def _marked(pod: Pod, key: str) -> str | None:
+    value = pod.metadata.annotations.get(key)
+    return value if value is not None else pod.metadata.labels.get(key)
+
+
+def role_of(pod: Pod) -> str:
+    """Return the pod's role in its gang, "" when it has none."""
+    return _marked(pod, names.TASK_SPEC) or ""
+
+
+def is_preemptable(pod: Pod) -> bool:
+    """Whether the pod may be evicted for others; true unless it says otherwise.
+
+    A value that is not a truth value counts as "no": evicting by mistake is worse than not evicting.
+    """
+    value = _marked(pod, names.PREEMPTABLE)
+    return value is None or value in _TRUE
+
+
+def pod_index(pod: Pod) -> int:
+    """Return the number after the last "-" of the pod's name, -1 when there is none."""
+    _, dash, tail = pod.metadata.name.rpartition("-")
+    return int(tail) if dash and tail.isascii() and tail.isdigit() else -1

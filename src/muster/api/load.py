@@ -1,0 +1,193 @@
+"""Objects from files: YAML and JSON, many documents each, directories, standard input.
+
+Called by the commands and by tests. Every problem is a `UserError` that names file, document, object, field
+and what is expected; all problems of all files are collected before one error is raised, so that a
+user fixes them in one go. Kinds that stand beside pods in users' files (ConfigMap, Service, …) are
+skipped and listed. The result keeps the order of the files and of the documents in them.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from muster.api.documents import TextDocument, read_json, read_yaml
+from muster.api.errors import UserError
+from muster.api.field_errors import describe_value
+from muster.api.kinds import Document, decode, is_beside, kind_of, list_item_kind, subject_of
+from muster.api.meta import KubeObject
+from muster.api.validate import check
+
+STDIN: Final = "-"
+_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+_MAX_PROBLEMS: Final = 20
+
+
+@dataclass(frozen=True, slots=True)
+class Source:
+    """Where an object was written: documents and items count from one, lines too."""
+
+    file: str
+    document_index: int
+    line: int
+    item: int | None = None
+
+    def __str__(self) -> str:
+        text = f"{self.file}: document {self.document_index}"
+        return text if self.item is None else f"{text}, item {self.item}"
+
+
+@dataclass(frozen=True, slots=True)
+class Loaded:
+    """An object and where it came from."""
+
+    object: KubeObject
+    source: Source
+
+
+@dataclass(frozen=True, slots=True)
+class Skipped:
+    """An object that scheduling does not need."""
+
+    api_version: str
+    kind: str
+    name: str
+    source: Source
+
+
+class LoadedFiles(list[Loaded]):
+    """The objects of some files, and what was left out."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.skipped: list[Skipped] = []
+
+    @property
+    def objects(self) -> list[KubeObject]:
+        """The objects without their sources."""
+        return [loaded.object for loaded in self]
+
+
+def load_files(paths: Iterable[str | Path]) -> LoadedFiles:
+    """Load all objects of files and directories ("-" is standard input). Raises UserError."""
+    reader = _Reader()
+    for path in paths:
+        for file in _files_under(path):
+            reader.read(_text_of(file), file)
+    return reader.finish()
+
+
+def load_text(text: str, file: str = "text") -> LoadedFiles:
+    """Load all objects of a text, as if it were the content of a file. Raises UserError."""
+    reader = _Reader()
+    reader.read(text, file)
+    return reader.finish()
+
+
+def _files_under(path: str | Path) -> Iterator[str]:
+    if str(path) == STDIN:
+        yield STDIN
+        return
+    root = Path(path)
+    if not root.is_dir():
+        yield str(path)
+        return
+    found = sorted(file for file in root.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+    if not found:
+        raise UserError("the directory holds no .yaml, .yml or .json file", place=str(path))
+    yield from map(str, found)
+
+
+def _text_of(file: str) -> str:
+    try:
+        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+    except OSError as error:
+        reason = error.strerror or "cannot be opened"
+        raise UserError(f"cannot read the file: {reason}", place=file) from None
+    try:
+        return data.decode("utf-8-sig")
+    except UnicodeDecodeError as error:
+        line = data.count(b"\n", 0, error.start) + 1
+        raise UserError("expected text in UTF-8", place=f"{file}:{line}") from None
+
+
+def _documents(text: str, file: str) -> Iterator[TextDocument]:
+    # JSON is read as such where it can be: far faster than as YAML, and with better messages.
+    is_json = Path(file).suffix == ".json" or (file == STDIN and text.lstrip().startswith("{"))
+    return read_json(text, file) if is_json else read_yaml(text, file)
+
+
+def _name_of(document: Document) -> str:
+    metadata = document.get("metadata")
+    return str(metadata.get("name", "")) if isinstance(metadata, dict) else ""
+
+
+class _Reader:
+    """Collects objects and problems over all files."""
+
+    def __init__(self) -> None:
+        self._result = LoadedFiles()
+        self._problems: list[UserError] = []
+        self._places: dict[tuple[str, str, str], Source] = {}
+
+    def read(self, text: str, file: str) -> None:
+        shown = "standard input" if file == STDIN else file
+        try:
+            for index, document in enumerate(_documents(text, file), start=1):
+                if document.content is not None:
+                    self._take(document.content, Source(shown, index, document.line))
+        except UserError as error:
+            self._problems.append(error)
+
+    def finish(self) -> LoadedFiles:
+        if not self._problems:
+            return self._result
+        if len(self._problems) == 1:
+            raise self._problems[0]
+        lines = [str(problem) for problem in self._problems[:_MAX_PROBLEMS]]
+        if len(self._problems) > _MAX_PROBLEMS:
+            lines.append(f"and {len(self._problems) - _MAX_PROBLEMS} more")
+        raise UserError("\n".join(lines))
+
+    def _take(self, content: object, source: Source) -> None:
+        try:
+            if not isinstance(content, dict):
+                raise UserError(f"expected a mapping with apiVersion and kind, got {describe_value(content)}")  # noqa: TRY301  # caught below to add the place
+            self._take_document(content, source)
+        except UserError as error:
+            subject = subject_of(content) if isinstance(content, dict) and "kind" in content else ""
+            self._problems.append(error.located(place=str(source), subject=subject))
+
+    def _take_document(self, document: Document, source: Source) -> None:
+        api_version, kind = kind_of(document)
+        item_kind = list_item_kind(api_version, kind)
+        if item_kind is not None:
+            self._take_list(document, item_kind, source)
+        elif is_beside(api_version, kind):
+            self._result.skipped.append(Skipped(api_version, kind, _name_of(document), source))
+        else:
+            self._take_object(document, source)
+
+    def _take_list(self, document: Document, item_kind: tuple[str, str], source: Source) -> None:
+        items = document.get("items")
+        if items is None:
+            items = []
+        if not isinstance(items, list):
+            raise UserError(f"expected a list, got {describe_value(items)}", field="items")
+        for number, item in enumerate(items, start=1):
+            # Items of a typed list, as an API server sends them, do not repeat their kind.
+            kind = {"apiVersion": item_kind[0], "kind": item_kind[1]} if item_kind[1] else {}
+            content = {**kind, **item} if isinstance(item, dict) else item
+            self._take(content, Source(source.file, source.document_index, source.line, number))
+
+    def _take_object(self, document: Document, source: Source) -> None:
+        decoded = decode(document)
+        check(decoded)
+        key = (decoded.api_version.rpartition("/")[0], decoded.kind, decoded.key)
+        first = self._places.setdefault(key, source)
+        if first is not source:
+            raise UserError(f"the same object already stands in {first} (line {first.line}); remove one of them")
+        self._result.append(Loaded(decoded, source))

@@ -1,0 +1,54 @@
+"""Annotation, label and taint keys, and the fixed words of the APIs that Muster reads.
+
+Imported wherever one of these strings is needed, so that each is spelled once.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+# From a pod to its PodGroup, in the order of precedence that `links.group_of` uses.
+GROUP_NAME: Final = "scheduling.k8s.io/group-name"
+VOLCANO_GROUP_NAME: Final = "scheduling.volcano.sh/group-name"
+KAI_GROUP_NAME: Final = "pod-group-name"
+
+QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+KAI_QUEUE: Final = "kai.scheduler/queue"
+KAI_SUBGROUP: Final = "kai.scheduler/subgroup-name"
+
+# On pods.
+TASK_SPEC: Final = "volcano.sh/task-spec"
+TASK_INDEX: Final = "volcano.sh/task-index"
+JOB_NAME: Final = "volcano.sh/job-name"
+PARTITION_ID: Final = "volcano.sh/partition-id"
+PREEMPTABLE: Final = "volcano.sh/preemptable"
+REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
+COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
+
+# On PodGroups.
+ALLOCATED_HYPERNODE: Final = "volcano.sh/job-allocated-hypernode"
+JDB_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
+JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
+SLA_WAITING_TIME: Final = "sla-waiting-time"
+
+# On queues.
+HIERARCHY: Final = "volcano.sh/hierarchy"
+HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
+
+# On nodes.
+NODE_GROUP: Final = "volcano.sh/nodegroup-name"
+HOSTNAME: Final = "kubernetes.io/hostname"
+ZONE: Final = "topology.kubernetes.io/zone"
+REGION: Final = "topology.kubernetes.io/region"
+UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
+NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
+
+# On persistent volume claims.
+SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+
+# On pods of the embedded cluster: how long they run, and how they end ("succeeded" or "failed").
+RUN_SECONDS: Final = "muster.sh/run-seconds"
+EXIT: Final = "muster.sh/exit"
+
+DEFAULT_QUEUE: Final = "default"
+ROOT_QUEUE: Final = "root"

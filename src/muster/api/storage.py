@@ -1,0 +1,123 @@
+"""Persistent volumes, claims and storage classes, as far as they bind pods to nodes and zones."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import ClassVar
+
+from msgspec import field
+
+from muster.api.affinity import NodeSelector
+from muster.api.base import K8sModel, ResourceList
+from muster.api.meta import KubeObject, LabelSelector
+
+
+class ObjectReference(K8sModel):
+    """Another object, by name."""
+
+    kind: str = ""
+    namespace: str = ""
+    name: str = ""
+    uid: str = ""
+
+
+class VolumeNodeAffinity(K8sModel):
+    """The nodes that can reach a volume."""
+
+    required: NodeSelector | None = None
+
+
+class CSIPersistentVolumeSource(K8sModel):
+    """The driver that provides a volume."""
+
+    driver: str = ""
+    volume_handle: str = ""
+
+
+class PersistentVolumeSpec(K8sModel):
+    """A volume: how large, of which class, reachable from where, claimed by whom."""
+
+    capacity: ResourceList = field(default_factory=dict)
+    access_modes: Sequence[str] = ()
+    storage_class_name: str = ""
+    volume_mode: str = "Filesystem"
+    node_affinity: VolumeNodeAffinity | None = None
+    claim_ref: ObjectReference | None = None
+    csi: CSIPersistentVolumeSource | None = None
+
+
+class PersistentVolumeStatus(K8sModel):
+    """Whether the volume is available, bound, released or failed."""
+
+    phase: str = ""
+
+
+class PersistentVolume(KubeObject):
+    """A piece of storage."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "PersistentVolume"
+    namespaced: ClassVar[bool] = False
+
+    spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
+    status: PersistentVolumeStatus = field(default_factory=PersistentVolumeStatus)
+
+
+class VolumeResourceRequirements(K8sModel):
+    """How much storage is asked for."""
+
+    requests: ResourceList = field(default_factory=dict)
+    limits: ResourceList = field(default_factory=dict)
+
+
+class PersistentVolumeClaimSpec(K8sModel):
+    """What storage is asked for; no class name at all means the default class, "" means none."""
+
+    access_modes: Sequence[str] = ()
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    volume_mode: str = "Filesystem"
+    selector: LabelSelector | None = None
+    resources: VolumeResourceRequirements = field(default_factory=VolumeResourceRequirements)
+
+
+class PersistentVolumeClaimStatus(K8sModel):
+    """Whether the claim is pending, bound or lost."""
+
+    phase: str = ""
+
+
+class PersistentVolumeClaim(KubeObject):
+    """A wish for storage."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "PersistentVolumeClaim"
+
+    spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
+    status: PersistentVolumeClaimStatus = field(default_factory=PersistentVolumeClaimStatus)
+
+
+class TopologySelectorLabelRequirement(K8sModel):
+    """A node label and the values that are allowed."""
+
+    key: str = ""
+    values: Sequence[str] = ()
+
+
+class TopologySelectorTerm(K8sModel):
+    """Node labels that must all have an allowed value."""
+
+    match_label_expressions: Sequence[TopologySelectorLabelRequirement] = ()
+
+
+class StorageClass(KubeObject):
+    """A kind of storage: who provides it, when it is bound, and in which zones."""
+
+    api_version: ClassVar[str] = "storage.k8s.io/v1"
+    kind: ClassVar[str] = "StorageClass"
+    namespaced: ClassVar[bool] = False
+
+    provisioner: str = ""
+    volume_binding_mode: str = "Immediate"
+    allowed_topologies: Sequence[TopologySelectorTerm] = ()
+    parameters: dict[str, str] = field(default_factory=dict)
