@@ -1,0 +1,233 @@
+"""Greedy placement of identical tasks: the best node first, and only the touched node is scored again.
+
+A *board* holds the current score of every node for one task class, and the maximum of every block of
+`BLOCK` nodes, so that the best node is found in O(nodes / BLOCK) and a touched node costs O(BLOCK).
+Boards of different classes live side by side; each catches up with what the others did by reading the
+touch log (the rows that changed, in order) from where it last stopped.
+Callers: `muster.snapshot.statement` only. Plain-Python twins: tests/reference/placement.py.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.kernels.jit import kernel
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
+
+BLOCK: Final = 64
+#: span = [rows of the touch log already seen (-1: board never built), rows written, fit mode]
+SEEN: Final = 0
+WRITTEN: Final = 1
+MODE: Final = 2
+#: Fit modes: on what is free now, or on what will be free once terminating pods are gone.
+IDLE: Final = 0
+FUTURE: Final = 1
+
+#: Kinds of score terms; a term row is [kind, weight, weight of resource 0, weight of resource 1, ...].
+LEAST_ALLOCATED: Final = 0
+MOST_ALLOCATED: Final = 1
+BALANCED: Final = 2
+BINPACK: Final = 3
+
+MAX_NODE_SCORE: Final = 100
+
+
+@kernel
+def fits(state: NDArray[np.int64], request: NDArray[np.int64], row: int, mode: int) -> bool:
+    """Tell whether one task fits the node; resources that it does not ask for are not looked at.
+
+    state    int64[N_PLANES, n_nodes, n_resources]  IN
+    request  int64[n_resources]                     IN
+    """
+    for r in range(request.shape[0]):
+        need = request[r]
+        if need > 0:
+            idle = state[ALLOCATABLE, row, r] - state[USED, row, r]
+            future = idle + state[RELEASING, row, r] - state[PIPELINED, row, r]
+            if need > future or (mode == IDLE and need > idle):
+                return False
+    return True
+
+
+@kernel
+def _spread_score(state: NDArray[np.int64], wanted: NDArray[np.int64], row: int, term: NDArray[np.float64]) -> float:
+    """Least or most allocated: whole points per resource, weighted, rounded down like Kubernetes does."""
+    total = 0
+    weights = 0
+    for r in range(wanted.shape[0]):
+        weight = int(term[2 + r])
+        capacity = state[ALLOCATABLE, row, r]
+        if weight > 0 and capacity > 0:
+            requested = state[SCORED, row, r] + wanted[r]
+            if term[0] == LEAST_ALLOCATED:
+                points = 0 if requested > capacity else (capacity - requested) * MAX_NODE_SCORE // capacity
+            else:
+                points = MAX_NODE_SCORE if requested > capacity else requested * MAX_NODE_SCORE // capacity
+            total += points * weight
+            weights += weight
+    return float(total // weights) if weights > 0 else 0.0
+
+
+@kernel
+def _balanced_score(state: NDArray[np.int64], request: NDArray[np.int64], row: int, term: NDArray[np.float64]) -> float:
+    """Balanced allocation: 100 minus the standard deviation of the used fractions, rounded down."""
+    count = 0
+    mean = 0.0
+    for r in range(request.shape[0]):
+        if term[2 + r] > 0 and state[ALLOCATABLE, row, r] > 0:
+            used = state[USED, row, r] + state[PIPELINED, row, r] + request[r]
+            mean += min(used / state[ALLOCATABLE, row, r], 1.0)
+            count += 1
+    if count == 0:
+        return 0.0
+    mean /= count
+    variance = 0.0
+    for r in range(request.shape[0]):
+        if term[2 + r] > 0 and state[ALLOCATABLE, row, r] > 0:
+            used = state[USED, row, r] + state[PIPELINED, row, r] + request[r]
+            gap = min(used / state[ALLOCATABLE, row, r], 1.0) - mean
+            variance += gap * gap
+    return float(int((1.0 - np.sqrt(variance / count)) * MAX_NODE_SCORE))
+
+
+@kernel
+def _binpack_score(state: NDArray[np.int64], request: NDArray[np.int64], row: int, term: NDArray[np.float64]) -> float:
+    """Binpack: the used fraction of every requested resource, weighted; a node that would overflow gets 0."""
+    total = 0.0
+    weights = 0.0
+    for r in range(request.shape[0]):
+        weight = term[2 + r]
+        if request[r] > 0 and weight > 0:
+            capacity = state[ALLOCATABLE, row, r]
+            used = state[USED, row, r] + request[r]
+            if capacity > 0:
+                if used > capacity:
+                    return 0.0
+                total += used * weight / capacity
+            weights += weight
+    return total / weights * MAX_NODE_SCORE if weights > 0 else 0.0
+
+
+@kernel
+def score_node(state: NDArray[np.int64], requests: NDArray[np.int64], terms: NDArray[np.float64], row: int) -> float:
+    """Sum the weighted score terms of one node for one more task.
+
+    requests  int64[2, n_resources]           IN  the request, and the request as scores count it
+    terms     float64[n_terms, 2+n_resources] IN  see the constants above
+    """
+    total = 0.0
+    for t in range(terms.shape[0]):
+        kind = terms[t, 0]
+        if kind <= MOST_ALLOCATED:
+            points = _spread_score(state, requests[1], row, terms[t])
+        elif kind == BALANCED:
+            points = _balanced_score(state, requests[0], row, terms[t])
+        else:
+            points = _binpack_score(state, requests[0], row, terms[t])
+        total += points * terms[t, 1]
+    return total
+
+
+@kernel
+def _rescore(
+    state: NDArray[np.int64],
+    requests: NDArray[np.int64],
+    terms: NDArray[np.float64],
+    board: NDArray[np.float64],
+    row: int,
+    mode: int,
+) -> None:
+    base = board[0, row]
+    if base == -np.inf or not fits(state, requests[0], row, mode):
+        board[1, row] = -np.inf
+    else:
+        board[1, row] = base + score_node(state, requests, terms, row)
+
+
+@kernel
+def _refresh_block(board: NDArray[np.float64], block_max: NDArray[np.float64], block: int) -> None:
+    best = -np.inf
+    for row in range(block * BLOCK, min((block + 1) * BLOCK, board.shape[1])):
+        best = max(best, board[1, row])
+    block_max[block] = best
+
+
+@kernel
+def catch_up(
+    state: NDArray[np.int64],
+    requests: NDArray[np.int64],
+    terms: NDArray[np.float64],
+    board: NDArray[np.float64],
+    block_max: NDArray[np.float64],
+    touch_log: NDArray[np.int32],
+    span: NDArray[np.int64],
+) -> None:
+    """Bring a board up to date with the touch log; arguments as for `place_run`."""
+    n_nodes = board.shape[1]
+    mode = span[MODE]
+    if span[SEEN] < 0 or span[WRITTEN] - span[SEEN] >= n_nodes:
+        for row in range(n_nodes):
+            _rescore(state, requests, terms, board, row, mode)
+        for block in range(block_max.shape[0]):
+            _refresh_block(board, block_max, block)
+    else:
+        for k in range(span[SEEN], span[WRITTEN]):
+            row = touch_log[k]
+            _rescore(state, requests, terms, board, row, mode)
+            _refresh_block(board, block_max, row // BLOCK)
+    span[SEEN] = span[WRITTEN]
+
+
+@kernel
+def place_run(
+    state: NDArray[np.int64],
+    requests: NDArray[np.int64],
+    terms: NDArray[np.float64],
+    board: NDArray[np.float64],
+    block_max: NDArray[np.float64],
+    touch_log: NDArray[np.int32],
+    span: NDArray[np.int64],
+    placed: NDArray[np.int32],
+) -> int:
+    """Place up to len(placed) identical tasks, each on the best node of the moment; return how many fitted.
+
+    state      int64[N_PLANES, n_nodes, n_resources]  INOUT  USED (or PIPELINED) and SCORED grow
+    requests   int64[2, n_resources]                  IN     the request, and the request as scores count it
+    terms      float64[n_terms, 2+n_resources]        IN     score terms
+    board      float64[2, n_nodes]                    INOUT  fixed score (-inf: never), current score (-inf: full)
+    block_max  float64[ceil(n_nodes / BLOCK)]         INOUT  maximum of board[1] per block
+    touch_log  int32[>= written + len(placed)]        INOUT  rows changed so far, in order
+    span       int64[3]                               INOUT  SEEN, WRITTEN, MODE
+    placed     int32[n_tasks]                         OUT    node row per task, in task order
+    Equal scores: the smaller row wins. O(touched x BLOCK + n_tasks x (n_nodes / BLOCK + BLOCK)).
+    """
+    catch_up(state, requests, terms, board, block_max, touch_log, span)
+    mode = span[MODE]
+    plane = USED if mode == IDLE else PIPELINED
+    count = 0
+    while count < placed.shape[0]:
+        best = -np.inf
+        best_block = -1
+        for block in range(block_max.shape[0]):
+            if block_max[block] > best:
+                best = block_max[block]
+                best_block = block
+        if best_block < 0:
+            break
+        row = best_block * BLOCK
+        while board[1, row] != best:
+            row += 1
+        for r in range(requests.shape[1]):
+            state[plane, row, r] += requests[0, r]
+            state[SCORED, row, r] += requests[1, r]
+        _rescore(state, requests, terms, board, row, mode)
+        _refresh_block(board, block_max, best_block)
+        touch_log[span[WRITTEN]] = row
+        span[WRITTEN] += 1
+        placed[count] = row
+        count += 1
+    span[SEEN] = span[WRITTEN]
+    return count

@@ -1,0 +1,58 @@
+"""Sums of task requests per node, job or queue, exact in int64.
+
+Called by the mirror when it makes a snapshot. Plain-Python twins: tests/reference/totals.py.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.kernels.jit import kernel
+from muster.kernels.planes import RELEASING, SCORED, USED
+
+
+@kernel
+def book_on_nodes(
+    state: NDArray[np.int64],
+    requests: NDArray[np.int64],
+    cls: NDArray[np.int32],
+    node: NDArray[np.int32],
+    releasing: NDArray[np.bool_],
+) -> None:
+    """Add the requests of tasks to the planes of their nodes.
+
+    state      int64[N_PLANES, n_nodes, n_resources]  INOUT  USED, SCORED and, for leaving tasks, RELEASING grow
+    requests   int64[n_classes, 2, n_resources]       IN
+    cls        int32[n_tasks]                         IN     class of each task
+    node       int32[n_tasks]                         IN     node row of each task; negative: on none
+    releasing  bool[n_tasks]                          IN
+    """
+    for t in range(cls.shape[0]):
+        row = node[t]
+        if row < 0:
+            continue
+        c = cls[t]
+        for r in range(requests.shape[2]):
+            state[USED, row, r] += requests[c, 0, r]
+            state[SCORED, row, r] += requests[c, 1, r]
+            if releasing[t]:
+                state[RELEASING, row, r] += requests[c, 0, r]
+
+
+@kernel
+def sum_requests(
+    requests: NDArray[np.int64], cls: NDArray[np.int32], group: NDArray[np.int32], totals: NDArray[np.int64]
+) -> None:
+    """Add the requests of tasks to the totals of their groups.
+
+    requests  int64[n_classes, 2, n_resources]  IN
+    cls       int32[n_tasks]                    IN
+    group     int32[n_tasks]                    IN     row of `totals`; negative: left out
+    totals    int64[n_groups, n_resources]      INOUT
+    """
+    for t in range(cls.shape[0]):
+        row = group[t]
+        if row >= 0:
+            for r in range(requests.shape[2]):
+                totals[row, r] += requests[cls[t], 0, r]

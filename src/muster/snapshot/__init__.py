@@ -1,0 +1,64 @@
+"""The picture of one cycle as columns, the mirror that keeps it current, the statement that changes it."""
+
+from muster.snapshot.axis import UNLIMITED, Amounts, ResourceAxis
+from muster.snapshot.board import Board
+from muster.snapshot.mirror import Mirror
+from muster.snapshot.records import JobRecord, QueueRecord
+from muster.snapshot.statement import Operation, OperationKind, Statement
+from muster.snapshot.status import (
+    ALLOCATED_STATUSES,
+    BEST_EFFORT_PENDING,
+    READY_STATUSES,
+    JobPhase,
+    TaskStatus,
+)
+from muster.snapshot.tables import (
+    BEST_EFFORT,
+    FOREIGN,
+    GATED,
+    NEEDS_LIVE_CHECK,
+    NO_ROW,
+    PREEMPTABLE,
+    ClassTable,
+    GroupTable,
+    JobTable,
+    Mask,
+    NodeTable,
+    QueueTable,
+    Rows,
+    Snapshot,
+    TaskTable,
+)
+
+__all__ = [
+    "ALLOCATED_STATUSES",
+    "BEST_EFFORT",
+    "BEST_EFFORT_PENDING",
+    "FOREIGN",
+    "GATED",
+    "NEEDS_LIVE_CHECK",
+    "NO_ROW",
+    "PREEMPTABLE",
+    "READY_STATUSES",
+    "UNLIMITED",
+    "Amounts",
+    "Board",
+    "ClassTable",
+    "GroupTable",
+    "JobPhase",
+    "JobRecord",
+    "JobTable",
+    "Mask",
+    "Mirror",
+    "NodeTable",
+    "Operation",
+    "OperationKind",
+    "QueueRecord",
+    "QueueTable",
+    "ResourceAxis",
+    "Rows",
+    "Snapshot",
+    "Statement",
+    "TaskStatus",
+    "TaskTable",
+]

@@ -1,0 +1,59 @@
+"""A board: the current score of every node for one task class, kept up to date from the touch log.
+
+Made by the engine from what the plugins say (where the class may go, and how nodes are scored), used by
+`Statement.fill`. See `muster.kernels.placement` for how the arrays are read.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.kernels.placement import BLOCK, SEEN, WRITTEN, catch_up
+from muster.snapshot.axis import Amounts
+from muster.snapshot.tables import Snapshot
+
+
+@dataclass(slots=True)
+class Board:
+    """Score arrays of one class and one fit mode."""
+
+    #: int64[2, resources]
+    requests: Amounts
+    #: float64[terms, 2 + resources]
+    terms: NDArray[np.float64]
+    #: float64[2, nodes]: fixed part (-inf: the class may never go there), current score (-inf: does not fit)
+    scores: NDArray[np.float64]
+    block_max: NDArray[np.float64]
+    #: int64[3]: SEEN, WRITTEN, MODE
+    span: NDArray[np.int64]
+
+    @classmethod
+    def make(cls, requests: Amounts, terms: NDArray[np.float64], fixed: NDArray[np.float64], mode: int) -> Board:
+        """Build a board from the fixed part of the scores; it fills itself on first use."""
+        scores = np.empty((2, len(fixed)))
+        scores[0] = fixed
+        blocks = -(-len(fixed) // BLOCK)
+        return cls(requests, terms, scores, np.empty(blocks), np.array([-1, 0, mode], np.int64))
+
+    def current(self, snapshot: Snapshot) -> NDArray[np.float64]:
+        """Scores as of now, -inf where one more task does not fit."""
+        self.span[WRITTEN] = snapshot.touched
+        catch_up(
+            snapshot.nodes.state,
+            self.requests,
+            self.terms,
+            self.scores,
+            self.block_max,
+            snapshot.touch_log,
+            self.span,
+        )
+        row: NDArray[np.float64] = self.scores[1]
+        return row
+
+    def refix(self, fixed: NDArray[np.float64]) -> None:
+        """Replace the fixed part; everything is scored again on next use."""
+        self.scores[0] = fixed
+        self.span[SEEN] = -1

@@ -1,0 +1,64 @@
+"""Task classes: what must be equal for two pods to be interchangeable on nodes.
+
+Two tasks are of one class when they request the same and when everything on their pods that restricts or ranks
+nodes by the nodes' own objects is the same. What depends on other pods (ports, pod affinity, spreading) is not
+part of the class: such tasks carry a flag and are checked one by one.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from muster.api import Pod, is_best_effort, is_preemptable, pod_request, pod_scoring_request
+from muster.snapshot.tables import BEST_EFFORT, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+class PodShape(msgspec.Struct, frozen=True):
+    """What the mirror keeps of a pod besides the pod itself."""
+
+    request: dict[str, int]
+    scoring: dict[str, int]
+    key: bytes
+    flags: int
+
+
+def shape_of(pod: Pod) -> PodShape:
+    """Derive requests, class key and flags of a pod."""
+    request = pod_request(pod)
+    scoring = pod_scoring_request(pod)
+    flags = PREEMPTABLE if is_preemptable(pod) else 0
+    if is_best_effort(request):
+        flags |= BEST_EFFORT
+    if pod.spec.scheduling_gates:
+        flags |= GATED
+    if needs_live_check(pod):
+        flags |= NEEDS_LIVE_CHECK
+    return PodShape(request, scoring, _encode((request, scoring, _constraints(pod))), flags)
+
+
+def needs_live_check(pod: Pod) -> bool:
+    """Do other pods decide where this pod may go, or how good a node is for it?"""
+    spec = pod.spec
+    affinity = spec.affinity
+    if spec.topology_spread_constraints:
+        return True
+    if affinity is not None and (affinity.pod_affinity or affinity.pod_anti_affinity):
+        return True
+    containers = (*spec.containers, *spec.init_containers)
+    return any(port.host_port for container in containers for port in container.ports)
+
+
+def _constraints(pod: Pod) -> object:
+    spec = pod.spec
+    claims = [
+        volume.persistent_volume_claim.claim_name
+        for volume in spec.volumes
+        if volume.persistent_volume_claim is not None
+    ]
+    node_affinity = spec.affinity.node_affinity if spec.affinity else None
+    if not (spec.node_selector or node_affinity or spec.tolerations or claims or spec.resource_claims):
+        return None
+    namespace = pod.namespace if claims or spec.resource_claims else ""
+    return (spec.node_selector, node_affinity, spec.tolerations, claims, spec.resource_claims, namespace)

@@ -1,0 +1,67 @@
+"""What the scheduler asks of a cluster: bind, evict, nominate, and write how jobs are.
+
+Made by `muster.scheduler` from committed operations, carried out by a cluster, kept in reports. Pods and jobs
+are ids ("namespace/name"), so a decision means the same after the snapshot it came from is gone.
+A cluster that cannot carry a decision out says so with a `Failure`; it does not raise.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class Bind:
+    """Start a pod on a node."""
+
+    pod: str
+    node: str
+    job: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Evict:
+    """Ask a pod to leave its node, for the good of another job ("" if for none)."""
+
+    pod: str
+    node: str
+    job: str
+    beneficiary: str
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
+class Nominate:
+    """Promise a node to a pod that waits for others to leave it."""
+
+    pod: str
+    node: str
+    job: str
+    why: str
+    beneficiary: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class JobUpdate:
+    """How a job is at the end of a cycle; written to its PodGroup."""
+
+    job: str
+    phase: str
+    running: int
+    succeeded: int
+    failed: int
+    #: Code of the reason why the gang is not complete; None when it is.
+    unschedulable: str | None = None
+    message: str = ""
+
+
+Decision = Bind | Evict | Nominate
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A decision that the cluster did not carry out, and why."""
+
+    decision: Decision | JobUpdate
+    error: str

@@ -1,0 +1,288 @@
+"""The mirror: keeps columns current from a cluster's events, and takes snapshots of them.
+
+Objects in (`upsert`, `delete`, or `apply` for events), pictures out (`snapshot`). A snapshot owns everything in
+it that changes; objects are shared and never modified. Callers: the scheduler loop, the conformance runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import numpy as np
+
+from muster.api import KubeObject, Node, Pod, PodGroup, PriorityClass, Queue, to_base
+from muster.kernels.placement import BLOCK
+from muster.kernels.planes import ALLOCATABLE, N_PLANES
+from muster.kernels.totals import book_on_nodes, sum_requests
+from muster.snapshot.axis import Amounts, ResourceAxis
+from muster.snapshot.events import Event
+from muster.snapshot.grow import Columns
+from muster.snapshot.labels import NodeLabels
+from muster.snapshot.queues import build_queues
+from muster.snapshot.records import JobRecord, QueueRecord, job_from_group, queue_from_volcano
+from muster.snapshot.status import (
+    ALLOCATED_STATUSES,
+    BEST_EFFORT_PENDING,
+    N_COUNTS,
+    OCCUPYING_STATUSES,
+    TaskStatus,
+)
+from muster.snapshot.tables import (
+    BEST_EFFORT,
+    NO_ROW,
+    ClassTable,
+    GroupTable,
+    JobTable,
+    NodeTable,
+    QueueTable,
+    Rows,
+    Snapshot,
+    TaskTable,
+)
+from muster.snapshot.taskbook import TaskBook
+
+#: Kinds besides nodes that decide where a class may go.
+_PLACEMENT_KINDS = frozenset({"PersistentVolume", "PersistentVolumeClaim", "StorageClass"})
+
+_COUNTED = np.zeros(N_COUNTS, np.bool_)
+_COUNTED[list(ALLOCATED_STATUSES)] = True
+_OCCUPYING = np.zeros(N_COUNTS, np.bool_)
+_OCCUPYING[list(OCCUPYING_STATUSES)] = True
+
+
+class Mirror:
+    """The state of a cluster as columns.
+
+    `scheduler_names`: pods with another schedulerName take room but are not scheduled; None: all pods are ours.
+    """
+
+    def __init__(self, scheduler_names: Iterable[str] | None = None) -> None:
+        self._names = None if scheduler_names is None else frozenset(scheduler_names)
+        self._book = TaskBook()
+        self._nodes: dict[str, Node] = {}
+        self._queues: dict[str, QueueRecord] = {}
+        self._priorities: dict[str, PriorityClass] = {}
+        self._objects: dict[str, dict[str, object]] = {}
+        self._axis = ResourceAxis()
+        self._node_table: tuple[list[str], dict[str, int], list[Node], NodeLabels] | None = None
+        #: Counts changes of what decides where a class may go, free resources aside: nodes and volumes.
+        self.placement_revision = 0
+
+    # -- objects in ----------------------------------------------------------------------------------------
+
+    def apply(self, event: Event) -> None:
+        """Take in one event of the cluster."""
+        if event.kind == "DELETED":
+            self.delete(event.object)
+        else:
+            self.upsert(event.object)
+
+    def upsert(self, item: KubeObject) -> None:
+        """Take in a new or changed object."""
+        if isinstance(item, Pod):
+            self._book.set_pod(item, foreign=self._is_foreign(item))
+        elif isinstance(item, PodGroup):
+            self._book.set_job(job_from_group(item))
+        elif isinstance(item, Node):
+            self._set_node(item.name, item)
+        elif isinstance(item, Queue):
+            self._queues[item.name] = queue_from_volcano(item)
+        elif isinstance(item, PriorityClass):
+            self._priorities[item.name] = item
+        else:
+            self._objects.setdefault(item.kind, {})[item.key] = item
+            self._note_change(item.kind)
+
+    def delete(self, item: KubeObject) -> None:
+        """Forget an object; one that is not known is ignored."""
+        if isinstance(item, Pod):
+            self._book.drop_pod(item.key)
+        elif isinstance(item, PodGroup):
+            self._book.drop_group(item.key)
+        elif isinstance(item, Node):
+            self._set_node(item.name, None)
+        elif isinstance(item, Queue):
+            self._queues.pop(item.name, None)
+        elif isinstance(item, PriorityClass):
+            self._priorities.pop(item.name, None)
+        else:
+            self._objects.get(item.kind, {}).pop(item.key, None)
+            self._note_change(item.kind)
+
+    def _note_change(self, kind: str) -> None:
+        if kind in _PLACEMENT_KINDS:
+            self.placement_revision += 1
+
+    def _is_foreign(self, pod: Pod) -> bool:
+        return self._names is not None and pod.spec.scheduler_name not in self._names
+
+    def _set_node(self, name: str, node: Node | None) -> None:
+        old = self._nodes.pop(name, None)
+        if node is not None:
+            self._nodes[name] = node
+        if old is None or node is None or not _same_placement(old, node):
+            self.placement_revision += 1
+        self._node_table = None
+
+    # -- pictures out --------------------------------------------------------------------------------------
+
+    def snapshot(self) -> Snapshot:
+        """Take a picture of the present state."""
+        self._extend_axis()
+        classes = self._build_classes()
+        nodes = self._build_nodes()
+        queues = build_queues(self._queues, self._axis)
+        tasks = self._build_tasks(nodes)
+        jobs = self._build_jobs(tasks, classes, queues)
+        book_on_nodes(
+            nodes.state,
+            classes.requests,
+            tasks.cls,
+            np.where(_OCCUPYING[tasks.status], tasks.node, NO_ROW).astype(np.int32),
+            tasks.status == TaskStatus.RELEASING,
+        )
+        return Snapshot(
+            axis=self._axis,
+            nodes=nodes,
+            classes=classes,
+            tasks=tasks,
+            jobs=jobs,
+            roles=self._build_groups(self._book.roles, self._book.role_names, tasks, tasks.role),
+            subgroups=self._build_groups(self._book.subgroups, self._book.subgroup_names, tasks, tasks.subgroup),
+            queues=queues,
+            objects={kind: dict(items) for kind, items in self._objects.items()},
+            touch_log=np.empty(max(1024, BLOCK), np.int32),
+        )
+
+    def _extend_axis(self) -> None:
+        names: set[str] = set()
+        for shape in self._book.class_shapes:
+            names.update(shape.request)
+        for queue in self._queues.values():
+            names.update(queue.capability, queue.deserved, queue.guarantee)
+        for record in self._book.records:
+            if record.min_resources:
+                names.update(record.min_resources)
+        if not names <= set(self._axis.names):
+            self._axis = self._axis.extended(names)
+
+    def _build_classes(self) -> ClassTable:
+        book = self._book
+        requests = np.zeros((len(book.class_shapes), 2, len(self._axis)), np.int64)
+        for row, shape in enumerate(book.class_shapes):
+            requests[row, 0] = self._axis.vector(shape.request)
+            requests[row, 1] = self._axis.vector(shape.scoring)
+        return ClassTable(requests, list(book.class_pods), list(book.class_rows))
+
+    def _build_nodes(self) -> NodeTable:
+        if self._node_table is None:
+            names = sorted(self._nodes)
+            objects = [self._nodes[name] for name in names]
+            index = {name: row for row, name in enumerate(names)}
+            self._node_table = names, index, objects, NodeLabels(objects)
+        names, index, objects, labels = self._node_table
+        state = np.zeros((N_PLANES, len(names), len(self._axis)), np.int64)
+        ready = np.ones(len(names), np.bool_)
+        for row, node in enumerate(objects):
+            for name, quantity in node.status.allocatable.items():
+                column = self._axis.index.get(name)
+                if column is not None:
+                    state[ALLOCATABLE, row, column] = to_base(name, quantity)
+            ready[row] = is_ready(node)
+        return NodeTable(names, index, objects, state, ready, labels)
+
+    def _build_tasks(self, nodes: NodeTable) -> TaskTable:
+        book, columns = self._book, self._book.tasks
+        rows_of_nodes = book.nodes.rows(nodes.index)
+        ranks = book.rank_tasks()
+        return TaskTable(
+            ids=list(book.task_ids),
+            pods=list(book.pods),
+            job=columns["job"].copy(),
+            cls=columns["cls"].copy(),
+            role=columns["role"].copy(),
+            subgroup=columns["subgroup"].copy(),
+            status=columns["status"].copy(),
+            node=rows_of_nodes[columns["node"]],
+            nominated=rows_of_nodes[columns["nominated"]],
+            priority=columns["priority"].copy(),
+            rank=ranks.copy(),
+            flags=columns["flags"].copy(),
+        )
+
+    def _build_jobs(self, tasks: TaskTable, classes: ClassTable, queues: QueueTable) -> JobTable:
+        book, columns = self._book, self._book.jobs
+        count = columns.size
+        live = columns["live"].copy()
+        queue = book.queues.rows(queues.index)[columns["queue"]]
+        allocated: Amounts = np.zeros((count, len(self._axis)), np.int64)
+        pending: Amounts = np.zeros_like(allocated)
+        holding = _COUNTED[tasks.status]
+        sum_requests(classes.requests, tasks.cls, np.where(holding, tasks.job, NO_ROW).astype(np.int32), allocated)
+        waiting = tasks.status == TaskStatus.PENDING
+        sum_requests(classes.requests, tasks.cls, np.where(waiting, tasks.job, NO_ROW).astype(np.int32), pending)
+        for row, path in enumerate(queues.paths):
+            own = allocated[live & (queue == row)].sum(axis=0)
+            queues.own_allocated[row] = own
+            queues.tree_allocated[path] += own
+        return JobTable(
+            records=list(book.records),
+            index=dict(book.job_rows),
+            live=live,
+            queue=queue,
+            min_member=columns["min_member"].copy(),
+            min_roles_total=columns["min_roles_total"].copy(),
+            priority=self._job_priorities(),
+            created=columns["created"].copy(),
+            phase=columns["phase"].copy(),
+            counts=_count(tasks, tasks.job, count),
+            allocated=allocated,
+            pending=pending,
+            has_group=columns["has_group"].copy(),
+            roles=[tuple(roles.values()) for roles in book.job_roles],
+            subgroups=[tuple(groups.values()) for groups in book.job_subgroups],
+        )
+
+    def _job_priorities(self) -> Rows:
+        default = max((known.value for known in self._priorities.values() if known.global_default), default=0)
+        return np.array([self._priority(record, default) for record in self._book.records], np.int32)
+
+    def _priority(self, record: JobRecord, default: int) -> int:
+        if record.priority is not None:
+            return record.priority
+        known = self._priorities.get(record.priority_class)
+        return default if known is None else known.value
+
+    def _build_groups(self, columns: Columns, names: list[str], tasks: TaskTable, group: Rows) -> GroupTable:
+        return GroupTable(
+            names=list(names),
+            job=columns["job"].copy(),
+            minimum=columns["minimum"].copy(),
+            counts=_count(tasks, group, len(names)),
+            policy=columns["policy"].copy(),
+        )
+
+
+def is_ready(node: Node) -> bool:
+    """A node whose Ready condition is not True takes no tasks; one without the condition is taken as ready."""
+    return all(known.status == "True" for known in node.status.conditions if known.type == "Ready")
+
+
+def _same_placement(old: Node, new: Node) -> bool:
+    """Do two versions of a node admit the same classes? Heartbeats and free resources aside."""
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+        and old.spec == new.spec
+        and is_ready(old) == is_ready(new)
+    )
+
+
+def _count(tasks: TaskTable, group: Rows, n_groups: int) -> Rows:
+    """Count tasks by group and state; the last column is pending best-effort tasks."""
+    mine = (group >= 0) & (tasks.status != TaskStatus.GONE)
+    flat = np.bincount(group[mine] * N_COUNTS + tasks.status[mine], minlength=n_groups * N_COUNTS)
+    counts: Rows = flat.reshape(n_groups, N_COUNTS).astype(np.int32)
+    free = mine & (tasks.status == TaskStatus.PENDING) & ((tasks.flags & BEST_EFFORT) != 0)
+    counts[:, BEST_EFFORT_PENDING] = np.bincount(group[free], minlength=n_groups)
+    return counts

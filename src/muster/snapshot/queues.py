@@ -1,0 +1,43 @@
+"""The queue table: queues by name, their parents, and what is wrong with the tree."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from muster.snapshot.axis import ResourceAxis
+from muster.snapshot.records import QueueRecord
+from muster.snapshot.tables import NO_ROW, QueueTable
+
+
+def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis) -> QueueTable:
+    """Lay the queues out, sorted by name, with empty totals."""
+    ordered = [records[name] for name in sorted(records)]
+    index = {record.name: row for row, record in enumerate(ordered)}
+    parent = np.array([index.get(record.parent, NO_ROW) for record in ordered], np.int32)
+    broken: dict[int, str] = {}
+    paths = []
+    for row, record in enumerate(ordered):
+        path, fault = _walk_up(row, ordered, index)
+        if fault:
+            broken[row] = f"queue {record.name}: {fault}"
+        paths.append(np.array(path, np.int32))
+    shape = (len(ordered), len(axis))
+    return QueueTable(ordered, index, parent, paths, np.zeros(shape, np.int64), np.zeros(shape, np.int64), broken)
+
+
+def _walk_up(row: int, records: list[QueueRecord], index: dict[str, int]) -> tuple[list[int], str]:
+    """Rows from a queue to the top; the second part says what is wrong, "" if nothing is."""
+    path = [row]
+    while True:
+        here = records[path[-1]]
+        if not here.parent or here.parent == here.name:
+            return path, "" if here.parent != here.name else f"{here.name} is its own parent"
+        above = index.get(here.parent)
+        if above is None:
+            return path, f"parent {here.parent} of {here.name} does not exist"
+        if above in path:
+            names = " -> ".join(records[step].name for step in [*path[path.index(above) :], above])
+            return path, f"parents form a cycle: {names}"
+        path.append(above)

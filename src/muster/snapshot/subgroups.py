@@ -1,0 +1,40 @@
+"""Sub-group identity: which of a PodGroup's sub-group policies a pod belongs to, and how sub-groups are named."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from muster.api import SubGroupPolicy
+
+#: A sub-group without a size of its own is held together by one pod.
+DEFAULT_SIZE = 1
+
+
+def match_values(policy: SubGroupPolicy, labels: Mapping[str, str]) -> tuple[str, ...] | None:
+    """The pod's values for the policy's `matchLabelKeys`; None: the policy does not match the pod.
+
+    A label that is missing or empty does not match, nor does a selector that is not valid.
+    """
+    selector = policy.label_selector
+    if selector is not None and not selector.matches(labels):
+        return None
+    values = tuple(labels.get(key, "") for key in policy.match_label_keys)
+    return None if "" in values else values
+
+
+def subgroup_id(job: str, policy: str, values: Sequence[str]) -> str:
+    """Name of a sub-group, unique in the cluster."""
+    return f"{job}/{'-'.join((policy, *values))}"
+
+
+def minimum_of(policy: SubGroupPolicy | None) -> int:
+    """How many pods of a sub-group must run together."""
+    if policy is None or policy.sub_group_size is None:
+        return DEFAULT_SIZE
+    return policy.sub_group_size
+
+
+def match_index(values: Sequence[str]) -> int:
+    """Position of a sub-group among those of its policy: its last label value, if that is a number."""
+    text = values[-1] if values else ""
+    return int(text) if text.isascii() and text.isdigit() else 0

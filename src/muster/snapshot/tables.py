@@ -1,0 +1,214 @@
+"""The picture of one cycle as columns: nodes, tasks, classes, jobs, roles, sub-groups and queues.
+
+A row number is an identity within one snapshot; names decide ties, never row numbers. Mutable columns
+(node state, task status and node, counters and totals) change through a `Statement` only.
+Rows of tasks and jobs may be free (status GONE, empty id); `live` selects the others.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.api import Node, Pod
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
+from muster.snapshot.axis import Amounts, ResourceAxis
+from muster.snapshot.labels import NodeLabels
+from muster.snapshot.records import JobRecord, QueueRecord
+from muster.snapshot.status import ALLOCATED_STATUSES, BEST_EFFORT_PENDING, READY_STATUSES, TaskStatus
+
+Rows = NDArray[np.int32]
+Mask = NDArray[np.bool_]
+
+#: Task flags.
+NEEDS_LIVE_CHECK: Final = 1  # host ports, pod affinity or topology spread: other pods decide where it may go
+BEST_EFFORT: Final = 2  # asks for nothing
+GATED: Final = 4  # has scheduling gates
+PREEMPTABLE: Final = 8
+FOREIGN: Final = 16  # another scheduler's pod: takes room, is never touched
+
+NO_ROW: Final = -1
+
+
+@dataclass(slots=True)
+class NodeTable:
+    """Nodes in row order; see `muster.kernels.planes` for the planes of `state`."""
+
+    names: list[str]
+    index: dict[str, int]
+    objects: list[Node]
+    #: int64[N_PLANES, nodes, resources]
+    state: Amounts
+    #: False: not ready; such a node takes no new task and its capacity does not count.
+    ready: Mask
+    labels: NodeLabels
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def allocatable(self) -> Amounts:
+        plane: Amounts = self.state[ALLOCATABLE]
+        return plane
+
+    def idle(self) -> Amounts:
+        """What is free now, per node and resource."""
+        free: Amounts = self.state[ALLOCATABLE] - self.state[USED]
+        return free
+
+    def future_idle(self) -> Amounts:
+        """What will be free once terminating pods are gone and promised places are taken."""
+        free: Amounts = self.idle() + self.state[RELEASING] - self.state[PIPELINED]
+        return free
+
+
+@dataclass(slots=True)
+class ClassTable:
+    """Task classes: tasks with the same requests and the same constraints on nodes."""
+
+    #: int64[classes, 2, resources]: the request, and the request as scores count it.
+    requests: Amounts
+    #: A pod of the class; its node constraints stand for all of them.
+    pods: list[Pod]
+    #: Names a class the same way in every snapshot of a mirror.
+    keys: list[bytes]
+
+    def __len__(self) -> int:
+        return len(self.pods)
+
+
+@dataclass(slots=True)
+class TaskTable:
+    """Tasks; one row per pod."""
+
+    #: "namespace/name"
+    ids: list[str]
+    pods: list[Pod]
+    job: Rows
+    cls: Rows
+    role: Rows
+    subgroup: Rows
+    #: int8: TaskStatus
+    status: NDArray[np.int8]
+    #: Node row, NO_ROW if none.
+    node: Rows
+    #: Node row of status.nominatedNodeName, NO_ROW if none.
+    nominated: Rows
+    priority: Rows
+    #: Order inside the job where no plugin has an opinion: age, index in the name, uid.
+    rank: Rows
+    #: uint8: flags above
+    flags: NDArray[np.uint8]
+
+    def __len__(self) -> int:
+        return len(self.ids)
+
+
+@dataclass(slots=True)
+class JobTable:
+    """Jobs; one row per PodGroup or lone pod. `counts` columns are task states (see `status`)."""
+
+    records: list[JobRecord]
+    index: dict[str, int]
+    live: Mask
+    #: Queue row, NO_ROW if the queue does not exist.
+    queue: Rows
+    min_member: Rows
+    #: Sum of the roles' minimums; role minimums hold only while it is at most `min_member`.
+    min_roles_total: Rows
+    priority: Rows
+    created: NDArray[np.float64]
+    phase: NDArray[np.int8]
+    counts: Rows
+    #: int64[jobs, resources]: held by allocated, bound and running tasks, and promised to pipelined ones.
+    allocated: Amounts
+    #: int64[jobs, resources]: requests of tasks that were pending when the snapshot was taken.
+    pending: Amounts
+    #: False: pods name a PodGroup that does not exist.
+    has_group: Mask
+    #: Rows of the job's roles and sub-groups.
+    roles: list[tuple[int, ...]]
+    subgroups: list[tuple[int, ...]]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+    def ready_count(self, job: int) -> int:
+        """Tasks that count towards the minimum; pending best-effort tasks are not among them."""
+        row = self.counts[job]
+        return int(sum(int(row[status]) for status in READY_STATUSES))
+
+    def allocated_count(self, job: int) -> int:
+        row = self.counts[job]
+        return int(sum(int(row[status]) for status in ALLOCATED_STATUSES))
+
+    def task_count(self, job: int) -> int:
+        return int(self.counts[job, :BEST_EFFORT_PENDING].sum())
+
+
+@dataclass(slots=True)
+class GroupTable:
+    """Roles or sub-groups of jobs: a minimum and counters each."""
+
+    names: list[str]
+    job: Rows
+    minimum: Rows
+    counts: Rows
+    #: Sub-groups: index of the policy in the PodGroup, NO_ROW for the tasks that match none. Roles: unused.
+    policy: Rows
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+@dataclass(slots=True)
+class QueueTable:
+    """Queues, sorted by name. `own` totals count a queue's own jobs, `tree` totals those of all below it too."""
+
+    records: list[QueueRecord]
+    index: dict[str, int]
+    parent: Rows
+    #: Rows from the queue itself up to the top.
+    paths: list[Rows]
+    own_allocated: Amounts
+    tree_allocated: Amounts
+    #: Queues whose chain of parents ends in a cycle or at a queue that does not exist, with the reason.
+    broken: dict[int, str]
+
+    def __len__(self) -> int:
+        return len(self.records)
+
+
+@dataclass(slots=True)
+class Snapshot:
+    """All that one cycle sees."""
+
+    axis: ResourceAxis
+    nodes: NodeTable
+    classes: ClassTable
+    tasks: TaskTable
+    jobs: JobTable
+    roles: GroupTable
+    subgroups: GroupTable
+    queues: QueueTable
+    #: Other objects that plugins may need, by kind and "namespace/name".
+    objects: dict[str, dict[str, object]]
+    #: Rows changed so far, for the boards; grows with the statement.
+    touch_log: Rows
+    touched: int = 0
+
+    def total(self) -> Amounts:
+        """Capacity of the ready nodes."""
+        total: Amounts = self.nodes.state[ALLOCATABLE][self.nodes.ready].sum(axis=0)
+        return total
+
+    def pending_tasks(self) -> Rows:
+        """Rows of pending tasks of this scheduler, gated and best-effort ones included."""
+        mine = (self.tasks.flags & FOREIGN) == 0
+        return np.flatnonzero((self.tasks.status == TaskStatus.PENDING) & mine).astype(np.int32)
+
+    def request(self, task: int) -> Amounts:
+        row: Amounts = self.classes.requests[self.tasks.cls[task], 0]
+        return row

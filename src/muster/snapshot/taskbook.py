@@ -1,0 +1,259 @@
+"""Tasks, jobs, roles and sub-groups as growing columns: the part of the mirror that pods and PodGroups fill.
+
+Rows are given out when a pod or PodGroup appears and taken back when it is gone. A job exists while its
+PodGroup does or while some pod names it. Sums and counters are not kept here: they are made for each
+snapshot in one pass, which costs milliseconds and cannot drift.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.api import Pod, group_of, pod_index, role_of
+from muster.snapshot.classes import PodShape, shape_of
+from muster.snapshot.grow import Columns, Names
+from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
+from muster.snapshot.status import TaskStatus, phase_of, status_of
+from muster.snapshot.subgroups import match_values, minimum_of, subgroup_id
+from muster.snapshot.tables import FOREIGN, NO_ROW
+
+#: Priority of a pod that states none, as in Volcano.
+DEFAULT_TASK_PRIORITY = 1
+
+
+class TaskBook:
+    """Rows of tasks, jobs, roles, sub-groups and classes."""
+
+    def __init__(self) -> None:
+        self.tasks = Columns(
+            job=np.int32,
+            cls=np.int32,
+            role=np.int32,
+            subgroup=np.int32,
+            status=np.int8,
+            node=np.int32,
+            nominated=np.int32,
+            priority=np.int32,
+            rank=np.int32,
+            flags=np.uint8,
+        )
+        self.jobs = Columns(
+            live=np.bool_,
+            queue=np.int32,
+            min_member=np.int32,
+            min_roles_total=np.int32,
+            created=np.float64,
+            phase=np.int8,
+            has_group=np.bool_,
+        )
+        self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32)
+        self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32)
+        self.task_ids: list[str] = []
+        self.pods: list[Pod] = []
+        self.task_rows: dict[str, int] = {}
+        self.records: list[JobRecord] = []
+        self.job_rows: dict[str, int] = {}
+        self.job_tasks: list[set[int]] = []
+        self.job_roles: list[dict[str, int]] = []
+        self.job_subgroups: list[dict[str, int]] = []
+        self.role_names: list[str] = []
+        self.subgroup_names: list[str] = []
+        self.class_rows: dict[bytes, int] = {}
+        self.class_shapes: list[PodShape] = []
+        self.class_pods: list[Pod] = []
+        self.nodes = Names()
+        self.queues = Names()
+        self._unranked: set[int] = set()
+
+    # -- jobs ----------------------------------------------------------------------------------------------
+
+    def set_job(self, record: JobRecord, *, has_group: bool = True) -> None:
+        """Take in a new or changed job."""
+        row = self.job_rows.get(record.id)
+        if row is None:
+            row = self._add_job(record)
+        elif self.records[row].sub_groups != record.sub_groups or self.records[row].min_roles != record.min_roles:
+            self._reset_groups(row, record)
+        self.records[row] = record
+        self.jobs.set(
+            row,
+            live=True,
+            queue=self.queues.number(record.queue),
+            min_member=record.min_member,
+            min_roles_total=sum(record.min_roles.values()),
+            created=record.created,
+            phase=phase_of(record.phase),
+            has_group=has_group,
+        )
+
+    def drop_group(self, job_id: str) -> None:
+        """The PodGroup is gone; its pods, if any, now name one that does not exist."""
+        row = self.job_rows.get(job_id)
+        if row is None:
+            return
+        if self.job_tasks[row]:
+            self.set_job(_groupless(job_id, self.records[row].queue), has_group=False)
+        else:
+            self._remove_job(row)
+
+    def _add_job(self, record: JobRecord) -> int:
+        row = self.jobs.add()
+        if row == len(self.records):
+            self.records.append(record)
+            self.job_tasks.append(set())
+            self.job_roles.append({})
+            self.job_subgroups.append({})
+        self.job_rows[record.id] = row
+        self.records[row] = record
+        for role in record.min_roles:
+            self._role_row(row, role)
+        return row
+
+    def _remove_job(self, row: int) -> None:
+        del self.job_rows[self.records[row].id]
+        self._free_groups(row)
+        self.jobs.set(row, live=False)
+        self.jobs.remove(row)
+
+    def _free_groups(self, row: int) -> None:
+        for table, rows in ((self.roles, self.job_roles[row]), (self.subgroups, self.job_subgroups[row])):
+            for group in rows.values():
+                table.set(group, job=NO_ROW)
+                table.remove(group)
+            rows.clear()
+
+    def _reset_groups(self, row: int, record: JobRecord) -> None:
+        """Role minimums or sub-group policies changed: sort the job's tasks in anew."""
+        self._free_groups(row)
+        self.records[row] = record
+        for role in record.min_roles:
+            self._role_row(row, role)
+        for task in sorted(self.job_tasks[row]):
+            pod = self.pods[task]
+            self.tasks.set(task, role=self._role_row(row, role_of(pod)), subgroup=self._subgroup_row(row, pod))
+
+    def _role_row(self, job: int, role: str) -> int:
+        rows = self.job_roles[job]
+        if role not in rows:
+            minimum = self.records[job].min_roles.get(role, 0)
+            rows[role] = _add_named(self.roles, self.role_names, role, job, minimum, NO_ROW)
+        return rows[role]
+
+    def _subgroup_row(self, job: int, pod: Pod) -> int:
+        record = self.records[job]
+        name, policy = record.id, NO_ROW
+        for number, candidate in enumerate(record.sub_groups):
+            values = match_values(candidate, pod.metadata.labels)
+            if values is not None:
+                name, policy = subgroup_id(record.id, candidate.name, values), number
+                break
+        rows = self.job_subgroups[job]
+        if name not in rows:
+            minimum = minimum_of(record.sub_groups[policy] if policy != NO_ROW else None)
+            rows[name] = _add_named(self.subgroups, self.subgroup_names, name, job, minimum, policy)
+        return rows[name]
+
+    # -- tasks ---------------------------------------------------------------------------------------------
+
+    def set_pod(self, pod: Pod, *, foreign: bool) -> None:
+        """Take in a new or changed pod."""
+        row = self.task_rows.get(pod.key)
+        if row is None:
+            row = self._add_task(pod)
+        job = NO_ROW if foreign else self._job_of(pod)
+        self._move_to_job(row, job)
+        shape = shape_of(pod)
+        self.pods[row] = pod
+        node = pod.spec.node_name
+        nominated = pod.status.nominated_node_name
+        self.tasks.set(
+            row,
+            cls=self._class_row(shape, pod),
+            role=NO_ROW if foreign else self._role_row(job, role_of(pod)),
+            subgroup=NO_ROW if foreign else self._subgroup_row(job, pod),
+            status=status_of(pod),
+            node=self.nodes.number(node) if node else NO_ROW,
+            nominated=self.nodes.number(nominated) if nominated else NO_ROW,
+            priority=DEFAULT_TASK_PRIORITY if pod.spec.priority is None else pod.spec.priority,
+            flags=shape.flags | (FOREIGN if foreign else 0),
+        )
+
+    def drop_pod(self, key: str) -> None:
+        row = self.task_rows.pop(key, None)
+        if row is not None:
+            self._move_to_job(row, NO_ROW)
+            self.tasks.set(row, status=TaskStatus.GONE)
+            self.tasks.remove(row)
+
+    def _add_task(self, pod: Pod) -> int:
+        row = self.tasks.add()
+        if row == len(self.pods):
+            self.pods.append(pod)
+            self.task_ids.append(pod.key)
+        self.task_ids[row] = pod.key
+        self.task_rows[pod.key] = row
+        self.tasks.set(row, job=NO_ROW, rank=0)
+        return row
+
+    def _job_of(self, pod: Pod) -> int:
+        group = group_of(pod)
+        if group is None:
+            record = job_from_pod(pod)
+            self.set_job(record)
+            return self.job_rows[record.id]
+        job_id = f"{pod.namespace}/{group}"
+        if job_id not in self.job_rows:
+            self.set_job(_groupless(job_id), has_group=False)
+        return self.job_rows[job_id]
+
+    def _move_to_job(self, task: int, job: int) -> None:
+        old = int(self.tasks["job"][task])
+        if old == job:
+            return
+        if old != NO_ROW:
+            members = self.job_tasks[old]
+            members.discard(task)
+            record = self.records[old]
+            if not members and (record.source is None):
+                self._remove_job(old)
+        if job != NO_ROW:
+            self.job_tasks[job].add(task)
+            self._unranked.add(job)
+        self.tasks.set(task, job=job)
+
+    def _class_row(self, shape: PodShape, pod: Pod) -> int:
+        row = self.class_rows.get(shape.key)
+        if row is None:
+            row = self.class_rows[shape.key] = len(self.class_shapes)
+            self.class_shapes.append(shape)
+            self.class_pods.append(pod)
+        return row
+
+    def rank_tasks(self) -> NDArray[np.int32]:
+        """Order of tasks inside their jobs: age, number in the name, uid; only changed jobs are sorted."""
+        ranks = self.tasks["rank"]
+        for job in self._unranked:
+            for rank, task in enumerate(sorted(self.job_tasks[job], key=self._age)):
+                ranks[task] = rank
+        self._unranked.clear()
+        return ranks
+
+    def _age(self, task: int) -> tuple[float, int, str, str]:
+        pod = self.pods[task]
+        return created_seconds(pod.metadata), pod_index(pod), pod.metadata.uid, pod.metadata.name
+
+
+def _groupless(job_id: str, queue: str = "") -> JobRecord:
+    """Stands for a PodGroup that pods name but that does not exist."""
+    namespace, _, name = job_id.partition("/")
+    return JobRecord(job_id, namespace, name, queue, min_member=1, created=0.0)
+
+
+def _add_named(table: Columns, names: list[str], name: str, job: int, minimum: int, policy: int) -> int:
+    row = table.add()
+    if row == len(names):
+        names.append(name)
+    names[row] = name
+    table.set(row, job=job, minimum=minimum, policy=policy)
+    return row

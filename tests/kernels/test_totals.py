@@ -1,0 +1,60 @@
+"""The summing kernels equal their plain-Python twins, exactly, also for amounts that floats cannot hold."""
+
+from __future__ import annotations
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.kernels import totals
+from muster.kernels.planes import N_PLANES
+from tests.reference import totals as twin
+
+AMOUNTS = st.integers(0, 2**55)
+TaskColumns = tuple[list[list[list[int]]], list[tuple[int, int, bool]], int, int]
+
+
+@st.composite
+def task_columns(draw: st.DrawFn) -> TaskColumns:
+    n_classes, n_groups, n_resources = draw(st.integers(1, 4)), draw(st.integers(1, 5)), draw(st.integers(1, 3))
+    requests = [
+        [draw(st.lists(AMOUNTS, min_size=n_resources, max_size=n_resources)) for _ in range(2)]
+        for _ in range(n_classes)
+    ]
+    tasks = draw(
+        st.lists(st.tuples(st.integers(0, n_classes - 1), st.integers(-1, n_groups - 1), st.booleans()), max_size=30)
+    )
+    return requests, tasks, n_groups, n_resources
+
+
+@given(task_columns())
+def test_requests_are_booked_on_nodes_like_the_twin(columns: TaskColumns) -> None:
+    requests, tasks, n_nodes, n_resources = columns
+    state = np.zeros((N_PLANES, n_nodes, n_resources), np.int64)
+    slow = state.tolist()
+    cls, node = [task[0] for task in tasks], [task[1] for task in tasks]
+    leaving = [task[2] for task in tasks]
+
+    totals.book_on_nodes(
+        state,
+        np.array(requests, np.int64),
+        np.array(cls, np.int32),
+        np.array(node, np.int32),
+        np.array(leaving, np.bool_),
+    )
+    twin.book_on_nodes(slow, requests, cls, node, leaving)
+
+    assert state.tolist() == slow
+
+
+@given(task_columns())
+def test_requests_are_summed_by_group_like_the_twin(columns: TaskColumns) -> None:
+    requests, tasks, n_groups, n_resources = columns
+    sums = np.zeros((n_groups, n_resources), np.int64)
+    slow = sums.tolist()
+    cls, group = [task[0] for task in tasks], [task[1] for task in tasks]
+
+    totals.sum_requests(np.array(requests, np.int64), np.array(cls, np.int32), np.array(group, np.int32), sums)
+    twin.sum_requests(requests, cls, group, slow)
+
+    assert sums.tolist() == slow

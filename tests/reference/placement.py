@@ -1,0 +1,107 @@
+"""Plain-Python twin of muster.kernels.placement: slow, obvious, no boards, no blocks, no touch log."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from muster.kernels.placement import BALANCED, IDLE, LEAST_ALLOCATED, MOST_ALLOCATED
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
+
+Planes = list[list[list[int]]]
+
+
+def fits(state: Planes, request: list[int], row: int, mode: int) -> bool:
+    for r, need in enumerate(request):
+        idle = state[ALLOCATABLE][row][r] - state[USED][row][r]
+        future = idle + state[RELEASING][row][r] - state[PIPELINED][row][r]
+        if need > 0 and (need > future or (mode == IDLE and need > idle)):
+            return False
+    return True
+
+
+def score(state: Planes, requests: list[list[int]], terms: list[list[float]], row: int) -> float:
+    total = 0.0
+    for kind, weight, *weights in terms:
+        if kind in (LEAST_ALLOCATED, MOST_ALLOCATED):
+            points = _spread(state, requests[1], row, kind, weights)
+        elif kind == BALANCED:
+            points = _balanced(state, requests[0], row, weights)
+        else:
+            points = _binpack(state, requests[0], row, weights)
+        total += points * weight
+    return total
+
+
+def _spread(state: Planes, wanted: list[int], row: int, kind: float, weights: list[float]) -> float:
+    points, total = 0, 0
+    for r, weight in enumerate(weights):
+        capacity = state[ALLOCATABLE][row][r]
+        if weight <= 0 or capacity <= 0:
+            continue
+        requested = state[SCORED][row][r] + wanted[r]
+        used = 100 if requested > capacity else requested * 100 // capacity
+        free = 0 if requested > capacity else (capacity - requested) * 100 // capacity
+        points += (free if kind == LEAST_ALLOCATED else used) * int(weight)
+        total += int(weight)
+    return float(points // total) if total else 0.0
+
+
+def _balanced(state: Planes, request: list[int], row: int, weights: list[float]) -> float:
+    fractions = []
+    for r, weight in enumerate(weights):
+        capacity = state[ALLOCATABLE][row][r]
+        if weight > 0 and capacity > 0:
+            fractions.append(min((state[USED][row][r] + state[PIPELINED][row][r] + request[r]) / capacity, 1.0))
+    if not fractions:
+        return 0.0
+    mean = 0.0
+    for fraction in fractions:
+        mean += fraction
+    mean /= len(fractions)
+    variance = 0.0
+    for fraction in fractions:
+        variance += (fraction - mean) * (fraction - mean)
+    return float(int((1.0 - math.sqrt(variance / len(fractions))) * 100))
+
+
+def _binpack(state: Planes, request: list[int], row: int, weights: list[float]) -> float:
+    points, total = 0.0, 0.0
+    for r, weight in enumerate(weights):
+        if request[r] <= 0 or weight <= 0:
+            continue
+        capacity, used = state[ALLOCATABLE][row][r], state[USED][row][r] + request[r]
+        if 0 < capacity < used:
+            return 0.0
+        if capacity > 0:
+            points += used * weight / capacity
+        total += weight
+    return points / total * 100 if total else 0.0
+
+
+def place_run(
+    state: Planes, requests: list[list[int]], terms: list[list[float]], fixed: list[float], mode: int, n_tasks: int
+) -> list[int]:
+    """Rows of the tasks placed; `state` is changed."""
+    placed: list[int] = []
+    for _ in range(n_tasks):
+        best: tuple[float, int] | None = None
+        for row, base in enumerate(fixed):
+            if base == -math.inf or not fits(state, requests[0], row, mode):
+                continue
+            key = (-(base + score(state, requests, terms, row)), row)
+            if best is None or key < best:
+                best = key
+        if best is None:
+            break
+        row = best[1]
+        plane = USED if mode == IDLE else PIPELINED
+        for r in range(len(requests[0])):
+            state[plane][row][r] += requests[0][r]
+            state[SCORED][row][r] += requests[1][r]
+        placed.append(row)
+    return placed
+
+
+def to_lists(array: Any) -> Any:
+    return array.tolist()

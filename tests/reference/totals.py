@@ -1,0 +1,29 @@
+"""Plain-Python twins of muster.kernels.totals."""
+
+from __future__ import annotations
+
+from muster.kernels.planes import RELEASING, SCORED, USED
+
+
+def book_on_nodes(
+    state: list[list[list[int]]],
+    requests: list[list[list[int]]],
+    cls: list[int],
+    node: list[int],
+    releasing: list[bool],
+) -> None:
+    for c, row, leaving in zip(cls, node, releasing, strict=True):
+        if row < 0:
+            continue
+        for r, (amount, scored) in enumerate(zip(*requests[c], strict=True)):
+            state[USED][row][r] += amount
+            state[SCORED][row][r] += scored
+            if leaving:
+                state[RELEASING][row][r] += amount
+
+
+def sum_requests(requests: list[list[list[int]]], cls: list[int], group: list[int], totals: list[list[int]]) -> None:
+    for c, row in zip(cls, group, strict=True):
+        if row >= 0:
+            for r, amount in enumerate(requests[c][0]):
+                totals[row][r] += amount
