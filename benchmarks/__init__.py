@@ -1,0 +1,1 @@
+"""Benchmarks: the work of docs/performance.md, run by `make bench`."""

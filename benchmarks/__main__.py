@@ -1,0 +1,93 @@
+"""Command line of the benchmarks: one process per case, one table, one JSON file."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.table import Table
+
+from benchmarks.cases import CASES, Case
+
+RESULTS = Path(__file__).with_name("results.json")
+
+
+def main() -> int:
+    """Run the chosen cases and report."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
+    parser.add_argument("--only", default="", help="cases or groups of cases, such as A1,A3 (default: all)")
+    parser.add_argument("--out", type=Path, default=RESULTS, help="where to write the results as JSON")
+    parser.add_argument("--child", default="", help=argparse.SUPPRESS)
+    options = parser.parse_args()
+    if options.child:
+        from benchmarks.measure import measure  # noqa: PLC0415 - only the child pays for importing the scheduler
+
+        json.dump(measure(_named(options.child)), sys.stdout)
+        return 0
+    chosen = _chosen(options.only)
+    console = Console()
+    results = []
+    for case in chosen:
+        with console.status(f"{case.name}: {case.work}"):
+            results.append(_run(case))
+    options.out.write_text(json.dumps(_merged(options.out, results), indent=1) + "\n")
+    console.print(_table(results))
+    return 0
+
+
+def _named(name: str) -> Case:
+    return next(case for case in CASES if case.name == name)
+
+
+def _chosen(only: str) -> list[Case]:
+    wanted = [part.strip() for part in only.split(",") if part.strip()]
+    chosen = [case for case in CASES if not wanted or case.name in wanted or case.name.split("/")[0] in wanted]
+    if not chosen:
+        raise SystemExit(f"no case matches {only!r}; known: {', '.join(case.name for case in CASES)}")
+    return chosen
+
+
+def _run(case: Case) -> dict[str, Any]:
+    command = [sys.executable, "-m", "benchmarks", "--child", case.name]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)  # noqa: S603 - our own command
+    if done.returncode:
+        raise SystemExit(f"{case.name} failed:\n{done.stderr}")
+    result: dict[str, Any] = json.loads(done.stdout)
+    return result
+
+
+def _merged(path: Path, results: list[dict[str, Any]]) -> list[dict[str, Any]]:
+    """Results of this run, and of earlier runs for cases that were not run now, in the order of the cases."""
+    old = json.loads(path.read_text()) if path.exists() else []
+    known = {result["case"]: result for result in [*old, *results]}
+    return [known[case.name] for case in CASES if case.name in known]
+
+
+def _table(results: list[dict[str, Any]]) -> Table:
+    table = Table(title="medians, milliseconds")
+    table.add_column("case")
+    table.add_column("work", overflow="fold")
+    for column in ("total", "goal", "snapshot", "session", "actions", "peak MiB", "calibration"):
+        table.add_column(column, justify="right")
+    table.add_column("done")
+    for result in results:
+        parts = result["parts"]
+        figures = (result["seconds"], result["goal_seconds"], parts["snapshot"], parts["session"], parts["actions"])
+        table.add_row(
+            result["case"],
+            result["work"],
+            *(f"{1000 * figure:.1f}" for figure in figures),
+            f"{result['peak_mib']:.0f}",
+            f"{1000 * result['calibration_seconds']:.0f}",
+            ", ".join(f"{count} {what}" for what, count in result["done"].items() if count),
+        )
+    return table
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,88 @@
+"""Measure one case in this process: medians of several runs, the parts, peak memory and a calibration loop."""
+
+from __future__ import annotations
+
+import resource
+import statistics
+import time
+from typing import Any
+
+import numpy as np
+
+from benchmarks.cases import Case, config
+from muster.framework import Registry, Session, Verdicts
+from muster.scheduler.builtin import builtin_registry
+from muster.snapshot import Mirror, OperationKind, TaskStatus
+
+RUNS = 7
+
+
+def measure(case: Case, runs: int = RUNS) -> dict[str, Any]:
+    """Build the case, run it once to warm up, then several times; return what results.json holds."""
+    mirror = Mirror()
+    case.build(mirror)
+    registry = builtin_registry()
+    known: dict[bytes, Verdicts] = {}
+    _cycle(mirror, registry, known)
+    samples = [_cycle(mirror, registry, known) for _ in range(runs)]
+    done = samples[0]["done"]
+    if done["bound"] != case.bound or any(sample["done"] != done for sample in samples):
+        raise SystemExit(f"{case.name}: expected {case.bound} bound, got {[sample['done'] for sample in samples]}")
+    return {
+        "case": case.name,
+        "work": case.work,
+        "seconds": _median(samples, "seconds"),
+        "goal_seconds": case.goal,
+        "runs": runs,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "calibration_seconds": calibrate(),
+        "done": done,
+        "parts": {part: _median(samples, part) for part in ("snapshot", "session", "actions")},
+    }
+
+
+def _cycle(mirror: Mirror, registry: Registry, known: dict[bytes, Verdicts]) -> dict[str, Any]:
+    begin = time.perf_counter()
+    snapshot = mirror.snapshot()
+    taken = time.perf_counter()
+    session = Session(snapshot, config(), registry, known_verdicts=known)
+    opened = time.perf_counter()
+    for name in session.config.actions:
+        registry.make_action(name, session.config.arguments_of(name)).run(session)
+    end = time.perf_counter()
+    kinds = dict.fromkeys(OperationKind, 0)
+    for committed in session.committed:
+        for operation in committed.operations:
+            kinds[operation.kind] += len(operation.tasks)
+    return {
+        "seconds": end - begin,
+        "snapshot": taken - begin,
+        "session": opened - taken,
+        "actions": end - opened,
+        "done": {
+            "bound": kinds[OperationKind.ALLOCATE],
+            "evicted": kinds[OperationKind.EVICT],
+            "pipelined": int((snapshot.tasks.status == TaskStatus.PIPELINED).sum()),
+        },
+    }
+
+
+def _median(samples: list[dict[str, Any]], part: str) -> float:
+    median: float = statistics.median(sample[part] for sample in samples)
+    return round(median, 6)
+
+
+def calibrate() -> float:
+    """A fixed amount of numpy and Python work, to compare machines; median of three."""
+
+    def once() -> float:
+        begin = time.perf_counter()
+        values = np.arange(200_000, dtype=np.int64)
+        for _ in range(20):
+            np.sort((values * 2654435761) % 1_000_003)
+        total = 0
+        for i in range(300_000):
+            total += i * i % 7
+        return time.perf_counter() - begin
+
+    return round(statistics.median(once() for _ in range(3)), 6)

@@ -1,0 +1,12 @@
+"""The steps of a cycle, in the order that the configuration names."""
+
+from __future__ import annotations
+
+from muster.actions.allocate import Allocate
+from muster.actions.backfill import Backfill
+from muster.actions.enqueue import Enqueue
+from muster.framework import Action
+
+BUILTIN: tuple[type[Action], ...] = (Enqueue, Allocate, Backfill)
+
+__all__ = ["BUILTIN", "Allocate", "Backfill", "Enqueue"]

@@ -1,0 +1,42 @@
+"""Enqueue: admit waiting jobs to their queues while the queues and the cluster can take them."""
+
+from __future__ import annotations
+
+from typing import ClassVar
+
+import numpy as np
+
+from muster.engine.lines import JobLine, QueueLine, related_queues
+from muster.framework import Action, JobVerdict, Session
+from muster.framework.reasons import NOT_ADMITTED, QUEUE_MISSING
+from muster.snapshot import NO_ROW, JobPhase
+
+
+class Enqueue(Action):
+    """Go through queues and their waiting jobs in order; a job without minResources is always admitted."""
+
+    name: ClassVar[str] = "enqueue"
+    summary: ClassVar[str] = "Admit waiting jobs to their queues while queues and cluster can take them."
+
+    def run(self, session: Session) -> None:
+        jobs = session.snapshot.jobs
+        lines: dict[int, JobLine] = {}
+        for job in np.flatnonzero(jobs.live & (jobs.phase == JobPhase.PENDING)).tolist():
+            queue = int(jobs.queue[job])
+            if queue == NO_ROW:
+                session.record(job, JobVerdict(QUEUE_MISSING, jobs.records[job].queue))
+            elif jobs.has_group[job]:
+                lines.setdefault(queue, JobLine()).push(session.job_key(job), job)
+        line = QueueLine(lines, session.queue_key, related_queues(session, lines))
+        while (queue_row := line.pop()) is not None:
+            waiting = lines[queue_row]
+            if not waiting:
+                continue
+            self._consider(session, waiting.pop())
+            line.push(queue_row)
+
+    def _consider(self, session: Session, job: int) -> None:
+        if session.snapshot.jobs.records[job].min_resources is None or session.job_enqueueable(job):
+            session.admit(job)
+        else:
+            session.record(job, JobVerdict(NOT_ADMITTED))

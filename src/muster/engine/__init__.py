@@ -1,0 +1,1 @@
+"""What actions are made of: boards, placement, lines of queues and jobs."""

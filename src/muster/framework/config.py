@@ -1,0 +1,218 @@
+"""The scheduler configuration: Volcano's file, read as users have it.
+
+    actions: "enqueue, allocate, backfill"
+    tiers:
+    - plugins:
+      - name: gang
+        enablePreemptable: false
+        arguments: {...}
+    configurations:
+    - name: allocate
+      arguments: {...}
+
+Absent flags are on (except `enableHierarchy`). Names of plugins and actions, and their arguments, are checked
+against the registry when a session is made, not here: reading needs no plugin to be imported.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from muster.api import UserError
+from muster.framework.plugin import BEHAVIOUR_FLAGS, FLAGS, OTHER_FLAGS
+
+_KNOWN_FLAGS = frozenset(FLAGS.values()) | BEHAVIOUR_FLAGS | OTHER_FLAGS
+
+
+@dataclass(frozen=True, slots=True)
+class PluginOption:
+    """One plugin of a tier: which extension points are on, and its arguments as given."""
+
+    name: str
+    flags: Mapping[str, bool] = field(default_factory=dict)
+    arguments: Mapping[str, Any] = field(default_factory=dict)
+    #: What an absent flag means; True in configuration files.
+    absent: bool = True
+
+    def is_on(self, point: str) -> bool:
+        """Is the extension point enabled?"""
+        flag = FLAGS.get(point)
+        return True if flag is None else self.flags.get(flag, self.absent)
+
+    @property
+    def hierarchy(self) -> bool:
+        return self.flags.get("enableHierarchy", False)
+
+
+@dataclass(frozen=True, slots=True)
+class Sharding:
+    """Nodes of this scheduler's shard: the only ones it may use (hard), or those it prefers (soft)."""
+
+    mode: str
+    nodes: frozenset[str]
+
+
+@dataclass(frozen=True, slots=True)
+class SchedulerConfig:
+    """Which actions run, in order, and which plugins advise them, tier by tier."""
+
+    actions: tuple[str, ...]
+    tiers: tuple[tuple[PluginOption, ...], ...]
+    configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
+    sharding: Sharding | None = None
+
+    def plugin_options(self) -> list[PluginOption]:
+        return [option for tier in self.tiers for option in tier]
+
+    def arguments_of(self, action: str) -> Mapping[str, Any]:
+        return self.configurations.get(action, {})
+
+
+DEFAULT_YAML = """\
+actions: "enqueue, allocate, backfill"
+tiers:
+- plugins:
+  - name: priority
+  - name: gang
+  - name: conformance
+- plugins:
+  - name: drf
+  - name: predicates
+  - name: proportion
+  - name: nodeorder
+  - name: binpack
+"""
+
+
+def default_config() -> SchedulerConfig:
+    """The configuration that holds when the user gives none."""
+    return parse_config(DEFAULT_YAML, "default configuration")
+
+
+def load_config(path: Path) -> SchedulerConfig:
+    """Read a configuration file."""
+    try:
+        text = path.read_text(encoding="utf-8")
+    except OSError as error:
+        raise UserError(f"{path}: cannot read the configuration: {error.strerror}") from error
+    return parse_config(text, str(path))
+
+
+def parse_config(text: str, source: str) -> SchedulerConfig:
+    """Parse a configuration; `source` names it in errors."""
+    try:
+        document = yaml.safe_load(text)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
+        raise UserError(f"{place}: not valid YAML: {getattr(error, 'problem', error)}") from error
+    reader = _Reader(source)
+    document = reader.mapping(document, "the file", ("actions", "tiers", "configurations", "metrics"))
+    return SchedulerConfig(
+        actions=reader.actions(document.get("actions")),
+        tiers=tuple(reader.tiers(document.get("tiers"))),
+        configurations=reader.configurations(document.get("configurations")),
+    )
+
+
+class _Reader:
+    """Checks the shape of the document; every error names file, path and what is expected."""
+
+    def __init__(self, source: str) -> None:
+        self.source = source
+
+    def fail(self, path: str, expected: str, got: object) -> UserError:
+        return UserError(f"{self.source}: {path}: expected {expected}, got {_shown(got)}")
+
+    def mapping(self, value: object, path: str, known: tuple[str, ...] | None = None) -> dict[str, Any]:
+        if not isinstance(value, dict):
+            raise self.fail(path, "a mapping", value)
+        if known is not None:
+            for key in value:
+                if key not in known:
+                    raise UserError(f"{self.source}: {path}: unknown field {key!r}; known: {', '.join(known)}")
+        return value
+
+    def sequence(self, value: object, path: str) -> list[Any]:
+        if not isinstance(value, list):
+            raise self.fail(path, "a list", value)
+        return value
+
+    def name(self, value: object, path: str) -> str:
+        if not isinstance(value, str) or not value:
+            raise self.fail(path, "a name", value)
+        return value
+
+    def actions(self, value: object) -> tuple[str, ...]:
+        if not isinstance(value, str):
+            raise self.fail("actions", 'names separated by commas, such as "enqueue, allocate"', value)
+        names = tuple(name for name in (part.strip() for part in value.split(",")) if name)
+        if not names:
+            raise self.fail("actions", "at least one action", value)
+        for name in names:
+            if names.count(name) > 1:
+                raise UserError(f"{self.source}: actions: {name!r} is listed twice; name each action once")
+        return names
+
+    def tiers(self, value: object) -> list[tuple[PluginOption, ...]]:
+        tiers = []
+        seen: dict[str, str] = {}
+        for i, tier in enumerate(self.sequence(value, "tiers")):
+            path = f"tiers[{i}]"
+            plugins = self.mapping(tier, path, ("plugins",)).get("plugins")
+            options = []
+            for k, entry in enumerate(self.sequence(plugins, f"{path}.plugins")):
+                place = f"{path}.plugins[{k}]"
+                option = self.plugin(entry, place)
+                if option.name in seen:
+                    raise UserError(
+                        f"{self.source}: {place}: plugin {option.name!r} is already at {seen[option.name]}; "
+                        "list it once"
+                    )
+                seen[option.name] = place
+                options.append(option)
+            tiers.append(tuple(options))
+        return tiers
+
+    def plugin(self, entry: object, path: str) -> PluginOption:
+        fields = self.mapping(entry, path)
+        flags = {}
+        for key, value in fields.items():
+            if key in ("name", "arguments"):
+                continue
+            if key not in _KNOWN_FLAGS:
+                raise UserError(
+                    f"{self.source}: {path}.{key}: unknown field; known: name, arguments and the flags "
+                    + ", ".join(sorted(_KNOWN_FLAGS))
+                )
+            if not isinstance(value, bool):
+                raise self.fail(f"{path}.{key}", "true or false", value)
+            flags[key] = value
+        arguments = fields.get("arguments")
+        arguments = {} if arguments is None else self.mapping(arguments, f"{path}.arguments")
+        return PluginOption(self.name(fields.get("name"), f"{path}.name"), flags, arguments)
+
+    def configurations(self, value: object) -> dict[str, Mapping[str, Any]]:
+        found: dict[str, Mapping[str, Any]] = {}
+        for i, entry in enumerate(self.sequence(value if value is not None else [], "configurations")):
+            path = f"configurations[{i}]"
+            fields = self.mapping(entry, path, ("name", "arguments"))
+            name = self.name(fields.get("name"), f"{path}.name")
+            arguments = fields.get("arguments")
+            found[name] = {} if arguments is None else self.mapping(arguments, f"{path}.arguments")
+        return found
+
+
+def _shown(value: object) -> str:
+    if value is None:
+        return "nothing"
+    if isinstance(value, dict):
+        return "a mapping"
+    if isinstance(value, list):
+        return "a list"
+    return repr(value) if len(repr(value)) < 60 else repr(value)[:57] + "..."

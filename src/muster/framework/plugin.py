@@ -1,0 +1,235 @@
+"""The contract between scheduler and plugins: what each extension point is asked, when, and what it answers.
+
+A plugin is a class with a `name` that overrides the methods it cares about; a method that is not overridden
+is never called. One instance serves one session: `__init__(arguments)` checks the arguments (raise `UserError`
+with the argument's name), `open(session)` prepares, `close()` reports. Plugins read the session's snapshot and
+never change it. Answers must depend on the input alone: no clock but `session.now`, no randomness but
+`session.rng`. Rows (job, queue, task, class, node) are row numbers of the session's snapshot.
+
+How the answers of several plugins are combined is Volcano's tier rule and stands in each docstring.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.framework.reasons import Reason, Verdicts
+from muster.snapshot import Amounts, Rows
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+#: Anything that sorts; smaller goes first.
+OrderKey = Any  # tuples of numbers and strings: comparing keys of one plugin is all that is ever done
+
+
+class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Base of a plugin's or action's arguments.
+
+    Field names may be renamed to the dotted names of the configuration file with
+    `msgspec.field(name="binpack.cpu")`; the meaning of a field is `Annotated[T, Meta(description=...)]`.
+    Values arrive as YAML gave them, also as text: numbers and booleans in quotes are accepted.
+    """
+
+
+class Vote(IntEnum):
+    """An opinion on admitting a job."""
+
+    REJECT = -1
+    ABSTAIN = 0
+    PERMIT = 1
+
+
+@dataclass(frozen=True, slots=True)
+class Rejection:
+    """No, and why: the reason code, and the numbers behind it as text."""
+
+    reason: Reason
+    detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class NodeScores:
+    """How nodes are scored for a class: `fixed` does not change within a session, `terms` follow the node state.
+
+    `terms` are rows of `muster.kernels.placement`: [kind, weight, weight per resource ...].
+    """
+
+    fixed: NDArray[np.float64] | None = None
+    terms: Sequence[Sequence[float]] = ()
+
+
+class Plugin:
+    """Base class: override what you care about."""
+
+    name: ClassVar[str]
+    #: One line for `muster plugins`.
+    summary: ClassVar[str] = ""
+    Args: ClassVar[type[Arguments]] = Arguments
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+
+    def open(self, session: Session) -> None:
+        """Prepare for one session; called once, before any other method."""
+        self.session = session
+
+    def close(self) -> None:
+        """The actions are done; last chance to look."""
+
+    # -- order: smaller keys go first; keys are compared plugin by plugin, tier by tier ----------------------
+
+    def job_order(self, job: int) -> OrderKey:
+        """Key of a job among the jobs of its queue. Asked when the job is put in line, anew after each turn."""
+
+    def queue_order(self, queue: int) -> OrderKey:
+        """Key of a queue among all queues. Asked again after anything was placed in the queue or beside it."""
+
+    def task_order(self, tasks: Rows) -> NDArray[np.int64]:
+        """Keys of tasks within their job, for all given tasks at once."""
+        raise AssertionError("only called when overridden")
+
+    def subgroup_order(self, subgroup: int) -> OrderKey:
+        """Key of a sub-group among those of its job."""
+
+    def victim_queue_order(self, queue: int, reclaimer: int) -> OrderKey:
+        """Key of a queue as a source of victims for the queue `reclaimer`."""
+
+    # -- gangs ---------------------------------------------------------------------------------------------
+
+    def job_valid(self, job: int) -> Rejection | None:
+        """Can the job run at all? Every plugin must agree. Not controlled by a flag."""
+
+    def job_ready(self, job: int) -> int:
+        """How many more tasks at least must be placed before the job is ready; 0 = ready. The largest answer counts."""
+        return 0
+
+    def job_pipelined(self, job: int) -> int:
+        """As `job_ready`, but tasks that wait for room to be released count as placed."""
+        return 0
+
+    def subgroup_ready(self, subgroup: int) -> int:
+        """As `job_ready`, for one sub-group of a job that has sub-groups."""
+        return 0
+
+    def subgroup_pipelined(self, subgroup: int) -> int:
+        """As `job_pipelined`, for one sub-group."""
+        return 0
+
+    def job_starving(self, job: int) -> bool:
+        """Does the job need more than it has, so that it may evict? Every plugin with an opinion must agree."""
+        return True
+
+    def job_enqueueable(self, job: int) -> Vote:
+        """May a waiting job be admitted? A reject wins at once; a tier with a permit ends the question."""
+        return Vote.ABSTAIN
+
+    def job_enqueued(self, job: int) -> None:
+        """The job was admitted."""
+
+    # -- nodes: all nodes at once ----------------------------------------------------------------------------
+
+    def node_mask(self, cls: int) -> Verdicts:
+        """Why tasks of a class may not go to each node (FITS: they may), free resources aside.
+
+        Must depend only on the class and on the nodes' own objects (labels, taints, conditions): the answer is
+        kept across cycles until one of them changes. Every plugin must agree; the first reason is shown.
+        """
+        raise AssertionError("only called when overridden")
+
+    def task_mask(self, task: int) -> Verdicts | None:
+        """As `node_mask`, for what depends on the other pods of the moment; None: nothing to add.
+
+        Asked right before each placement, only for tasks that `live_tasks` names.
+        """
+
+    def live_tasks(self) -> Rows:
+        """Pending tasks for which `task_mask` or `task_score` has something to say. Asked once, after `open`."""
+        raise AssertionError("only called when overridden")
+
+    def node_score(self, cls: int) -> NodeScores:
+        """Scores of every node for a class; the sums of all plugins are compared, larger is better."""
+        raise AssertionError("only called when overridden")
+
+    def task_score(self, task: int) -> NDArray[np.float64] | None:
+        """As `node_score`, for what depends on the other pods of the moment; see `task_mask`."""
+
+    # -- queues --------------------------------------------------------------------------------------------
+
+    def overused(self, queue: int) -> bool:
+        """Has the queue had its share already? One yes is enough to pass it over."""
+        return False
+
+    def queue_allocatable(self, queue: int, request: Amounts) -> int:
+        """How many more tasks with this request the queue may hold now. The smallest answer counts."""
+        raise AssertionError("only called when overridden")
+
+    def queue_deserved(self, queue: int) -> Amounts | None:
+        """What the queue ought to have now, UNLIMITED where nothing says; None: no opinion.
+
+        For reports only, asked after the actions; the first answer is shown.
+        """
+
+    def preemptive(self, queue: int, tasks: Rows) -> bool:
+        """May the queue take resources from others for these tasks? Every plugin must agree."""
+        return True
+
+    # -- evictions: intersection within a tier, the first tier with an opinion decides -----------------------
+
+    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
+        """Which candidates may the task `preemptor` evict, inside its queue? None: no opinion."""
+
+    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
+        """Which candidates may the task `reclaimer` evict from other queues? None: no opinion."""
+
+
+#: Extension point -> the flag of Volcano's configuration file that turns it off. Points without a flag are always on.
+FLAGS: dict[str, str] = {
+    "job_order": "enableJobOrder",
+    "queue_order": "enableQueueOrder",
+    "task_order": "enableTaskOrder",
+    "subgroup_order": "enabledSubJobOrder",
+    "job_ready": "enableJobReady",
+    "job_pipelined": "enableJobPipelined",
+    "subgroup_ready": "enabledSubJobReady",
+    "subgroup_pipelined": "enabledSubJobPipelined",
+    "job_starving": "enableJobStarving",
+    "job_enqueueable": "enableJobEnqueued",
+    "job_enqueued": "enableJobEnqueued",
+    "node_mask": "enablePredicate",
+    "task_mask": "enablePredicate",
+    "node_score": "enableNodeOrder",
+    "task_score": "enableNodeOrder",
+    "overused": "enabledOverused",
+    "queue_allocatable": "enabledAllocatable",
+    "preemptive": "enablePreemptive",
+    "preemptable": "enablePreemptable",
+    "reclaimable": "enableReclaimable",
+}
+#: Flags that change what a plugin does rather than whether it is asked; off unless set.
+BEHAVIOUR_FLAGS: frozenset[str] = frozenset({"enableHierarchy"})
+#: Flags of Volcano's file that concern points Muster does not have; accepted, without effect.
+OTHER_FLAGS: frozenset[str] = frozenset(
+    {
+        "enableClusterOrder",
+        "enableNamespaceOrder",
+        "enableBestNode",
+        "enableTargetJob",
+        "enableReservedNodes",
+        "enabledVictim",
+        "enabledHyperNodeOrder",
+        "enabledHyperNodeGradient",
+    }
+)
+
+
+def overrides(plugin: Plugin, point: str) -> bool:
+    """Does the plugin implement the extension point?"""
+    return getattr(type(plugin), point) is not getattr(Plugin, point)

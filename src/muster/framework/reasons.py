@@ -1,0 +1,101 @@
+"""Reasons why a task cannot go to a node or a job does not run: codes that are counted, text made at the edge.
+
+A plugin declares its reasons as module constants. Node verdicts are int16 arrays of reason numbers, 0 = fits;
+numbers are given out once per process by `reason()`, in the order of import, and never leave the process:
+everything a user sees carries the code (`node-selector`) and the text.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+#: int16 per node: the number of the first reason against it, FITS if none.
+Verdicts = NDArray[np.int16]
+
+
+@dataclass(frozen=True, slots=True)
+class Reason:
+    """Why something was rejected."""
+
+    number: int
+    #: Stable name, in JSON and in docs.
+    code: str
+    #: Completes "3 nodes ..." or "the job waits: ...".
+    text: str
+    #: True: evicting pods could make the rejection go away.
+    eviction_helps: bool = False
+    #: What a user can do about it.
+    remedy: str = ""
+
+
+_reasons: list[Reason] = [Reason(0, "fits", "fits")]
+_by_code: dict[str, Reason] = {"fits": _reasons[0]}
+
+FITS: Final = 0
+
+
+def reason(code: str, text: str, *, eviction_helps: bool = False, remedy: str = "") -> Reason:
+    """Declare a reason; declaring the same one twice returns the first."""
+    known = _by_code.get(code)
+    if known is None:
+        known = Reason(len(_reasons), code, text, eviction_helps, remedy)
+        _reasons.append(known)
+        _by_code[code] = known
+    return known
+
+
+def reason_number(number: int) -> Reason:
+    """The reason behind a number of a verdict array."""
+    return _reasons[number]
+
+
+def all_reasons() -> list[Reason]:
+    """Every declared reason, by code; the reference page of the docs is made from it."""
+    return sorted(_reasons[1:], key=lambda known: known.code)
+
+
+def eviction_helps(verdicts: Verdicts) -> NDArray[np.bool_]:
+    """Nodes that fit or could be made to fit by evicting pods."""
+    helps = np.array([known.eviction_helps or known.number == FITS for known in _reasons])
+    mask: NDArray[np.bool_] = helps[verdicts]
+    return mask
+
+
+# Reasons that belong to no plugin.
+NODE_NOT_READY = reason("node-not-ready", "are not ready", remedy="repair the node or wait for it")
+INSUFFICIENT = reason(
+    "insufficient-resources",
+    "lack free resources",
+    eviction_helps=True,
+    remedy="wait for pods to finish, add nodes, or ask for less",
+)
+OUTSIDE_SHARD = reason("outside-shard", "belong to another shard")
+QUEUE_MISSING = reason("queue-missing", "its queue does not exist", remedy="create the queue or name another one")
+QUEUE_CLOSED = reason("queue-closed", "its queue is not open", remedy="open the queue")
+QUEUE_BROKEN = reason(
+    "queue-tree-broken",
+    "the parents of its queue do not lead to the top",
+    remedy="name an existing parent; break the cycle",
+)
+GROUP_MISSING = reason(
+    "podgroup-missing", "its PodGroup does not exist", remedy="create the PodGroup that the pods name"
+)
+NOT_ADMITTED = reason(
+    "not-admitted",
+    "the queue has not admitted it yet",
+    remedy="wait, raise the queue's limit, or lower minResources",
+)
+QUEUE_OVERUSED = reason(
+    "queue-overused", "its queue already has its share", remedy="wait for the queue's own jobs to finish"
+)
+QUEUE_FULL = reason(
+    "queue-limit", "its queue may not hold more", remedy="raise the queue's capability or deserved share"
+)
+GANG_INCOMPLETE = reason("gang-incomplete", "only part of the gang fits")
+GATED = reason("gated", "its pods have scheduling gates", remedy="remove the gates")
+NOT_TRIED = reason("not-tried", "its turn has not come")
+TOPOLOGY = reason("topology", "no network domain holds it")

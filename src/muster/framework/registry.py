@@ -1,0 +1,155 @@
+"""Which plugins and actions exist: the built-in ones, and third parties' by entry point.
+
+A third party registers a `Plugin` subclass under the entry-point group `muster.plugins` (the entry point's name
+is the plugin's name) or an `Action` under `muster.actions`; a built-in name cannot be taken.
+Arguments are checked here, so that every plugin gives the same kind of error.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from importlib.metadata import EntryPoint, entry_points
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+
+import msgspec
+
+from muster.api import UserError
+from muster.framework.config import PluginOption, SchedulerConfig
+from muster.framework.plugin import Arguments, Plugin
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+T = TypeVar("T")
+
+PLUGIN_GROUP = "muster.plugins"
+ACTION_GROUP = "muster.actions"
+
+#: Plugins and actions of Volcano's that a configuration may name but that Muster does not have (yet).
+NOT_YET_PLUGINS = frozenset(
+    {
+        "tdm",
+        "cdp",
+        "nodegroup",
+        "resource-strategy-fit",
+        "resourcequota",
+        "network-topology-aware",
+        "numa-aware",
+        "deviceshare",
+        "task-topology",
+        "rescheduling",
+        "usage",
+        "extender",
+        "ascend310p-fix",
+    }
+)
+NOT_YET_ACTIONS = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"})
+
+
+class Action:
+    """A step of the cycle: reads the session, builds statements, commits them."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str] = ""
+    Args: ClassVar[type[Arguments]] = Arguments
+
+    def __init__(self, arguments: Arguments) -> None:
+        self.arguments = arguments
+
+    def run(self, session: Session) -> None:
+        """Do the step."""
+        raise AssertionError("actions override run()")
+
+
+@dataclass(slots=True)
+class Registry:
+    """Plugins and actions by name."""
+
+    plugins: dict[str, type[Plugin]] = field(default_factory=dict)
+    actions: dict[str, type[Action]] = field(default_factory=dict)
+
+    @classmethod
+    def of(cls, plugins: Iterable[type[Plugin]], actions: Iterable[type[Action]]) -> Registry:
+        return cls({known.name: known for known in plugins}, {known.name: known for known in actions})
+
+    def load_entry_points(self) -> None:
+        """Add what installed packages register; a package that cannot be loaded is an error that names it."""
+        _add_entry_points(PLUGIN_GROUP, self.plugins, Plugin)
+        _add_entry_points(ACTION_GROUP, self.actions, Action)
+
+    def check(self, config: SchedulerConfig, source: str = "configuration") -> None:
+        """Raise `UserError` unless every plugin, action and argument of `config` is known and valid."""
+        for option in config.plugin_options():
+            self.make_plugin(option, source)
+        for name in config.actions:
+            self.make_action(name, config.arguments_of(name), source)
+        for name in config.configurations:
+            if name not in self.actions:
+                raise UserError(f"{source}: configurations: {self._unknown_action(name)}")
+
+    def make_plugin(self, option: PluginOption, source: str = "configuration") -> Plugin:
+        known = self.plugins.get(option.name)
+        if known is None:
+            raise UserError(f"{source}: tiers: {self._unknown_plugin(option.name)}")
+        return known(read_arguments(known, option.arguments, f"{source}: plugin {option.name}"))
+
+    def make_action(self, name: str, arguments: Mapping[str, Any], source: str = "configuration") -> Action:
+        known = self.actions.get(name)
+        if known is None:
+            raise UserError(f"{source}: actions: {self._unknown_action(name)}")
+        return known(read_arguments(known, arguments, f"{source}: action {name}"))
+
+    def _unknown_plugin(self, name: str) -> str:
+        if name in NOT_YET_PLUGINS:
+            return f"plugin {name!r} is not supported yet; remove it from the configuration"
+        return f"unknown plugin {name!r}; known: {', '.join(sorted(self.plugins))}"
+
+    def _unknown_action(self, name: str) -> str:
+        if name in NOT_YET_ACTIONS:
+            return f"action {name!r} is not supported yet; remove it from the configuration"
+        return f"unknown action {name!r}; known: {', '.join(sorted(self.actions))}"
+
+
+def read_arguments(owner: type[Plugin] | type[Action], raw: Mapping[str, Any], place: str) -> Arguments:
+    """Check arguments against the owner's `Args`; an owner with open-ended names defines `read_arguments`."""
+    own = getattr(owner, "read_arguments", None)
+    try:
+        if own is not None:
+            arguments: Arguments = own(raw)
+            return arguments
+        return msgspec.convert(_without_none(raw), owner.Args, strict=False)
+    except (msgspec.ValidationError, ValueError) as error:
+        known = ", ".join(known.encode_name for known in msgspec.structs.fields(owner.Args)) or "none"
+        raise UserError(f"{place}: arguments: {error}; known arguments: {known}") from error
+
+
+def _without_none(raw: Mapping[str, Any]) -> dict[str, Any]:
+    """A key with no value in YAML means the default, as in Volcano."""
+    return {key: value for key, value in raw.items() if value is not None}
+
+
+def _add_entry_points(group: str, known: dict[str, type[T]], base: type[T]) -> None:
+    for entry in sorted(entry_points(group=group), key=lambda found: found.name):
+        if entry.name in known:
+            raise UserError(
+                f"entry point {entry.name!r} of group {group} ({entry.value}): the name is taken by "
+                f"{known[entry.name].__module__}; choose another name"
+            )
+        known[entry.name] = _load(entry, base)
+
+
+def _load(entry: EntryPoint, base: type[T]) -> type[T]:
+    try:
+        loaded = entry.load()
+    except Exception as error:  # a broken third-party package must not take the scheduler down with a traceback
+        raise UserError(f"entry point {entry.name!r} ({entry.value}): cannot be loaded: {error}") from error
+    if not (isinstance(loaded, type) and issubclass(loaded, base)):
+        raise UserError(
+            f"entry point {entry.name!r} ({entry.value}): expected a subclass of {base.__name__}, got {loaded!r}"
+        )
+    if getattr(loaded, "name", None) != entry.name:
+        raise UserError(
+            f"entry point {entry.name!r} ({entry.value}): its class calls itself {getattr(loaded, 'name', None)!r}"
+        )
+    return loaded

@@ -1,0 +1,253 @@
+"""One cycle's view: a snapshot, the plugins that advise on it, and the rules that combine their answers.
+
+Actions ask the session, the session asks the plugins that implement the point and have it enabled. The lists
+per extension point are made once, at opening. What actions commit is collected as `committed`; verdicts on jobs
+that stay behind are collected as `verdicts`. Nothing here talks to a cluster.
+"""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.framework.config import SchedulerConfig
+from muster.framework.plugin import NodeScores, Plugin, Rejection, Vote, overrides
+from muster.framework.reasons import FITS, NODE_NOT_READY, Verdicts
+from muster.framework.registry import Registry
+from muster.framework.verdicts import JobVerdict
+from muster.snapshot import Amounts, JobPhase, Operation, Rows, Snapshot, Statement
+
+_NO_LIMIT = 2**31 - 1
+
+
+@dataclass(slots=True)
+class Committed:
+    """Operations that an action has committed."""
+
+    action: str
+    operations: list[Operation]
+
+
+@dataclass(slots=True)
+class _Points:
+    """Bound methods per extension point, in tier order; `tiers` keeps the tiers apart."""
+
+    flat: dict[str, list[Any]] = field(default_factory=dict)
+    tiers: dict[str, list[list[Any]]] = field(default_factory=dict)
+
+
+class Session:
+    """What actions and plugins of one cycle work with."""
+
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        config: SchedulerConfig,
+        registry: Registry,
+        *,
+        now: float = 0.0,
+        seed: int = 0,
+        known_verdicts: dict[bytes, Verdicts] | None = None,
+    ) -> None:
+        self.snapshot = snapshot
+        self.config = config
+        #: Seconds since the epoch, from the injected clock.
+        self.now = now
+        self.rng = random.Random(seed)  # noqa: S311 - reproducible choices, not secrets
+        self.committed: list[Committed] = []
+        self.verdicts: dict[int, JobVerdict] = {}
+        self.total = snapshot.total()
+        #: What the engine shares between the actions of this session.
+        self.workspace: dict[str, object] = {}
+        #: Node verdicts by class key; the scheduler keeps them as long as no node changes.
+        self._known_verdicts = {} if known_verdicts is None else known_verdicts
+        self._hierarchical: dict[str, bool] = {option.name: option.hierarchy for option in config.plugin_options()}
+        self.plugins: dict[str, Plugin] = {}
+        self._points = _Points()
+        self._open(registry)
+
+    # -- opening and closing -------------------------------------------------------------------------------
+
+    def _open(self, registry: Registry) -> None:
+        tiers = [[(option, registry.make_plugin(option)) for option in tier] for tier in self.config.tiers]
+        for entries in tiers:
+            for option, plugin in entries:
+                self.plugins[option.name] = plugin
+                plugin.open(self)
+        points = [name for name in vars(Plugin) if not name.startswith("_") and callable(getattr(Plugin, name))]
+        for point in points:
+            by_tier = [
+                [
+                    getattr(plugin, point)
+                    for option, plugin in entries
+                    if option.is_on(point) and overrides(plugin, point)
+                ]
+                for entries in tiers
+            ]
+            self._points.tiers[point] = [bound for bound in by_tier if bound]
+            self._points.flat[point] = [method for bound in by_tier for method in bound]
+
+    def close(self) -> None:
+        for plugin in self.plugins.values():
+            plugin.close()
+
+    def asked(self, point: str) -> list[Callable[..., Any]]:
+        """The methods that answer an extension point, in tier order."""
+        return self._points.flat[point]
+
+    def is_hierarchical(self, plugin: str) -> bool:
+        """Is `enableHierarchy` set for the plugin?"""
+        return self._hierarchical.get(plugin, False)
+
+    def has_action(self, name: str) -> bool:
+        return name in self.config.actions
+
+    # -- order ---------------------------------------------------------------------------------------------
+
+    def job_key(self, job: int) -> tuple[Any, ...]:
+        """Order of a job among the jobs of its queue."""
+        jobs = self.snapshot.jobs
+        keys = [ask(job) for ask in self._points.flat["job_order"]]
+        return (*keys, float(jobs.created[job]), jobs.records[job].id)
+
+    def queue_key(self, queue: int) -> tuple[Any, ...]:
+        """Order of a queue among all queues."""
+        record = self.snapshot.queues.records[queue]
+        keys = [ask(queue) for ask in self._points.flat["queue_order"]]
+        return (*keys, record.created, record.name)
+
+    def subgroup_key(self, subgroup: int) -> tuple[Any, ...]:
+        keys = [ask(subgroup) for ask in self._points.flat["subgroup_order"]]
+        return (*keys, self.snapshot.subgroups.names[subgroup])
+
+    def sort_tasks(self, tasks: Rows) -> Rows:
+        """Order tasks by job row, then by the plugins' keys, then by age, index in the name and uid."""
+        table = self.snapshot.tasks
+        keys: list[NDArray[Any]] = [ask(tasks) for ask in self._points.flat["task_order"]]
+        ordered: Rows = tasks[np.lexsort([table.rank[tasks], *reversed(keys), table.job[tasks]])]
+        return ordered
+
+    # -- gangs ---------------------------------------------------------------------------------------------
+
+    def job_valid(self, job: int) -> Rejection | None:
+        for ask in self._points.flat["job_valid"]:
+            rejection: Rejection | None = ask(job)
+            if rejection is not None:
+                return rejection
+        return None
+
+    def job_deficit(self, job: int) -> int:
+        """How many more tasks at least the job needs to be ready; 0 = ready."""
+        return max((ask(job) for ask in self._points.flat["job_ready"]), default=0)
+
+    def job_pipelined_deficit(self, job: int) -> int:
+        return max((ask(job) for ask in self._points.flat["job_pipelined"]), default=0)
+
+    def subgroup_deficit(self, subgroup: int) -> int:
+        """As `job_deficit`; a job without sub-groups of its own is one sub-group."""
+        job = int(self.snapshot.subgroups.job[subgroup])
+        if not self.snapshot.jobs.records[job].sub_groups:
+            return self.job_deficit(job)
+        return max((ask(subgroup) for ask in self._points.flat["subgroup_ready"]), default=0)
+
+    def subgroup_pipelined_deficit(self, subgroup: int) -> int:
+        job = int(self.snapshot.subgroups.job[subgroup])
+        if not self.snapshot.jobs.records[job].sub_groups:
+            return self.job_pipelined_deficit(job)
+        return max((ask(subgroup) for ask in self._points.flat["subgroup_pipelined"]), default=0)
+
+    def job_starving(self, job: int) -> bool:
+        asked = self._points.flat["job_starving"]
+        return bool(asked) and all(ask(job) for ask in asked)
+
+    def job_enqueueable(self, job: int) -> bool:
+        """May the job be admitted? A reject wins at once, the first tier with a permit ends the question."""
+        for tier in self._points.tiers["job_enqueueable"]:
+            permitted = False
+            for ask in tier:
+                vote = ask(job)
+                if vote == Vote.REJECT:
+                    return False
+                permitted = permitted or vote == Vote.PERMIT
+            if permitted:
+                return True
+        return True
+
+    def admit(self, job: int) -> None:
+        """Let a waiting job in: it may be allocated from now on."""
+        for tell in self._points.flat["job_enqueued"]:
+            tell(job)
+        self.snapshot.jobs.phase[job] = JobPhase.INQUEUE
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def node_verdicts(self, cls: int) -> Verdicts:
+        """First reason against each node for a class, free resources and other pods aside."""
+        key = self.snapshot.classes.keys[cls]
+        verdicts = self._known_verdicts.get(key)
+        if verdicts is None:
+            verdicts = np.where(self.snapshot.nodes.ready, FITS, NODE_NOT_READY.number).astype(np.int16)
+            for ask in self._points.flat["node_mask"]:
+                verdicts = np.where(verdicts == FITS, ask(cls), verdicts)
+            self._known_verdicts[key] = verdicts
+        return verdicts
+
+    def task_verdicts(self, task: int) -> Verdicts | None:
+        """First reason against each node that other pods give; None: there is none."""
+        combined: Verdicts | None = None
+        for ask in self._points.flat["task_mask"]:
+            answer: Verdicts | None = ask(task)
+            if answer is not None:
+                combined = answer if combined is None else np.where(combined == FITS, answer, combined)
+        return combined
+
+    def node_scores(self, cls: int) -> list[NodeScores]:
+        return [ask(cls) for ask in self._points.flat["node_score"]]
+
+    def task_scores(self, task: int) -> NDArray[np.float64] | None:
+        total: NDArray[np.float64] | None = None
+        for ask in self._points.flat["task_score"]:
+            answer: NDArray[np.float64] | None = ask(task)
+            if answer is not None:
+                total = answer if total is None else total + answer
+        return total
+
+    def live_tasks(self) -> frozenset[int]:
+        """Pending tasks for which other pods matter."""
+        points = self._points.flat
+        owners = {id(method.__self__) for point in ("task_mask", "task_score") for method in points[point]}
+        return frozenset(
+            int(task) for ask in points["live_tasks"] if id(getattr(ask, "__self__", None)) in owners for task in ask()
+        )
+
+    # -- queues --------------------------------------------------------------------------------------------
+
+    def overused(self, queue: int) -> bool:
+        return any(ask(queue) for ask in self._points.flat["overused"])
+
+    def queue_slots(self, queue: int, request: Amounts) -> int:
+        """How many more tasks with this request the queue may hold."""
+        return min((ask(queue, request) for ask in self._points.flat["queue_allocatable"]), default=_NO_LIMIT)
+
+    def preemptive(self, queue: int, tasks: Rows) -> bool:
+        return all(ask(queue, tasks) for ask in self._points.flat["preemptive"])
+
+    # -- changes -------------------------------------------------------------------------------------------
+
+    def statement(self) -> Statement:
+        return Statement(self.snapshot)
+
+    def commit(self, statement: Statement, action: str) -> None:
+        """Keep what a statement did."""
+        operations = statement.commit()
+        if operations:
+            self.committed.append(Committed(action, operations))
+
+    def record(self, job: int, verdict: JobVerdict) -> None:
+        """Remember why a job did not (fully) start; a later word on the same job replaces it."""
+        self.verdicts[job] = verdict
