@@ -269,17 +269,32 @@ def test_budgets(spec: Spec, problem: str) -> None:
             {"members": [{"type": "Node", "selector": {"exactMatch": {"name": "a"}, "labelMatch": {}}}]},
             "spec.members[0].selector: expected exactly one of exactMatch, regexMatch and labelMatch",
         ),
+        (
+            {"members": [{"type": "Node", "selector": {"exactMatch": {"name": ""}}}]},
+            "spec.members[0].selector.exactMatch.name: expected the name of a member, got nothing",
+        ),
+        (
+            {"members": [{"type": "HyperNode", "selector": {"labelMatch": {"matchLabels": {"rack": "r1"}}}}]},
+            "spec.members[0].selector.labelMatch: expected exactMatch or regexMatch: labels select nodes only",
+        ),
     ],
 )
 def test_hyper_nodes(spec: Spec, problem: str) -> None:
     assert found(HYPER, "HyperNode", spec=spec) == [problem]
 
 
-def test_a_broken_regular_expression_is_named() -> None:
-    members = [{"type": "Node", "selector": {"regexMatch": {"pattern": "n[1"}}}]
+@pytest.mark.parametrize("pattern", ["n[1", "(?=n)n", "(n)\\1", "n{2000}"])
+def test_a_regular_expression_that_go_refuses_is_refused(pattern: str) -> None:
+    members = [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}]
     [problem] = found(HYPER, "HyperNode", spec={"members": members})
-    start = 'spec.members[0].selector.regexMatch.pattern: expected a regular expression, got "n[1"'
-    assert problem.startswith(start)
+    start = "spec.members[0].selector.regexMatch.pattern: expected a regular expression in Go's syntax"
+    assert problem.startswith(f'{start}, got "{pattern}"')
+
+
+@pytest.mark.parametrize("pattern", ["^node-[0-9]+$", "(?P<rack>r[0-9])", r"\Anode\z", "(?i)NODE"])
+def test_a_regular_expression_that_go_reads_is_taken(pattern: str) -> None:
+    members = [{"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}]
+    assert found(HYPER, "HyperNode", spec={"members": members}) == []
 
 
 @pytest.mark.parametrize(

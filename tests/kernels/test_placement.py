@@ -45,7 +45,7 @@ class _Board:
         self.scores = np.empty((2, n_nodes))
         self.scores[0] = fixed
         self.block_max = np.empty(-(-n_nodes // placement.BLOCK))
-        self.span = np.array([-1, 0, mode], np.int64)
+        self.span = np.array([-1, 0, mode, 0, n_nodes], np.int64)
 
 
 @given(clusters(), st.lists(st.tuples(requests_of_classes, terms_of_classes), min_size=1, max_size=3), st.data())

@@ -92,6 +92,19 @@ _Loader.add_constructor(_INT, _construct_int)
 
 def read_yaml(text: str, file: str) -> Iterator[TextDocument]:
     """Yield the documents of a YAML text. Raises UserError with file:line:column."""
+    try:
+        yield from _yaml_documents(text)
+    except yaml.MarkedYAMLError as error:
+        raise _yaml_error(error, file) from None
+    except yaml.reader.ReaderError as error:
+        line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 1
+        problem = f"not YAML: the character #x{error.character:04x} is not allowed"
+        raise UserError(problem, place=f"{file}:{line}") from None
+    except (ValueError, RecursionError) as error:
+        raise UserError(f"not YAML: {error}", place=file) from None
+
+
+def _yaml_documents(text: str) -> Iterator[TextDocument]:
     loader = _Loader(text)
     try:
         while loader.check_node():
@@ -100,15 +113,6 @@ def read_yaml(text: str, file: str) -> Iterator[TextDocument]:
                 # Depth first, so that an alias to a mapping around it is an error and not a cycle.
                 loader.deep_construct = True
                 yield TextDocument(loader.construct_document(node), node.start_mark.line + 1)
-    except yaml.MarkedYAMLError as error:
-        raise _yaml_error(error, file) from None
-    except yaml.reader.ReaderError as error:
-        line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 1
-        raise UserError(
-            f"not YAML: the character #x{error.character:04x} is not allowed", place=f"{file}:{line}"
-        ) from None
-    except (ValueError, RecursionError) as error:
-        raise UserError(f"not YAML: {error}", place=file) from None
     finally:
         loader.dispose()
 

@@ -71,9 +71,13 @@ class LoadedFiles(list[Loaded]):
         return [loaded.object for loaded in self]
 
 
-def load_files(paths: Iterable[str | Path]) -> LoadedFiles:
-    """Load all objects of files and directories ("-" is standard input). Raises UserError."""
-    reader = _Reader()
+def load_files(paths: Iterable[str | Path], *, checked: bool = True) -> LoadedFiles:
+    """Load all objects of files and directories ("-" is standard input). Raises UserError.
+
+    With `checked` off, objects whose fields have the right types but no meaning are taken, for commands that
+    report what is wrong with them: see `validate.problems`.
+    """
+    reader = _Reader(checked=checked)
     for path in paths:
         for file in _files_under(path):
             reader.read(_text_of(file), file)
@@ -128,7 +132,8 @@ def _name_of(document: Document) -> str:
 class _Reader:
     """Collects objects and problems over all files."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, checked: bool = True) -> None:
+        self._checked = checked
         self._result = LoadedFiles()
         self._problems: list[UserError] = []
         self._places: dict[tuple[str, str, str], Source] = {}
@@ -185,7 +190,8 @@ class _Reader:
 
     def _take_object(self, document: Document, source: Source) -> None:
         decoded = decode(document)
-        check(decoded)
+        if self._checked:
+            check(decoded)
         key = (decoded.api_version.rpartition("/")[0], decoded.kind, decoded.key)
         first = self._places.setdefault(key, source)
         if first is not source:

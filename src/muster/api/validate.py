@@ -18,13 +18,14 @@ from muster.api.errors import UserError
 from muster.api.kai import KaiPodGroup, KaiQueue, KaiQueueResource
 from muster.api.meta import KubeObject, LabelSelector, LabelSelectorRequirement
 from muster.api.node import Node
+from muster.api.patterns import compile_pattern
 from muster.api.pod import Container, Pod
 from muster.api.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
 from muster.api.quantity import Quantity
 from muster.api.resources import to_base
 from muster.api.scheduling import NetworkTopology, PodGroup, Queue
 from muster.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from muster.api.topology import HyperNode, MemberSelector
+from muster.api.topology import HyperNode, Member
 
 
 class Problem(NamedTuple):
@@ -251,26 +252,31 @@ def _queue(queue: Queue) -> Problems:
     yield from _one_of("status.state", queue.status.state, _QUEUE_STATES)
 
 
-def _members(field: str, selector: MemberSelector) -> Problems:
+def _members(field: str, member: Member) -> Problems:
+    selector = member.selector
     ways = [selector.exact_match, selector.regex_match, selector.label_match]
     if sum(way is not None for way in ways) != 1:
         yield Problem(field, "expected exactly one of exactMatch, regexMatch and labelMatch")
+    if selector.exact_match is not None and not selector.exact_match.name:
+        yield Problem(f"{field}.exactMatch.name", "expected the name of a member, got nothing")
     if selector.regex_match is not None:
         try:
-            re.compile(selector.regex_match.pattern)
-        except re.error as error:
-            pattern = selector.regex_match.pattern
-            yield Problem(f"{field}.regexMatch.pattern", f'expected a regular expression, got "{pattern}": {error}')
+            compile_pattern(selector.regex_match.pattern)
+        except ValueError as error:
+            yield Problem(f"{field}.regexMatch.pattern", str(error))
+    if selector.label_match is not None and member.type == "HyperNode":
+        yield Problem(f"{field}.labelMatch", "expected exactMatch or regexMatch: labels select nodes only")
     yield from _selector(f"{field}.labelMatch", selector.label_match)
 
 
 def _hyper_node(hyper_node: HyperNode) -> Problems:
+    # Volcano admits tier 0, which is what an absent tier is read as.
     yield from _at_least("spec.tier", hyper_node.spec.tier, 0)
     for index, member in enumerate(hyper_node.spec.members):
         here = f"spec.members[{index}]"
         if member.type not in {"Node", "HyperNode"}:
             yield Problem(f"{here}.type", f'expected "Node" or "HyperNode", got "{member.type}"')
-        yield from _members(f"{here}.selector", member.selector)
+        yield from _members(f"{here}.selector", member)
 
 
 def _kai_resource(field: str, resource: KaiQueueResource) -> Problems:

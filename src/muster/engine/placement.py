@@ -11,18 +11,36 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from muster.engine.boards import Boards
+from muster.engine.constraints import placed_nodes
+from muster.engine.packing import Packer
 from muster.framework import FITS, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_FULL
 from muster.kernels.placement import FUTURE, IDLE, fits
-from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Rows, Statement, TaskStatus
+from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Board, Rows, Statement, TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where tasks may go: a domain, and whether they are packed into as few smaller domains as possible."""
+
+    domain: int = 0
+    packed: bool = False
+
+
+EVERYWHERE = Scope()
 
 
 @dataclass(slots=True)
 class Attempt:
-    """The tasks of a job on their way: those left to try, roles that found no node, and the last trouble."""
+    """Tasks of a job, or of one of its sub-groups, on their way.
+
+    Those left to try, roles that found no node, and the last trouble.
+    """
 
     job: int
     tasks: Rows
+    #: NO_ROW: the job as a whole.
+    subgroup: int = NO_ROW
     failed_roles: set[int] = field(default_factory=set)
     verdict: JobVerdict | None = None
 
@@ -30,52 +48,70 @@ class Attempt:
         """Are there tasks left to try?"""
         return len(self.tasks) > 0
 
+    def copy(self) -> Attempt:
+        """The same attempt, to be tried elsewhere: what failed there may fit here."""
+        return Attempt(self.job, self.tasks, self.subgroup)
+
 
 class Placer:
     """Places tasks of one session."""
 
-    def __init__(self, session: Session, boards: Boards) -> None:
+    def __init__(self, session: Session, boards: Boards, *, rank_order: bool = True) -> None:
+        """`rank_order`: equal tasks that are packed get nodes in topology order, by their index."""
         self._session = session
         self._boards = boards
+        self._rank_order = rank_order
         self._live = session.live_tasks()
 
-    def place(self, attempt: Attempt, statement: Statement) -> bool:
-        """Place tasks until the job is ready or nothing more fits.
+    def place(self, attempt: Attempt, statement: Statement, scope: Scope = EVERYWHERE) -> bool:
+        """Place tasks until the job (or sub-group) is ready or nothing more fits.
 
-        Tasks that were tried leave the attempt, placed or not. Return whether the job is ready, or would be once
+        Tasks that were tried leave the attempt, placed or not. Return whether it is ready, or would be once
         what it waits for is released; otherwise the statement is back to where it was.
         """
-        session = self._session
         mark = statement.mark()
         start = 0
         while start < len(attempt.tasks):
-            start = self._place_run(attempt, start, statement)
+            before = len(statement)
+            start = self._place_run(attempt, start, statement, scope)
             if start < 0:
-                start = len(attempt.tasks)
-            elif session.job_deficit(attempt.job) == 0:
+                start = ~start
+                break
+            if len(statement) > before and self.deficit(attempt) == 0:
                 break
         placed = sum(len(operation.tasks) for operation in statement.operations[mark:])
         attempt.tasks = attempt.tasks[start:]
-        if session.job_deficit(attempt.job) == 0 or session.job_pipelined_deficit(attempt.job) == 0:
+        if self.deficit(attempt) == 0 or self._pipelined_deficit(attempt) == 0:
             return True
         statement.rollback(mark)
         if attempt.verdict is None:
             attempt.verdict = JobVerdict(GANG_INCOMPLETE, placed=placed)
         return False
 
+    def deficit(self, attempt: Attempt) -> int:
+        """How many more tasks at least must be placed; 0 = ready."""
+        if attempt.subgroup == NO_ROW:
+            return self._session.job_deficit(attempt.job)
+        return self._session.subgroup_deficit(attempt.subgroup)
+
+    def _pipelined_deficit(self, attempt: Attempt) -> int:
+        if attempt.subgroup == NO_ROW:
+            return self._session.job_pipelined_deficit(attempt.job)
+        return self._session.subgroup_pipelined_deficit(attempt.subgroup)
+
     def place_all(self, tasks: Rows, statement: Statement) -> int:
         """Place tasks one run after the other, whatever queue and gang say; stop at the first that does not fit."""
         start = 0
         while start < len(tasks):
             end = self._run_end(tasks, start)
-            placed = self._place_alike(tasks[start:end], statement)
+            placed = self._place_alike(tasks[start:end], statement, EVERYWHERE)
             start += placed
             if start < end:
                 break
         return start
 
-    def _place_run(self, attempt: Attempt, start: int, statement: Statement) -> int:
-        """Place the next tasks that are alike; return where to go on, -1 to give the job up."""
+    def _place_run(self, attempt: Attempt, start: int, statement: Statement, scope: Scope) -> int:
+        """Place the next tasks that are alike; return where to go on, its complement (~) to stop there."""
         session, table = self._session, self._session.snapshot.tasks
         task = int(attempt.tasks[start])
         role = int(table.role[task])
@@ -88,14 +124,14 @@ class Placer:
         if slots <= 0:
             attempt.verdict = JobVerdict(QUEUE_FULL, cls=cls, task=task)
             return end
-        want = min(end - start, max(1, session.job_deficit(attempt.job)), slots)
-        placed = self._place_alike(attempt.tasks[start : start + want], statement)
+        want = min(end - start, max(1, self.deficit(attempt)), slots)
+        placed = self._place_alike(attempt.tasks[start : start + want], statement, scope)
         if placed == want:
             return start + want
         attempt.verdict = JobVerdict(INSUFFICIENT, cls=cls, task=int(attempt.tasks[start + placed]))
         if session.snapshot.roles.names[role]:
             attempt.failed_roles.add(role)
-        return end if may_go_on(session, attempt) else -1
+        return end if may_go_on(session, attempt) else ~end
 
     def _run_end(self, tasks: Rows, start: int) -> int:
         """End of the run of tasks that can be placed by one call."""
@@ -115,26 +151,47 @@ class Placer:
         different = np.flatnonzero(~alike)
         return start + (int(different[0]) if len(different) else len(rest))
 
-    def _place_alike(self, tasks: Rows, statement: Statement) -> int:
+    def _place_alike(self, tasks: Rows, statement: Statement, scope: Scope) -> int:
         """Place as many of a run as fit, on what is free now, then on what will be; return how many."""
         task = int(tasks[0])
-        if len(tasks) == 1 and self._place_nominated(task, statement):
+        if len(tasks) == 1 and self._place_nominated(task, statement, scope):
             return 1
-        if task in self._live:
-            return statement.fill(tasks, self._boards.for_task(task, IDLE)) or statement.fill(
-                tasks, self._boards.for_task(task, FUTURE)
-            )
+        live = task in self._live
         cls = int(self._session.snapshot.tasks.cls[task])
-        placed = statement.fill(tasks, self._boards.get(cls, IDLE))
-        if placed < len(tasks):
-            placed += statement.fill(tasks[placed:], self._boards.get(cls, FUTURE))
+        placed = 0
+        for mode in (IDLE, FUTURE):
+            board = self._boards.for_task(task, mode) if live else self._boards.get(cls, mode)
+            placed += self._fill(tasks[placed:], board, statement, scope)
+            if placed == len(tasks):
+                break
         return placed
 
-    def _place_nominated(self, task: int, statement: Statement) -> bool:
+    def _fill(self, tasks: Rows, board: Board, statement: Statement, scope: Scope) -> int:
+        snapshot = self._session.snapshot
+        if scope.packed:
+            return self._pack(tasks, board, statement, scope.domain)
+        lo, hi = snapshot.topology.lo[scope.domain], snapshot.topology.hi[scope.domain]
+        return statement.fill(tasks, board, int(lo), int(hi))
+
+    def _pack(self, tasks: Rows, board: Board, statement: Statement, domain: int) -> int:
+        """Fill the parts of a domain that the packing names, then deal the nodes out by rank."""
+        snapshot = self._session.snapshot
+        own = placed_nodes(snapshot, int(snapshot.tasks.job[tasks[0]]))
+        packer = Packer(snapshot.topology, board.slots(snapshot), own)
+        mark = statement.mark()
+        placed = 0
+        for share in packer.plan(domain, len(tasks)):
+            placed += statement.fill(tasks[placed : placed + share.tasks], board, share.lo, share.hi)
+        if self._rank_order:
+            statement.sort_nodes(mark)
+        return placed
+
+    def _place_nominated(self, task: int, statement: Statement, scope: Scope) -> bool:
         """Use the node that an earlier cycle set aside for the task, if it still fits."""
         snapshot = self._session.snapshot
         node = int(snapshot.tasks.nominated[task])
-        if node == NO_ROW:
+        topology = snapshot.topology
+        if node == NO_ROW or not topology.lo[scope.domain] <= node < topology.hi[scope.domain]:
             return False
         cls = int(snapshot.tasks.cls[task])
         if self._boards.verdicts(cls)[node] != FITS:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
+from muster.engine.constraints import why_not_placeable
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import GROUP_MISSING, NOT_ADMITTED, QUEUE_BROKEN, QUEUE_MISSING
 from muster.snapshot import GATED, NO_ROW, JobPhase, Rows
@@ -44,5 +45,5 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
         if session.has_action("enqueue"):
             return session.verdicts.get(job) or JobVerdict(NOT_ADMITTED)
         jobs.phase[job] = JobPhase.INQUEUE
-    rejection = session.job_valid(job)
+    rejection = session.job_valid(job) or why_not_placeable(session, job)
     return None if rejection is None else JobVerdict(rejection.reason, rejection.detail)

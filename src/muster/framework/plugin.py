@@ -47,6 +47,13 @@ class Vote(IntEnum):
     PERMIT = 1
 
 
+class Purpose(IntEnum):
+    """What a search space is for."""
+
+    ALLOCATE = 0
+    EVICT = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """No, and why: the reason code, and the numbers behind it as text."""
@@ -161,6 +168,26 @@ class Plugin:
     def task_score(self, task: int) -> NDArray[np.float64] | None:
         """As `node_score`, for what depends on the other pods of the moment; see `task_mask`."""
 
+    # -- domains of the network ------------------------------------------------------------------------------
+
+    def domain_gradients(self, job: int, subgroup: int, scope: int) -> Sequence[Rows] | None:
+        """Domains to try for a job (subgroup = NO_ROW) or one of its sub-groups, inside the domain `scope`.
+
+        Gradients in order of preference: the first that has a solution ends the search. Domains that break a hard
+        constraint are dropped whatever a plugin answers. The first plugin with a non-empty answer wins; None or
+        empty: no opinion, the gradients are the tiers from the lowest up to the highest allowed.
+        """
+
+    def domain_score(self, job: int, subgroup: int, domains: Rows) -> NDArray[np.float64]:
+        """How good each domain is for a job (subgroup = NO_ROW) or sub-group; sums are compared, larger is better."""
+        raise AssertionError("only called when overridden")
+
+    def search_space(self, job: int, purpose: Purpose) -> Rows | None:
+        """Domains where a job may be placed, best first; None or empty: no opinion, see `muster.engine.domains`.
+
+        ALLOCATE: every domain that holds the constraint. EVICT: the few that are worth evicting in.
+        """
+
     # -- queues --------------------------------------------------------------------------------------------
 
     def overused(self, queue: int) -> bool:
@@ -207,6 +234,8 @@ FLAGS: dict[str, str] = {
     "task_mask": "enablePredicate",
     "node_score": "enableNodeOrder",
     "task_score": "enableNodeOrder",
+    "domain_gradients": "enabledHyperNodeGradient",
+    "domain_score": "enabledHyperNodeOrder",
     "overused": "enabledOverused",
     "queue_allocatable": "enabledAllocatable",
     "preemptive": "enablePreemptive",
@@ -224,8 +253,6 @@ OTHER_FLAGS: frozenset[str] = frozenset(
         "enableTargetJob",
         "enableReservedNodes",
         "enabledVictim",
-        "enabledHyperNodeOrder",
-        "enabledHyperNodeGradient",
     }
 )
 

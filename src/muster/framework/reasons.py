@@ -98,4 +98,20 @@ QUEUE_FULL = reason(
 GANG_INCOMPLETE = reason("gang-incomplete", "only part of the gang fits")
 GATED = reason("gated", "its pods have scheduling gates", remedy="remove the gates")
 NOT_TRIED = reason("not-tried", "its turn has not come")
-TOPOLOGY = reason("topology", "no network domain holds it")
+TOPOLOGY = reason(
+    "topology",
+    "no network domain within its constraint has room for it",
+    eviction_helps=True,
+    remedy="wait for room in one domain, or allow a higher tier",
+)
+TOPOLOGY_BROKEN = reason(
+    "topology-broken", "the network topology is not valid", remedy="correct the HyperNode; see `muster topology check`"
+)
+TOPOLOGY_TIER = reason(
+    "topology-tier", "its topology constraint names no tier", remedy="set highestTierAllowed or an existing tier name"
+)
+TOPOLOGY_SPANNED = reason(
+    "topology-spanned",
+    "its running pods are spread wider than its constraint allows",
+    remedy="let them finish, restart the job, or allow a higher tier",
+)

@@ -8,7 +8,7 @@ that stay behind are collected as `verdicts`. Nothing here talks to a cluster.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework.config import SchedulerConfig
-from muster.framework.plugin import NodeScores, Plugin, Rejection, Vote, overrides
+from muster.framework.plugin import NodeScores, Plugin, Purpose, Rejection, Vote, overrides
 from muster.framework.reasons import FITS, NODE_NOT_READY, Verdicts
 from muster.framework.registry import Registry
 from muster.framework.verdicts import JobVerdict
@@ -122,8 +122,10 @@ class Session:
         return (*keys, record.created, record.name)
 
     def subgroup_key(self, subgroup: int) -> tuple[Any, ...]:
+        """Order of a sub-group among those of its job."""
+        table = self.snapshot.subgroups
         keys = [ask(subgroup) for ask in self._points.flat["subgroup_order"]]
-        return (*keys, self.snapshot.subgroups.names[subgroup])
+        return (*keys, int(table.index[subgroup]), table.names[subgroup])
 
     def sort_tasks(self, tasks: Rows) -> Rows:
         """Order tasks by job row, then by the plugins' keys, then by age, index in the name and uid."""
@@ -224,6 +226,29 @@ class Session:
         return frozenset(
             int(task) for ask in points["live_tasks"] if id(getattr(ask, "__self__", None)) in owners for task in ask()
         )
+
+    # -- domains of the network ------------------------------------------------------------------------------
+
+    def domain_gradients(self, job: int, subgroup: int, scope: int) -> Sequence[Rows] | None:
+        """The first plugin's word on which domains to try; None: nobody has an opinion."""
+        for ask in self._points.flat["domain_gradients"]:
+            gradients: Sequence[Rows] | None = ask(job, subgroup, scope)
+            if gradients:
+                return gradients
+        return None
+
+    def domain_scores(self, job: int, subgroup: int, domains: Rows) -> NDArray[np.float64]:
+        total = np.zeros(len(domains))
+        for ask in self._points.flat["domain_score"]:
+            total = total + ask(job, subgroup, domains)
+        return total
+
+    def search_space(self, job: int, purpose: Purpose) -> Rows | None:
+        for ask in self._points.flat["search_space"]:
+            domains: Rows | None = ask(job, purpose)
+            if domains is not None and len(domains):
+                return domains
+        return None
 
     # -- queues --------------------------------------------------------------------------------------------
 

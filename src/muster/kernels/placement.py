@@ -18,10 +18,13 @@ from muster.kernels.jit import kernel
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
 
 BLOCK: Final = 64
-#: span = [rows of the touch log already seen (-1: board never built), rows written, fit mode]
+#: span = [rows of the touch log already seen (-1: board never built), rows written, fit mode, first and last + 1
+#: node row that may be used]
 SEEN: Final = 0
 WRITTEN: Final = 1
 MODE: Final = 2
+LO: Final = 3
+HI: Final = 4
 #: Fit modes: on what is free now, or on what will be free once terminating pods are gone.
 IDLE: Final = 0
 FUTURE: Final = 1
@@ -182,6 +185,79 @@ def catch_up(
 
 
 @kernel
+def _best_row(board: NDArray[np.float64], block_max: NDArray[np.float64], lo: int, hi: int) -> int:
+    """Find the best row in lo..hi, the smallest among equals; -1 if none fits."""
+    n_nodes = board.shape[1]
+    best = -np.inf
+    best_row = -1
+    block = lo // BLOCK
+    while block * BLOCK < hi:
+        begin = max(lo, block * BLOCK)
+        end = min(hi, (block + 1) * BLOCK)
+        whole = begin == block * BLOCK and end == min(n_nodes, (block + 1) * BLOCK)
+        if not whole or block_max[block] > best:
+            for row in range(begin, end):
+                if board[1, row] > best:
+                    best = board[1, row]
+                    best_row = row
+        block += 1
+    return best_row
+
+
+@kernel
+def count_slots(
+    state: NDArray[np.int64],
+    request: NDArray[np.int64],
+    fixed: NDArray[np.float64],
+    mode: int,
+    slots: NDArray[np.int32],
+) -> None:
+    """Count how many equal tasks each node can still take.
+
+    request  int64[n_resources]  IN   some entry > 0
+    fixed    float64[n_nodes]    IN   -inf: the class may not go there
+    slots    int32[n_nodes]      OUT
+    """
+    for row in range(fixed.shape[0]):
+        room = np.int64(2**31 - 1) if fixed[row] > -np.inf else np.int64(0)
+        for r in range(request.shape[0]):
+            if request[r] > 0 and room > 0:
+                idle = state[ALLOCATABLE, row, r] - state[USED, row, r]
+                free = idle + state[RELEASING, row, r] - state[PIPELINED, row, r]
+                if mode == IDLE:
+                    free = min(free, idle)
+                room = min(room, max(free, 0) // request[r])
+        slots[row] = room
+
+
+@kernel
+def move_tasks(
+    state: NDArray[np.int64],
+    requests: NDArray[np.int64],
+    nodes: NDArray[np.int32],
+    change: NDArray[np.int64],
+    touch_log: NDArray[np.int32],
+    written: int,
+) -> int:
+    """Change the planes of nodes for one task each; return how long the touch log is now.
+
+    requests   int64[2, n_resources]        IN     the request, and the request as scores count it
+    nodes      int32[n_tasks]               IN     negative: on none
+    change     int64[3]                     IN     plane, how often the request is added to it, and to SCORED
+    touch_log  int32[>= written + n_tasks]  INOUT
+    """
+    for t in range(nodes.shape[0]):
+        row = nodes[t]
+        if row >= 0:
+            for r in range(requests.shape[1]):
+                state[change[0], row, r] += change[1] * requests[0, r]
+                state[SCORED, row, r] += change[2] * requests[1, r]
+            touch_log[written] = row
+            written += 1
+    return written
+
+
+@kernel
 def place_run(
     state: NDArray[np.int64],
     requests: NDArray[np.int64],
@@ -200,7 +276,7 @@ def place_run(
     board      float64[2, n_nodes]                    INOUT  fixed score (-inf: never), current score (-inf: full)
     block_max  float64[ceil(n_nodes / BLOCK)]         INOUT  maximum of board[1] per block
     touch_log  int32[>= written + len(placed)]        INOUT  rows changed so far, in order
-    span       int64[3]                               INOUT  SEEN, WRITTEN, MODE
+    span       int64[5]                               INOUT  SEEN, WRITTEN, MODE, LO, HI
     placed     int32[n_tasks]                         OUT    node row per task, in task order
     Equal scores: the smaller row wins. O(touched x BLOCK + n_tasks x (n_nodes / BLOCK + BLOCK)).
     """
@@ -209,22 +285,14 @@ def place_run(
     plane = USED if mode == IDLE else PIPELINED
     count = 0
     while count < placed.shape[0]:
-        best = -np.inf
-        best_block = -1
-        for block in range(block_max.shape[0]):
-            if block_max[block] > best:
-                best = block_max[block]
-                best_block = block
-        if best_block < 0:
+        row = _best_row(board, block_max, span[LO], span[HI])
+        if row < 0:
             break
-        row = best_block * BLOCK
-        while board[1, row] != best:
-            row += 1
         for r in range(requests.shape[1]):
             state[plane, row, r] += requests[0, r]
             state[SCORED, row, r] += requests[1, r]
         _rescore(state, requests, terms, board, row, mode)
-        _refresh_block(board, block_max, best_block)
+        _refresh_block(board, block_max, row // BLOCK)
         touch_log[span[WRITTEN]] = row
         span[WRITTEN] += 1
         placed[count] = row

@@ -4,6 +4,7 @@ from muster.snapshot.axis import UNLIMITED, Amounts, ResourceAxis
 from muster.snapshot.board import Board
 from muster.snapshot.mirror import Mirror
 from muster.snapshot.records import JobRecord, QueueRecord
+from muster.snapshot.rows import NO_ROW, Mask, Rows
 from muster.snapshot.statement import Operation, OperationKind, Statement
 from muster.snapshot.status import (
     ALLOCATED_STATUSES,
@@ -17,18 +18,16 @@ from muster.snapshot.tables import (
     FOREIGN,
     GATED,
     NEEDS_LIVE_CHECK,
-    NO_ROW,
     PREEMPTABLE,
     ClassTable,
     GroupTable,
     JobTable,
-    Mask,
     NodeTable,
     QueueTable,
-    Rows,
     Snapshot,
     TaskTable,
 )
+from muster.snapshot.topology import TopologyTable
 
 __all__ = [
     "ALLOCATED_STATUSES",
@@ -61,4 +60,5 @@ __all__ = [
     "Statement",
     "TaskStatus",
     "TaskTable",
+    "TopologyTable",
 ]

@@ -11,8 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.kernels.placement import BLOCK, SEEN, WRITTEN, catch_up
+from muster.kernels.placement import BLOCK, MODE, SEEN, WRITTEN, catch_up, count_slots
 from muster.snapshot.axis import Amounts
+from muster.snapshot.rows import Rows
 from muster.snapshot.tables import Snapshot
 
 
@@ -27,7 +28,7 @@ class Board:
     #: float64[2, nodes]: fixed part (-inf: the class may never go there), current score (-inf: does not fit)
     scores: NDArray[np.float64]
     block_max: NDArray[np.float64]
-    #: int64[3]: SEEN, WRITTEN, MODE
+    #: int64[5]: SEEN, WRITTEN, MODE, LO, HI
     span: NDArray[np.int64]
 
     @classmethod
@@ -36,7 +37,7 @@ class Board:
         scores = np.empty((2, len(fixed)))
         scores[0] = fixed
         blocks = -(-len(fixed) // BLOCK)
-        return cls(requests, terms, scores, np.empty(blocks), np.array([-1, 0, mode], np.int64))
+        return cls(requests, terms, scores, np.empty(blocks), np.array([-1, 0, mode, 0, len(fixed)], np.int64))
 
     def current(self, snapshot: Snapshot) -> NDArray[np.float64]:
         """Scores as of now, -inf where one more task does not fit."""
@@ -52,6 +53,12 @@ class Board:
         )
         row: NDArray[np.float64] = self.scores[1]
         return row
+
+    def slots(self, snapshot: Snapshot) -> Rows:
+        """How many more tasks of the class each node can take."""
+        slots = np.empty(self.scores.shape[1], np.int32)
+        count_slots(snapshot.nodes.state, self.requests[0], self.scores[0], int(self.span[MODE]), slots)
+        return slots
 
     def refix(self, fixed: NDArray[np.float64]) -> None:
         """Replace the fixed part; everything is scored again on next use."""

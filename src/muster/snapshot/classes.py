@@ -7,6 +7,8 @@ part of the class: such tasks carry a flag and are checked one by one.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import msgspec
 
 from muster.api import Pod, is_best_effort, is_preemptable, pod_request, pod_scoring_request
@@ -24,9 +26,9 @@ class PodShape(msgspec.Struct, frozen=True):
     flags: int
 
 
-def shape_of(pod: Pod) -> PodShape:
-    """Derive requests, class key and flags of a pod."""
-    request = pod_request(pod)
+def shape_of(pod: Pod, devices: Mapping[str, int]) -> PodShape:
+    """Derive requests, class key and flags of a pod; `devices` is what its claims ask for."""
+    request = {**pod_request(pod), **devices}
     scoring = pod_scoring_request(pod)
     flags = PREEMPTABLE if is_preemptable(pod) else 0
     if is_best_effort(request):

@@ -7,19 +7,34 @@ it that changes; objects are shared and never modified. Callers: the scheduler l
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 import numpy as np
 
-from muster.api import KubeObject, Node, Pod, PodGroup, PriorityClass, Queue, to_base
+from muster.api import (
+    DeviceClass,
+    HyperNode,
+    KubeObject,
+    Node,
+    Pod,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    ResourceClaim,
+    ResourceSlice,
+    to_base,
+)
 from muster.kernels.placement import BLOCK
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
 from muster.kernels.totals import book_on_nodes, sum_requests
 from muster.snapshot.axis import Amounts, ResourceAxis
+from muster.snapshot.devices import NOT_LIMITED, PREFIX, offered
 from muster.snapshot.events import Event
 from muster.snapshot.grow import Columns
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.queues import build_queues
 from muster.snapshot.records import JobRecord, QueueRecord, job_from_group, queue_from_volcano
+from muster.snapshot.rows import NO_ROW, Rows
 from muster.snapshot.status import (
     ALLOCATED_STATUSES,
     BEST_EFFORT_PENDING,
@@ -29,18 +44,21 @@ from muster.snapshot.status import (
 )
 from muster.snapshot.tables import (
     BEST_EFFORT,
-    NO_ROW,
     ClassTable,
     GroupTable,
     JobTable,
     NodeTable,
     QueueTable,
-    Rows,
     Snapshot,
     TaskTable,
 )
 from muster.snapshot.taskbook import TaskBook
+from muster.snapshot.topology import TopologyTable, build_topology
 
+T = TypeVar("T")
+
+#: Kinds that say what devices nodes have.
+_DEVICE_KINDS = frozenset({"ResourceSlice", "DeviceClass"})
 #: Kinds besides nodes that decide where a class may go.
 _PLACEMENT_KINDS = frozenset({"PersistentVolume", "PersistentVolumeClaim", "StorageClass"})
 
@@ -58,13 +76,14 @@ class Mirror:
 
     def __init__(self, scheduler_names: Iterable[str] | None = None) -> None:
         self._names = None if scheduler_names is None else frozenset(scheduler_names)
-        self._book = TaskBook()
+        self._book = TaskBook(self._priority)
         self._nodes: dict[str, Node] = {}
+        self._hyper_nodes: dict[str, HyperNode] = {}
         self._queues: dict[str, QueueRecord] = {}
         self._priorities: dict[str, PriorityClass] = {}
         self._objects: dict[str, dict[str, object]] = {}
         self._axis = ResourceAxis()
-        self._node_table: tuple[list[str], dict[str, int], list[Node], NodeLabels] | None = None
+        self._layout: tuple[NodeTable, TopologyTable] | None = None
         #: Counts changes of what decides where a class may go, free resources aside: nodes and volumes.
         self.placement_revision = 0
 
@@ -85,13 +104,18 @@ class Mirror:
             self._book.set_job(job_from_group(item))
         elif isinstance(item, Node):
             self._set_node(item.name, item)
+        elif isinstance(item, HyperNode):
+            self._set_hyper_node(item.name, item)
         elif isinstance(item, Queue):
             self._queues[item.name] = queue_from_volcano(item)
         elif isinstance(item, PriorityClass):
             self._priorities[item.name] = item
+            self._book.refresh_priorities()
         else:
             self._objects.setdefault(item.kind, {})[item.key] = item
             self._note_change(item.kind)
+            if isinstance(item, ResourceClaim):
+                self._book.set_claim(item.key, item)
 
     def delete(self, item: KubeObject) -> None:
         """Forget an object; one that is not known is ignored."""
@@ -101,17 +125,24 @@ class Mirror:
             self._book.drop_group(item.key)
         elif isinstance(item, Node):
             self._set_node(item.name, None)
+        elif isinstance(item, HyperNode):
+            self._set_hyper_node(item.name, None)
         elif isinstance(item, Queue):
             self._queues.pop(item.name, None)
         elif isinstance(item, PriorityClass):
             self._priorities.pop(item.name, None)
+            self._book.refresh_priorities()
         else:
             self._objects.get(item.kind, {}).pop(item.key, None)
             self._note_change(item.kind)
+            if isinstance(item, ResourceClaim):
+                self._book.set_claim(item.key, None)
 
     def _note_change(self, kind: str) -> None:
         if kind in _PLACEMENT_KINDS:
             self.placement_revision += 1
+        if kind in _DEVICE_KINDS:
+            self._layout = None
 
     def _is_foreign(self, pod: Pod) -> bool:
         return self._names is not None and pod.spec.scheduler_name not in self._names
@@ -122,7 +153,16 @@ class Mirror:
             self._nodes[name] = node
         if old is None or node is None or not _same_placement(old, node):
             self.placement_revision += 1
-        self._node_table = None
+        self._layout = None
+
+    def _set_hyper_node(self, name: str, hyper_node: HyperNode | None) -> None:
+        old = self._hyper_nodes.pop(name, None)
+        if hyper_node is not None:
+            self._hyper_nodes[name] = hyper_node
+        if old is None or hyper_node is None or old.spec != hyper_node.spec:
+            self._layout = None
+            # Node rows may move, and verdicts are arrays over rows.
+            self.placement_revision += 1
 
     # -- pictures out --------------------------------------------------------------------------------------
 
@@ -130,7 +170,7 @@ class Mirror:
         """Take a picture of the present state."""
         self._extend_axis()
         classes = self._build_classes()
-        nodes = self._build_nodes()
+        nodes, topology = self._build_nodes()
         queues = build_queues(self._queues, self._axis)
         tasks = self._build_tasks(nodes)
         jobs = self._build_jobs(tasks, classes, queues)
@@ -150,6 +190,7 @@ class Mirror:
             roles=self._build_groups(self._book.roles, self._book.role_names, tasks, tasks.role),
             subgroups=self._build_groups(self._book.subgroups, self._book.subgroup_names, tasks, tasks.subgroup),
             queues=queues,
+            topology=topology,
             objects={kind: dict(items) for kind, items in self._objects.items()},
             touch_log=np.empty(max(1024, BLOCK), np.int32),
         )
@@ -165,6 +206,7 @@ class Mirror:
                 names.update(record.min_resources)
         if not names <= set(self._axis.names):
             self._axis = self._axis.extended(names)
+            self._layout = None
 
     def _build_classes(self) -> ClassTable:
         book = self._book
@@ -174,13 +216,18 @@ class Mirror:
             requests[row, 1] = self._axis.vector(shape.scoring)
         return ClassTable(requests, list(book.class_pods), list(book.class_rows))
 
-    def _build_nodes(self) -> NodeTable:
-        if self._node_table is None:
-            names = sorted(self._nodes)
-            objects = [self._nodes[name] for name in names]
-            index = {name: row for row, name in enumerate(names)}
-            self._node_table = names, index, objects, NodeLabels(objects)
-        names, index, objects, labels = self._node_table
+    def _build_nodes(self) -> tuple[NodeTable, TopologyTable]:
+        if self._layout is None:
+            self._layout = self._lay_out_nodes()
+        table, topology = self._layout
+        nodes = NodeTable(table.names, table.index, table.objects, table.state.copy(), table.ready, table.labels)
+        return nodes, topology
+
+    def _lay_out_nodes(self) -> tuple[NodeTable, TopologyTable]:
+        """The node table without any task, and the topology; kept until a node or HyperNode changes."""
+        topology, names = build_topology(self._hyper_nodes, self._nodes)
+        objects = [self._nodes[name] for name in names]
+        index = {name: row for row, name in enumerate(names)}
         state = np.zeros((N_PLANES, len(names), len(self._axis)), np.int64)
         ready = np.ones(len(names), np.bool_)
         for row, node in enumerate(objects):
@@ -189,7 +236,25 @@ class Mirror:
                 if column is not None:
                     state[ALLOCATABLE, row, column] = to_base(name, quantity)
             ready[row] = is_ready(node)
-        return NodeTable(names, index, objects, state, ready, labels)
+        self._add_devices(state[ALLOCATABLE], index)
+        return NodeTable(names, index, objects, state, ready, NodeLabels(objects)), topology
+
+    def _add_devices(self, allocatable: Amounts, index: dict[str, int]) -> None:
+        """Set what nodes offer of every device class that somebody asks for."""
+        columns = {name: column for name, column in self._axis.index.items() if name.startswith(PREFIX)}
+        slices = self._of_kind(ResourceSlice)
+        if not columns or not slices:
+            allocatable[:, list(columns.values())] = NOT_LIMITED
+            return
+        classes = {known.name: known for known in self._of_kind(DeviceClass)}
+        for node, amounts in offered(slices, classes).items():
+            for name, amount in amounts.items():
+                if node in index and name in columns:
+                    allocatable[index[node], columns[name]] = amount
+
+    def _of_kind(self, kind: type[T]) -> list[T]:
+        found = self._objects.get(kind.__name__, {})
+        return [item for _, item in sorted(found.items()) if isinstance(item, kind)]
 
     def _build_tasks(self, nodes: NodeTable) -> TaskTable:
         book, columns = self._book, self._book.tasks
@@ -221,10 +286,10 @@ class Mirror:
         sum_requests(classes.requests, tasks.cls, np.where(holding, tasks.job, NO_ROW).astype(np.int32), allocated)
         waiting = tasks.status == TaskStatus.PENDING
         sum_requests(classes.requests, tasks.cls, np.where(waiting, tasks.job, NO_ROW).astype(np.int32), pending)
+        queued = live & (queue != NO_ROW)
+        np.add.at(queues.own_allocated, queue[queued], allocated[queued])
         for row, path in enumerate(queues.paths):
-            own = allocated[live & (queue == row)].sum(axis=0)
-            queues.own_allocated[row] = own
-            queues.tree_allocated[path] += own
+            queues.tree_allocated[path] += queues.own_allocated[row]
         return JobTable(
             records=list(book.records),
             index=dict(book.job_rows),
@@ -232,26 +297,24 @@ class Mirror:
             queue=queue,
             min_member=columns["min_member"].copy(),
             min_roles_total=columns["min_roles_total"].copy(),
-            priority=self._job_priorities(),
+            priority=columns["priority"].copy(),
             created=columns["created"].copy(),
             phase=columns["phase"].copy(),
             counts=_count(tasks, tasks.job, count),
             allocated=allocated,
             pending=pending,
             has_group=columns["has_group"].copy(),
-            roles=[tuple(roles.values()) for roles in book.job_roles],
-            subgroups=[tuple(groups.values()) for groups in book.job_subgroups],
+            roles=list(book.role_rows),
+            subgroups=list(book.subgroup_rows),
         )
 
-    def _job_priorities(self) -> Rows:
-        default = max((known.value for known in self._priorities.values() if known.global_default), default=0)
-        return np.array([self._priority(record, default) for record in self._book.records], np.int32)
-
-    def _priority(self, record: JobRecord, default: int) -> int:
+    def _priority(self, record: JobRecord) -> int:
         if record.priority is not None:
             return record.priority
         known = self._priorities.get(record.priority_class)
-        return default if known is None else known.value
+        if known is not None:
+            return known.value
+        return max((other.value for other in self._priorities.values() if other.global_default), default=0)
 
     def _build_groups(self, columns: Columns, names: list[str], tasks: TaskTable, group: Rows) -> GroupTable:
         return GroupTable(
@@ -260,6 +323,7 @@ class Mirror:
             minimum=columns["minimum"].copy(),
             counts=_count(tasks, group, len(names)),
             policy=columns["policy"].copy(),
+            index=columns["index"].copy(),
         )
 
 

@@ -8,7 +8,8 @@ import numpy as np
 
 from muster.snapshot.axis import ResourceAxis
 from muster.snapshot.records import QueueRecord
-from muster.snapshot.tables import NO_ROW, QueueTable
+from muster.snapshot.rows import NO_ROW
+from muster.snapshot.tables import QueueTable
 
 
 def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis) -> QueueTable:

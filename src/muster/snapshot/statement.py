@@ -14,11 +14,12 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.kernels.placement import FUTURE, IDLE, MODE, WRITTEN, place_run
-from muster.kernels.planes import PIPELINED, RELEASING, SCORED, USED
+from muster.kernels.placement import FUTURE, HI, IDLE, LO, MODE, WRITTEN, move_tasks, place_run
+from muster.kernels.planes import PIPELINED, RELEASING, USED
 from muster.snapshot.board import Board
+from muster.snapshot.rows import NO_ROW, Rows
 from muster.snapshot.status import BEST_EFFORT_PENDING, TaskStatus
-from muster.snapshot.tables import BEST_EFFORT, NO_ROW, Rows, Snapshot
+from muster.snapshot.tables import BEST_EFFORT, Snapshot
 
 
 class OperationKind(IntEnum):
@@ -45,6 +46,12 @@ class Operation:
 
 
 #: (from status, to status) of placements.
+#: The plane that an operation adds its requests to, and whether scores count the tasks more or less.
+_PLANES = {
+    OperationKind.ALLOCATE: (USED, +1),
+    OperationKind.PIPELINE: (PIPELINED, +1),
+    OperationKind.EVICT: (RELEASING, -1),
+}
 _TARGET = {OperationKind.ALLOCATE: TaskStatus.ALLOCATED, OperationKind.PIPELINE: TaskStatus.PIPELINED}
 
 
@@ -60,8 +67,8 @@ class Statement:
 
     # -- placing -----------------------------------------------------------------------------------------
 
-    def fill(self, tasks: Rows, board: Board) -> int:
-        """Place as many of `tasks` (pending, one batch) as fit, in order, on the board's best nodes.
+    def fill(self, tasks: Rows, board: Board, lo: int = 0, hi: int | None = None) -> int:
+        """Place as many of `tasks` (pending, one batch) as fit, in order, on the board's best nodes of lo..hi.
 
         The board decides between what is free now (the tasks become Allocated) and what will be free
         (Pipelined). Return how many were placed: always the first ones of `tasks`.
@@ -69,6 +76,8 @@ class Statement:
         snapshot = self.snapshot
         self._reserve_log(len(tasks))
         board.span[WRITTEN] = snapshot.touched
+        board.span[LO] = lo
+        board.span[HI] = len(snapshot.nodes) if hi is None else hi
         placed = np.empty(len(tasks), np.int32)
         count = place_run(
             snapshot.nodes.state,
@@ -128,6 +137,29 @@ class Statement:
             self._book(operation, -1)
             self._move_on_nodes(operation, -1)
 
+    def redo(self, operations: list[Operation]) -> None:
+        """Apply operations that were rolled back earlier, in their order."""
+        for operation in operations:
+            self._move_on_nodes(operation, +1)
+            self._book(operation, +1)
+            self.operations.append(operation)
+
+    def sort_nodes(self, mark: int) -> None:
+        """Deal the nodes of equal tasks out anew: by row to tasks in the order they were placed.
+
+        All placements since `mark` must be of one batch (see `fill`) and kind; sums stay as they are.
+        """
+        placed = self.operations[mark:]
+        if len(placed) < 1:
+            return
+        merged = Operation(
+            placed[0].kind,
+            np.concatenate([operation.tasks for operation in placed]),
+            np.sort(np.concatenate([operation.nodes for operation in placed])),
+        )
+        self.snapshot.tasks.node[merged.tasks] = merged.nodes
+        self.operations[mark:] = [merged]
+
     def commit(self) -> list[Operation]:
         """Hand over all changes; the statement is empty afterwards and they can no longer be undone."""
         done, self.operations = self.operations, []
@@ -138,22 +170,17 @@ class Statement:
     def _move_on_nodes(self, operation: Operation, sign: int) -> None:
         """Change the node state for the tasks of an operation, and log the rows for the boards."""
         snapshot = self.snapshot
-        state = snapshot.nodes.state
-        requests = snapshot.classes.requests
         self._reserve_log(len(operation.tasks))
-        for task, node in zip(operation.tasks, operation.nodes, strict=True):
-            if node == NO_ROW:
-                continue
-            request, scored = requests[snapshot.tasks.cls[task]]
-            if operation.kind is OperationKind.EVICT:
-                state[RELEASING, node] += sign * request
-                state[SCORED, node] -= sign * scored
-            else:
-                plane = USED if operation.kind is OperationKind.ALLOCATE else PIPELINED
-                state[plane, node] += sign * request
-                state[SCORED, node] += sign * scored
-            snapshot.touch_log[snapshot.touched] = node
-            snapshot.touched += 1
+        requests = snapshot.classes.requests[snapshot.tasks.cls[operation.tasks[0]]]
+        plane, scored = _PLANES[operation.kind]
+        snapshot.touched = move_tasks(
+            snapshot.nodes.state,
+            requests,
+            operation.nodes,
+            np.array([plane, sign, sign * scored], np.int64),
+            snapshot.touch_log,
+            snapshot.touched,
+        )
 
     def _book(self, operation: Operation, sign: int) -> None:
         """Change task columns, counters and totals for an operation (sign +1) or its undoing (-1)."""

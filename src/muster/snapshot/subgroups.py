@@ -22,6 +22,15 @@ def match_values(policy: SubGroupPolicy, labels: Mapping[str, str]) -> tuple[str
     return None if "" in values else values
 
 
+def first_match(policies: Sequence[SubGroupPolicy], labels: Mapping[str, str]) -> tuple[int, tuple[str, ...]]:
+    """Index of the first policy that matches a pod, and the pod's values; -1 and no values if none does."""
+    for number, policy in enumerate(policies):
+        values = match_values(policy, labels)
+        if values is not None:
+            return number, values
+    return -1, ()
+
+
 def subgroup_id(job: str, policy: str, values: Sequence[str]) -> str:
     """Name of a sub-group, unique in the cluster."""
     return f"{job}/{'-'.join((policy, *values))}"
@@ -35,6 +44,6 @@ def minimum_of(policy: SubGroupPolicy | None) -> int:
 
 
 def match_index(values: Sequence[str]) -> int:
-    """Position of a sub-group among those of its policy: its last label value, if that is a number."""
-    text = values[-1] if values else ""
+    """Position of a sub-group among those of its policy: its first label value, if that is a number."""
+    text = values[0] if values else ""
     return int(text) if text.isascii() and text.isdigit() else 0

@@ -18,10 +18,9 @@ from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
 from muster.snapshot.axis import Amounts, ResourceAxis
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.records import JobRecord, QueueRecord
+from muster.snapshot.rows import Mask, Rows
 from muster.snapshot.status import ALLOCATED_STATUSES, BEST_EFFORT_PENDING, READY_STATUSES, TaskStatus
-
-Rows = NDArray[np.int32]
-Mask = NDArray[np.bool_]
+from muster.snapshot.topology import TopologyTable
 
 #: Task flags.
 NEEDS_LIVE_CHECK: Final = 1  # host ports, pod affinity or topology spread: other pods decide where it may go
@@ -29,8 +28,6 @@ BEST_EFFORT: Final = 2  # asks for nothing
 GATED: Final = 4  # has scheduling gates
 PREEMPTABLE: Final = 8
 FOREIGN: Final = 16  # another scheduler's pod: takes room, is never touched
-
-NO_ROW: Final = -1
 
 
 @dataclass(slots=True)
@@ -52,6 +49,10 @@ class NodeTable:
     def allocatable(self) -> Amounts:
         plane: Amounts = self.state[ALLOCATABLE]
         return plane
+
+    def used(self) -> Amounts:
+        used: Amounts = self.state[USED]
+        return used
 
     def idle(self) -> Amounts:
         """What is free now, per node and resource."""
@@ -158,6 +159,8 @@ class GroupTable:
     counts: Rows
     #: Sub-groups: index of the policy in the PodGroup, NO_ROW for the tasks that match none. Roles: unused.
     policy: Rows
+    #: Sub-groups: position among those of the policy, from the first label value. Roles: unused.
+    index: Rows
 
     def __len__(self) -> int:
         return len(self.names)
@@ -193,11 +196,14 @@ class Snapshot:
     roles: GroupTable
     subgroups: GroupTable
     queues: QueueTable
+    topology: TopologyTable
     #: Other objects that plugins may need, by kind and "namespace/name".
     objects: dict[str, dict[str, object]]
     #: Rows changed so far, for the boards; grows with the statement.
     touch_log: Rows
     touched: int = 0
+    #: Task rows ordered by job, and where each job's begin; made on first use.
+    _by_job: tuple[Rows, Rows] | None = None
 
     def total(self) -> Amounts:
         """Capacity of the ready nodes."""
@@ -208,6 +214,15 @@ class Snapshot:
         """Rows of pending tasks of this scheduler, gated and best-effort ones included."""
         mine = (self.tasks.flags & FOREIGN) == 0
         return np.flatnonzero((self.tasks.status == TaskStatus.PENDING) & mine).astype(np.int32)
+
+    def tasks_of(self, job: int) -> Rows:
+        """All tasks of a job, in no particular order."""
+        if self._by_job is None:
+            order = np.argsort(self.tasks.job, kind="stable").astype(np.int32)
+            starts = np.searchsorted(self.tasks.job[order], np.arange(len(self.jobs) + 1)).astype(np.int32)
+            self._by_job = order, starts
+        order, starts = self._by_job
+        return order[starts[job] : starts[job + 1]]
 
     def request(self, task: int) -> Amounts:
         row: Amounts = self.classes.requests[self.tasks.cls[task], 0]

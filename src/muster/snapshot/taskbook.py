@@ -7,16 +7,20 @@ snapshot in one pass, which costs milliseconds and cannot drift.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.api import Pod, group_of, pod_index, role_of
+from muster.api import Pod, ResourceClaim, group_of, pod_index, role_of
 from muster.snapshot.classes import PodShape, shape_of
+from muster.snapshot.devices import claim_keys, claimed
 from muster.snapshot.grow import Columns, Names
 from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
+from muster.snapshot.rows import NO_ROW
 from muster.snapshot.status import TaskStatus, phase_of, status_of
-from muster.snapshot.subgroups import match_values, minimum_of, subgroup_id
-from muster.snapshot.tables import FOREIGN, NO_ROW
+from muster.snapshot.subgroups import first_match, match_index, minimum_of, subgroup_id
+from muster.snapshot.tables import FOREIGN
 
 #: Priority of a pod that states none, as in Volcano.
 DEFAULT_TASK_PRIORITY = 1
@@ -25,7 +29,8 @@ DEFAULT_TASK_PRIORITY = 1
 class TaskBook:
     """Rows of tasks, jobs, roles, sub-groups and classes."""
 
-    def __init__(self) -> None:
+    def __init__(self, priority_of: Callable[[JobRecord], int]) -> None:
+        self._priority_of = priority_of
         self.tasks = Columns(
             job=np.int32,
             cls=np.int32,
@@ -44,11 +49,12 @@ class TaskBook:
             min_member=np.int32,
             min_roles_total=np.int32,
             created=np.float64,
+            priority=np.int32,
             phase=np.int8,
             has_group=np.bool_,
         )
-        self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32)
-        self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32)
+        self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
+        self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
         self.task_ids: list[str] = []
         self.pods: list[Pod] = []
         self.task_rows: dict[str, int] = {}
@@ -56,7 +62,10 @@ class TaskBook:
         self.job_rows: dict[str, int] = {}
         self.job_tasks: list[set[int]] = []
         self.job_roles: list[dict[str, int]] = []
-        self.job_subgroups: list[dict[str, int]] = []
+        self.job_subgroups: list[dict[tuple[int, tuple[str, ...]], int]] = []
+        #: The same as tuples of rows, for snapshots to share.
+        self.role_rows: list[tuple[int, ...]] = []
+        self.subgroup_rows: list[tuple[int, ...]] = []
         self.role_names: list[str] = []
         self.subgroup_names: list[str] = []
         self.class_rows: dict[bytes, int] = {}
@@ -65,6 +74,9 @@ class TaskBook:
         self.nodes = Names()
         self.queues = Names()
         self._unranked: set[int] = set()
+        self._claims: dict[str, ResourceClaim] = {}
+        #: Pods by the claim that they name.
+        self._claimants: dict[str, set[str]] = {}
 
     # -- jobs ----------------------------------------------------------------------------------------------
 
@@ -83,9 +95,15 @@ class TaskBook:
             min_member=record.min_member,
             min_roles_total=sum(record.min_roles.values()),
             created=record.created,
+            priority=self._priority_of(record),
             phase=phase_of(record.phase),
             has_group=has_group,
         )
+
+    def refresh_priorities(self) -> None:
+        """Priority classes changed: look every job's priority up again."""
+        for row in self.job_rows.values():
+            self.jobs.set(row, priority=self._priority_of(self.records[row]))
 
     def drop_group(self, job_id: str) -> None:
         """The PodGroup is gone; its pods, if any, now name one that does not exist."""
@@ -104,6 +122,8 @@ class TaskBook:
             self.job_tasks.append(set())
             self.job_roles.append({})
             self.job_subgroups.append({})
+            self.role_rows.append(())
+            self.subgroup_rows.append(())
         self.job_rows[record.id] = row
         self.records[row] = record
         for role in record.min_roles:
@@ -117,11 +137,13 @@ class TaskBook:
         self.jobs.remove(row)
 
     def _free_groups(self, row: int) -> None:
-        for table, rows in ((self.roles, self.job_roles[row]), (self.subgroups, self.job_subgroups[row])):
-            for group in rows.values():
+        for table, rows in ((self.roles, self.role_rows), (self.subgroups, self.subgroup_rows)):
+            for group in rows[row]:
                 table.set(group, job=NO_ROW)
                 table.remove(group)
-            rows.clear()
+            rows[row] = ()
+        self.job_roles[row].clear()
+        self.job_subgroups[row].clear()
 
     def _reset_groups(self, row: int, record: JobRecord) -> None:
         """Role minimums or sub-group policies changed: sort the job's tasks in anew."""
@@ -138,21 +160,21 @@ class TaskBook:
         if role not in rows:
             minimum = self.records[job].min_roles.get(role, 0)
             rows[role] = _add_named(self.roles, self.role_names, role, job, minimum, NO_ROW)
+            self.role_rows[job] = tuple(rows.values())
         return rows[role]
 
     def _subgroup_row(self, job: int, pod: Pod) -> int:
         record = self.records[job]
-        name, policy = record.id, NO_ROW
-        for number, candidate in enumerate(record.sub_groups):
-            values = match_values(candidate, pod.metadata.labels)
-            if values is not None:
-                name, policy = subgroup_id(record.id, candidate.name, values), number
-                break
+        policy, values = first_match(record.sub_groups, pod.metadata.labels)
         rows = self.job_subgroups[job]
-        if name not in rows:
-            minimum = minimum_of(record.sub_groups[policy] if policy != NO_ROW else None)
-            rows[name] = _add_named(self.subgroups, self.subgroup_names, name, job, minimum, policy)
-        return rows[name]
+        if (policy, values) not in rows:
+            matched = record.sub_groups[policy] if policy != NO_ROW else None
+            name = record.id if matched is None else subgroup_id(record.id, matched.name, values)
+            row = _add_named(self.subgroups, self.subgroup_names, name, job, minimum_of(matched), policy)
+            self.subgroups.set(row, index=match_index(values))
+            rows[policy, values] = row
+            self.subgroup_rows[job] = tuple(rows.values())
+        return rows[policy, values]
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
@@ -163,7 +185,7 @@ class TaskBook:
             row = self._add_task(pod)
         job = NO_ROW if foreign else self._job_of(pod)
         self._move_to_job(row, job)
-        shape = shape_of(pod)
+        shape = shape_of(pod, self._devices_of(pod))
         self.pods[row] = pod
         node = pod.spec.node_name
         nominated = pod.status.nominated_node_name
@@ -178,6 +200,25 @@ class TaskBook:
             priority=DEFAULT_TASK_PRIORITY if pod.spec.priority is None else pod.spec.priority,
             flags=shape.flags | (FOREIGN if foreign else 0),
         )
+
+    def set_claim(self, key: str, claim: ResourceClaim | None) -> None:
+        """Take in a new or changed device claim, or None for one that is gone; its pods are looked at anew."""
+        if claim is None:
+            self._claims.pop(key, None)
+        else:
+            self._claims[key] = claim
+        for task_id in sorted(self._claimants.get(key, ())):
+            row = self.task_rows.get(task_id)
+            if row is not None:
+                self.set_pod(self.pods[row], foreign=bool(self.tasks["flags"][row] & FOREIGN))
+
+    def _devices_of(self, pod: Pod) -> dict[str, int]:
+        if not pod.spec.resource_claims:
+            return {}
+        keys = claim_keys(pod)
+        for key in keys:
+            self._claimants.setdefault(key, set()).add(pod.key)
+        return claimed(self._claims[key] for key in keys if key in self._claims)
 
     def drop_pod(self, key: str) -> None:
         row = self.task_rows.pop(key, None)
@@ -255,5 +296,5 @@ def _add_named(table: Columns, names: list[str], name: str, job: int, minimum: i
     if row == len(names):
         names.append(name)
     names[row] = name
-    table.set(row, job=job, minimum=minimum, policy=policy)
+    table.set(row, job=job, minimum=minimum, policy=policy, index=0)
     return row

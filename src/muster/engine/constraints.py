@@ -1,0 +1,123 @@
+"""Topology constraints of jobs and sub-groups, resolved against the tree of the moment.
+
+A constraint is the highest tier that pods may span. Soft ones allow the root's tier, so that the lowest tier that
+fits is preferred and nothing is refused. What cannot be resolved fails closed: an unknown tier name, hard mode
+without a tier, and a tree with faults make the job wait with that reason.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muster.api import NetworkTopology
+from muster.framework import Rejection, Session
+from muster.framework.reasons import TOPOLOGY_BROKEN, TOPOLOGY_SPANNED, TOPOLOGY_TIER
+from muster.snapshot import ALLOCATED_STATUSES, NO_ROW, Rows, Snapshot, TaskStatus, TopologyTable
+
+_PLACED = np.zeros(16, np.bool_)
+_PLACED[[*ALLOCATED_STATUSES, TaskStatus.PIPELINED]] = True
+
+
+@dataclass(frozen=True, slots=True)
+class Constraint:
+    """The highest tier allowed; None: no constraint."""
+
+    limit: int | None = None
+    soft: bool = False
+
+    def __bool__(self) -> bool:
+        return self.limit is not None
+
+
+UNCONSTRAINED = Constraint()
+
+
+def has_topology(session: Session, job: int) -> bool:
+    """Whether the job or one of its sub-groups has a topology constraint."""
+    record = session.snapshot.jobs.records[job]
+    return record.topology is not None or any(policy.network_topology is not None for policy in record.sub_groups)
+
+
+def resolve(spec: NetworkTopology | None, topology: TopologyTable, outer: Constraint = UNCONSTRAINED) -> Constraint:
+    """Find the tier that a constraint allows. Raises ValueError that says why it cannot be told.
+
+    `outer` is the constraint of the job around a sub-group: a soft sub-group stays inside it.
+    """
+    if spec is None:
+        return UNCONSTRAINED
+    if spec.mode == "soft":
+        return Constraint(topology.root_tier if outer.limit is None else outer.limit, soft=True)
+    if spec.highest_tier_allowed is not None:
+        return Constraint(spec.highest_tier_allowed)
+    if spec.highest_tier_name:
+        tier = topology.forest.tier_names.get(spec.highest_tier_name)
+        if tier is None:
+            known = ", ".join(sorted(topology.forest.tier_names)) or "none"
+            raise ValueError(f"no HyperNode has the tier name {spec.highest_tier_name!r}; known: {known}")
+        return Constraint(tier)
+    raise ValueError("mode is hard, but neither highestTierAllowed nor highestTierName is set")
+
+
+def job_constraint(session: Session, job: int) -> Constraint:
+    """The constraint on the job as a whole; call after `why_not_placeable` found nothing."""
+    return resolve(session.snapshot.jobs.records[job].topology, session.snapshot.topology)
+
+
+def subgroup_constraint(session: Session, subgroup: int) -> Constraint:
+    """The constraint on one sub-group; tasks that match no policy are held by the job's own constraint."""
+    snapshot = session.snapshot
+    record = snapshot.jobs.records[int(snapshot.subgroups.job[subgroup])]
+    outer = resolve(record.topology, snapshot.topology)
+    policy = int(snapshot.subgroups.policy[subgroup])
+    if policy == NO_ROW:
+        return outer
+    return resolve(record.sub_groups[policy].network_topology, snapshot.topology, outer)
+
+
+def why_not_placeable(session: Session, job: int) -> Rejection | None:
+    """Why no domain can be looked for; None: it can."""
+    record = session.snapshot.jobs.records[job]
+    topology = session.snapshot.topology
+    if not has_topology(session, job):
+        return None
+    if not topology.ready:
+        name, fault = min(topology.forest.faults.items())
+        return Rejection(TOPOLOGY_BROKEN, f"HyperNode {name}: {fault}")
+    try:
+        outer = resolve(record.topology, topology)
+        for policy in record.sub_groups:
+            resolve(policy.network_topology, topology, outer)
+    except ValueError as error:
+        return Rejection(TOPOLOGY_TIER, str(error))
+    spanned = job_domain(session.snapshot, job)
+    if outer.limit is not None and spanned != NO_ROW and topology.tier[spanned] > outer.limit:
+        return Rejection(
+            TOPOLOGY_SPANNED,
+            f"running pods already span {topology.names[spanned]} of tier {topology.tier[spanned]}, "
+            f"above tier {outer.limit}",
+        )
+    return None
+
+
+def placed_nodes(snapshot: Snapshot, job: int, subgroup: int = NO_ROW) -> Rows:
+    """Nodes of the tasks of a job, or of one of its sub-groups, that have a place; one entry per task."""
+    tasks = snapshot.tasks
+    own = snapshot.tasks_of(job)
+    nodes = tasks.node[own]
+    placed = _PLACED[tasks.status[own]] & (nodes != NO_ROW)
+    if subgroup != NO_ROW:
+        placed &= tasks.subgroup[own] == subgroup
+    kept: Rows = nodes[placed]
+    return kept
+
+
+def job_domain(snapshot: Snapshot, job: int) -> int:
+    """The smallest domain that holds the job's placed tasks; NO_ROW if it has none."""
+    return snapshot.topology.domain_of_nodes(placed_nodes(snapshot, job))
+
+
+def subgroup_domain(snapshot: Snapshot, subgroup: int) -> int:
+    """As `job_domain`, for one sub-group."""
+    return snapshot.topology.domain_of_nodes(placed_nodes(snapshot, int(snapshot.subgroups.job[subgroup]), subgroup))

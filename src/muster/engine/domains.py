@@ -1,0 +1,97 @@
+"""Which domains are tried for a job or sub-group, in which order, and which are ruled out before any trial."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+
+from muster.engine.boards import Boards
+from muster.engine.constraints import Constraint
+from muster.framework import Purpose, Session
+from muster.kernels.placement import FUTURE
+from muster.snapshot import NO_ROW, Rows, TopologyTable
+
+ROOT = 0
+
+
+def gradients(topology: TopologyTable, constraint: Constraint, scope: int, placed: int) -> list[Rows]:
+    """Domains inside `scope` that hold the constraint, one gradient per tier, the lowest tier first.
+
+    `placed` is the domain where part of the gang already sits: what is tried must stay, together with it, within
+    the highest tier allowed.
+    """
+    if constraint.limit is None:
+        return [np.array([scope], np.int32)]
+    top = scope
+    if placed != NO_ROW:
+        around = topology.highest_within(placed, constraint.limit)
+        if around == NO_ROW:
+            return []
+        if topology.contains(scope, around):
+            top = around
+        elif not topology.contains(around, scope):
+            return []
+    domains = topology.inside(top)
+    domains = domains[(topology.tier[domains] <= constraint.limit) & (topology.hi[domains] > topology.lo[domains])]
+    return [domains[topology.tier[domains] == tier] for tier in np.unique(topology.tier[domains])]
+
+
+def search_gradients(
+    session: Session, job: int, subgroup: int, scope: int, constraint: Constraint, placed: int
+) -> list[Rows]:
+    """The gradients to walk: a plugin's, less what breaks the constraint, else the tiers."""
+    own = gradients(session.snapshot.topology, constraint, scope, placed)
+    proposed = session.domain_gradients(job, subgroup, scope)
+    if proposed is None:
+        return own
+    allowed = np.concatenate(own) if own else np.empty(0, np.int32)
+    return [kept for kept in (step[np.isin(step, allowed)] for step in proposed) if len(kept)]
+
+
+def search_space(session: Session, job: int, constraint: Constraint, placed: int, purpose: Purpose) -> Rows:
+    """Domains where a job may be placed: the first plugin's answer, else every valid one, lowest tier first."""
+    answer = session.search_space(job, purpose)
+    own = gradients(session.snapshot.topology, constraint, ROOT, placed)
+    allowed: Rows = np.concatenate(own) if own else np.empty(0, np.int32)
+    if answer is None:
+        return allowed
+    kept: Rows = answer[np.isin(answer, allowed)]
+    return kept
+
+
+def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains: Rows) -> Rows:
+    """Domains that can hold `needed` of the tasks, by slots of each class and, if all are needed, by totals.
+
+    What is only promised to become free counts as free: nothing that could work is dropped.
+    """
+    snapshot = session.snapshot
+    topology = snapshot.topology
+    lo, hi = topology.lo[domains], topology.hi[domains]
+    room = np.zeros(len(domains), np.int64)
+    classes, counts = np.unique(snapshot.tasks.cls[tasks], return_counts=True)
+    for cls, count in zip(classes, counts, strict=True):
+        slots = boards.get(int(cls), FUTURE).slots(snapshot)
+        sums = np.concatenate(([0], np.cumsum(np.minimum(slots, count), dtype=np.int64)))
+        room += np.minimum(sums[hi] - sums[lo], count)
+    kept = room >= needed
+    if len(classes) > 1 and needed >= len(tasks):
+        request = snapshot.classes.requests[classes, 0]
+        total = (request * counts[:, None]).sum(axis=0)
+        free = np.maximum(snapshot.nodes.future_idle(), 0)
+        sums2 = np.concatenate((np.zeros((1, free.shape[1]), np.int64), np.cumsum(free, axis=0)))
+        kept &= ((sums2[hi] - sums2[lo]) >= total).all(axis=1)
+    return domains[kept]
+
+
+def ranked(session: Session, job: int, subgroup: int, domains: Rows, placed: int) -> list[tuple[int, float]]:
+    """Domains with their scores, the best first: near what is already placed, then by score, then in tree order."""
+    if len(domains) == 0:
+        return []
+    topology = session.snapshot.topology
+    scores = session.domain_scores(job, subgroup, domains)
+    distance: Sequence[int] = [0] * len(domains)
+    if placed != NO_ROW:
+        distance = [int(topology.tier[topology.lca(placed, int(domain))]) for domain in domains]
+    order = sorted(range(len(domains)), key=lambda k: (distance[k], -scores[k], int(domains[k])))
+    return [(int(domains[k]), float(scores[k])) for k in order]

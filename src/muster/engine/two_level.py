@@ -1,0 +1,188 @@
+"""Two-level placement: a domain for the job, inside it a domain for each of its sub-groups, inside that the tasks.
+
+Domains are tried tier by tier. In the first tier that has a solution every domain that can hold the gang is tried,
+and the one with the best score wins: the sum of the scores of the domains that the sub-groups found. A job without
+sub-groups is scored before it is placed, so its domains are tried best first and the first that works is the best.
+Trials leave no trace: what is not kept is rolled back bit for bit.
+"""
+
+from __future__ import annotations
+
+import heapq
+from dataclasses import dataclass
+
+import numpy as np
+
+from muster.engine.boards import Boards
+from muster.engine.constraints import (
+    has_topology,
+    job_constraint,
+    job_domain,
+    subgroup_constraint,
+    subgroup_domain,
+)
+from muster.engine.domains import ROOT, holding, ranked, search_gradients
+from muster.engine.placement import Attempt, Placer, Scope
+from muster.framework import JobVerdict, Session
+from muster.framework.reasons import TOPOLOGY
+from muster.snapshot import NO_ROW, Operation, Rows, Statement
+
+
+@dataclass(slots=True)
+class JobWork:
+    """What is left to place of a job, sub-group by sub-group."""
+
+    job: int
+    attempts: list[Attempt]
+    verdict: JobVerdict | None = None
+
+    def __bool__(self) -> bool:
+        """Is anything left to try?"""
+        return any(self.attempts)
+
+    def copy(self) -> JobWork:
+        return JobWork(self.job, [attempt.copy() for attempt in self.attempts])
+
+    def tasks(self) -> Rows:
+        return np.concatenate([attempt.tasks for attempt in self.attempts])
+
+
+@dataclass(slots=True)
+class _Solution:
+    """A trial that worked."""
+
+    score: float
+    operations: list[Operation]
+    left: JobWork
+
+
+def make_work(session: Session, job: int, tasks: Rows) -> JobWork:
+    """Sort the tasks of a job, already in order, into its sub-groups."""
+    if not session.snapshot.jobs.records[job].sub_groups:
+        return JobWork(job, [Attempt(job, tasks)])
+    owners = session.snapshot.tasks.subgroup[tasks]
+    return JobWork(job, [Attempt(job, tasks[owners == owner], int(owner)) for owner in np.unique(owners)])
+
+
+def needs_domains(session: Session, job: int) -> bool:
+    """Whether the job is placed by domains and sub-groups, and not simply anywhere."""
+    return bool(session.snapshot.jobs.records[job].sub_groups) or has_topology(session, job)
+
+
+class TwoLevelPlacer:
+    """Places jobs with topology constraints or sub-groups."""
+
+    def __init__(self, session: Session, boards: Boards, placer: Placer) -> None:
+        self._session = session
+        self._boards = boards
+        self._placer = placer
+
+    def place(self, work: JobWork, statement: Statement) -> bool:
+        """Place a job as far as it takes to be ready, in the best domain of the lowest tier that has room.
+
+        What was tried in the chosen domain leaves `work`. False: no domain works, and nothing has changed.
+        """
+        session, job = self._session, work.job
+        constraint, placed = job_constraint(session, job), job_domain(session.snapshot, job)
+        needed = max(1, session.job_deficit(job))
+        for gradient in search_gradients(session, job, NO_ROW, ROOT, constraint, placed):
+            domains = holding(session, self._boards, work.tasks(), needed, gradient)
+            best: _Solution | None = None
+            for domain, _ in ranked(session, job, NO_ROW, domains, placed):
+                solution = self._try(work, domain, statement)
+                if solution is not None and (best is None or solution.score > best.score):
+                    best = solution
+                if best is not None and not session.snapshot.jobs.records[job].sub_groups:
+                    break
+            if best is not None:
+                statement.redo(best.operations)
+                work.attempts = best.left.attempts
+                return True
+        if work.verdict is None:
+            work.verdict = JobVerdict(TOPOLOGY)
+        return False
+
+    def _try(self, work: JobWork, domain: int, statement: Statement) -> _Solution | None:
+        """Place the job inside one domain, note how, and undo it."""
+        session = self._session
+        trial = work.copy()
+        mark = statement.mark()
+        score = self._place_subgroups(trial, domain, statement)
+        operations = statement.operations[mark:]
+        ready = session.job_deficit(work.job) == 0 or session.job_pipelined_deficit(work.job) == 0
+        statement.rollback(mark)
+        if not operations or not ready:
+            work.verdict = trial.verdict or work.verdict
+            return None
+        return _Solution(score, operations, trial)
+
+    def _place_subgroups(self, work: JobWork, domain: int, statement: Statement) -> float:
+        """Place sub-groups in their order until the job is ready; return the sum of their scores."""
+        session = self._session
+        required = _required(session, work)
+        line = [(self._key(attempt, required), k) for k, attempt in enumerate(work.attempts) if attempt]
+        heapq.heapify(line)
+        score = 0.0
+        while line:
+            attempt = work.attempts[heapq.heappop(line)[1]]
+            gained = self._place_subgroup(attempt, domain, statement)
+            if gained is None:
+                work.verdict = attempt.verdict or work.verdict
+                continue
+            score += gained
+            if attempt:
+                heapq.heappush(line, (self._key(attempt, required), work.attempts.index(attempt)))
+            if session.job_deficit(work.job) == 0:
+                break
+        return score
+
+    def _place_subgroup(self, attempt: Attempt, domain: int, statement: Statement) -> float | None:
+        """Place one sub-group in its best domain inside the job's; None: it fits nowhere there."""
+        session = self._session
+        snapshot = session.snapshot
+        if attempt.subgroup == NO_ROW:
+            constraint, placed = job_constraint(session, attempt.job), job_domain(snapshot, attempt.job)
+            steps = [np.array([domain], np.int32)]
+        else:
+            constraint = subgroup_constraint(session, attempt.subgroup)
+            placed = subgroup_domain(snapshot, attempt.subgroup)
+            steps = search_gradients(session, attempt.job, attempt.subgroup, domain, constraint, placed)
+        needed = max(1, self._placer.deficit(attempt))
+        for step in steps:
+            domains = holding(session, self._boards, attempt.tasks, needed, step)
+            for candidate, score in ranked(session, attempt.job, attempt.subgroup, domains, placed):
+                trial = attempt.copy()
+                mark = statement.mark()
+                scope = Scope(candidate, packed=bool(constraint))
+                if self._placer.place(trial, statement, scope) and statement.mark() > mark:
+                    attempt.tasks = trial.tasks
+                    return score
+                attempt.verdict = trial.verdict or attempt.verdict
+        return None
+
+    def _key(self, attempt: Attempt, required: set[int]) -> tuple[object, ...]:
+        if attempt.subgroup == NO_ROW:
+            return (False,)
+        return (attempt.subgroup not in required, self._session.subgroup_key(attempt.subgroup))
+
+
+def _required(session: Session, work: JobWork) -> set[int]:
+    """Sub-groups that the job cannot start without: as many of each policy as its minSubGroups still lacks."""
+    snapshot = session.snapshot
+    policies = snapshot.jobs.records[work.job].sub_groups
+    waiting = []
+    have: dict[int, int] = {}
+    for subgroup in snapshot.jobs.subgroups[work.job]:
+        if session.subgroup_deficit(subgroup) == 0:
+            policy = int(snapshot.subgroups.policy[subgroup])
+            have[policy] = have.get(policy, 0) + 1
+        else:
+            waiting.append(subgroup)
+    required: set[int] = set()
+    for subgroup in sorted(waiting, key=session.subgroup_key):
+        policy = int(snapshot.subgroups.policy[subgroup])
+        minimum = (policies[policy].min_sub_groups or 0) if policy != NO_ROW else 0
+        if have.get(policy, 0) < minimum:
+            required.add(subgroup)
+            have[policy] = have.get(policy, 0) + 1
+    return required
