@@ -1,0 +1,33 @@
+"""The built-in plugins, one file each."""
+
+from muster.framework.plugin import Plugin
+from muster.plugins.binpack import Binpack
+from muster.plugins.capacity import Capacity
+from muster.plugins.conformance import Conformance
+from muster.plugins.drf import Drf
+from muster.plugins.gang import Gang
+from muster.plugins.nodeorder import NodeOrder
+from muster.plugins.overcommit import Overcommit
+from muster.plugins.pdb import Pdb
+from muster.plugins.predicates import Predicates
+from muster.plugins.priority import Priority
+from muster.plugins.proportion import Proportion
+from muster.plugins.sla import Sla
+
+#: Every plugin that comes with Muster.
+BUILTIN: tuple[type[Plugin], ...] = (
+    Binpack,
+    Capacity,
+    Conformance,
+    Drf,
+    Gang,
+    NodeOrder,
+    Overcommit,
+    Pdb,
+    Predicates,
+    Priority,
+    Proportion,
+    Sla,
+)
+
+__all__ = ["BUILTIN"]

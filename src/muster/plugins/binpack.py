@@ -1,0 +1,84 @@
+"""Binpack: fill nodes that are already used, so that large tasks find whole nodes.
+
+For each resource that a task asks for and that has a weight, the used fraction of the node with the task on it;
+the weighted mean, times 100, times the plugin's weight. Resources that are not listed do not count, except cpu
+and memory, which always do. A node on which a resource would overflow gets 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, cast
+
+import msgspec
+from msgspec import Meta
+
+from muster.framework.plugin import Arguments, NodeScores, Plugin
+from muster.kernels.placement import BINPACK
+
+Weight = Annotated[int, Meta(ge=0, le=1_000_000)]
+
+_RESOURCES: Final = "binpack.resources"
+_PREFIX: Final = "binpack.resources."
+
+
+class BinpackArguments(Arguments, frozen=True, kw_only=True):
+    """Weights of the plugin and of resources."""
+
+    weight: Annotated[Weight, Meta(description="How much binpack counts beside other scores; 0 turns it off.")] = (
+        msgspec.field(name="binpack.weight", default=1)
+    )
+    cpu: Annotated[Weight, Meta(description="Weight of CPU.")] = msgspec.field(name="binpack.cpu", default=1)
+    memory: Annotated[Weight, Meta(description="Weight of memory.")] = msgspec.field(name="binpack.memory", default=1)
+    resources: Annotated[
+        dict[str, Weight],
+        Meta(
+            description="Other resources that count, separated by commas, such as `nvidia.com/gpu`; "
+            "the weight of each is `binpack.resources.<name>`, default 1."
+        ),
+    ] = msgspec.field(name="binpack.resources", default_factory=dict)
+
+
+class Binpack(Plugin):
+    """Prefer the nodes that are fullest."""
+
+    name = "binpack"
+    summary = "Prefers nodes that are already used, by weighted resources."
+    Args = BinpackArguments
+
+    @staticmethod
+    def read_arguments(raw: Mapping[str, Any]) -> Arguments:  # Any: values as YAML gave them
+        """Check arguments, also those whose names hold resource names."""
+        given = {name: value for name, value in raw.items() if value is not None}
+        listed = _listed(given.pop(_RESOURCES, ""))
+        weights = {name[len(_PREFIX) :]: given.pop(name) for name in sorted(given) if name.startswith(_PREFIX)}
+        checked = {resource: _weight(f"{_PREFIX}{resource}", weight) for resource, weight in weights.items()}
+        # A weight for a resource that is not listed has no effect, as in Volcano.
+        given[_RESOURCES] = {resource: checked.get(resource, 1) for resource in listed}
+        return msgspec.convert(given, BinpackArguments, strict=False)
+
+    def node_score(self, cls: int) -> NodeScores:
+        arguments = cast("BinpackArguments", self.arguments)
+        if arguments.weight == 0:
+            return NodeScores()
+        weights = {**arguments.resources, "cpu": arguments.cpu, "memory": arguments.memory}
+        columns = [float(weights.get(name, 0)) for name in self.session.snapshot.axis.names]
+        return NodeScores(terms=[[float(BINPACK), float(arguments.weight), *columns]])
+
+
+def _listed(given: object) -> list[str]:
+    """Read names separated by commas; each counts once."""
+    if not isinstance(given, str):
+        # A ValueError like every other wrong argument: the registry names plugin and file.
+        raise ValueError(  # noqa: TRY004
+            f'{_RESOURCES}: expected names separated by commas, such as "nvidia.com/gpu", got {given!r}'
+        )
+    names = (name.strip() for name in given.split(","))
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _weight(argument: str, given: object) -> int:
+    try:
+        return msgspec.convert(given, Weight, strict=False)
+    except msgspec.ValidationError:
+        raise ValueError(f"{argument}: expected a whole number from 0 to 1000000, got {given!r}") from None

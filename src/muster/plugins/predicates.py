@@ -1,0 +1,191 @@
+"""Predicates: the nodes on which a task may run at all, free resources aside.
+
+What follows from the pod and the nodes' own objects is asked once per class (`node_mask`): readiness, cordons,
+node selector and affinity, taints, volumes. What depends on other pods is asked right before a placement
+(`task_mask`), and only for the tasks that it concerns (`live_tasks`): host ports, required pod affinity and
+anti-affinity, topology spread. A cluster without such pods pays one look at the task flags.
+The rules are Kubernetes'; names and defaults of the arguments are Volcano's. The number of pods per node is an
+ordinary resource and not looked at here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, Any, Final, cast
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from muster.framework.plugin import Arguments, Plugin
+from muster.framework.reasons import NODE_NOT_READY, Verdicts, reason
+from muster.plugins.neighbours import neighbours_of
+from muster.plugins.node_affinity import required_affinity, selector_mask, terms_mask
+from muster.plugins.pod_affinity import RequiredPodAffinity
+from muster.plugins.ports import HostPorts
+from muster.plugins.topology_spread import HARD, TopologySpread
+from muster.plugins.volumes import VolumeRules, claim_names
+from muster.snapshot import NEEDS_LIVE_CHECK, Rows
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+UNSCHEDULABLE = reason("unschedulable", "are cordoned", remedy="uncordon the node")
+NODE_SELECTOR = reason(
+    "node-selector",
+    "lack a label that the pod's node selector asks for",
+    remedy="label the nodes, or change the node selector",
+)
+NODE_AFFINITY = reason(
+    "node-affinity",
+    "do not match the pod's node affinity",
+    remedy="label the nodes, or change the required node affinity",
+)
+TAINT = reason("taint", "have a taint that the pod does not tolerate", remedy="add a toleration, or remove the taint")
+
+_PROPORTIONAL: Final = "predicate.resources"
+
+
+class PredicatesArguments(Arguments, frozen=True, kw_only=True):
+    """Which checks are on."""
+
+    node_affinity: Annotated[bool, Meta(description="Check node selector and required node affinity.")] = msgspec.field(
+        name="predicate.NodeAffinityEnable", default=True
+    )
+    node_ports: Annotated[bool, Meta(description="Check host ports.")] = msgspec.field(
+        name="predicate.NodePortsEnable", default=True
+    )
+    taint_toleration: Annotated[bool, Meta(description="Check NoSchedule and NoExecute taints.")] = msgspec.field(
+        name="predicate.TaintTolerationEnable", default=True
+    )
+    pod_affinity: Annotated[bool, Meta(description="Check required pod affinity and anti-affinity.")] = msgspec.field(
+        name="predicate.PodAffinityEnable", default=True
+    )
+    pod_topology_spread: Annotated[bool, Meta(description="Check topology spread constraints with DoNotSchedule.")] = (
+        msgspec.field(name="predicate.PodTopologySpreadEnable", default=True)
+    )
+    volume_zone: Annotated[bool, Meta(description="Check zone and region labels of bound volumes.")] = msgspec.field(
+        name="predicate.VolumeZoneEnable", default=True
+    )
+    volume_binding: Annotated[
+        bool, Meta(description="Check that claims exist, are or can be bound, and volumes can be reached.")
+    ] = msgspec.field(name="predicate.VolumeBindingEnable", default=True)
+    node_volume_limits: Annotated[
+        bool, Meta(description="Accepted; without effect, as the limits of CSI drivers are not known here.")
+    ] = msgspec.field(name="predicate.NodeVolumeLimitsEnable", default=True)
+    cache: Annotated[
+        bool, Meta(description="Accepted; without effect, as answers are always kept per class of tasks.")
+    ] = msgspec.field(name="predicate.CacheEnable", default=False)
+    gpu_sharing: Annotated[
+        bool, Meta(description="Accepted; without effect, as in Volcano since shared GPUs have a plugin of their own.")
+    ] = msgspec.field(name="predicate.GPUSharingEnable", default=False)
+    gpu_number: Annotated[
+        bool, Meta(description="Accepted; without effect, as in Volcano since shared GPUs have a plugin of their own.")
+    ] = msgspec.field(name="predicate.GPUNumberEnable", default=False)
+    volume_weight: Annotated[
+        int, Meta(description="Accepted; without effect, as free storage does not score nodes.")
+    ] = msgspec.field(name="volumebinding.weight", default=1)
+    volume_timeout_s: Annotated[int, Meta(description="Accepted; without effect, as the cluster binds volumes.")] = (
+        msgspec.field(name="volumebinding.bindTimeoutSeconds", default=600)
+    )
+    volume_shape: Annotated[
+        list[dict[str, int]], Meta(description="Accepted; without effect, as free storage does not score nodes.")
+    ] = msgspec.field(name="volumebinding.shape", default_factory=list)
+    dynamic_resources: Annotated[
+        bool, Meta(description="Accepted; device claims always count, by device class and driver.")
+    ] = msgspec.field(name="predicate.DynamicResourceAllocationEnable", default=False)
+    proportional: Annotated[
+        bool, Meta(description="Not supported: reserving CPU and memory beside idle GPUs; must be false.")
+    ] = msgspec.field(name="predicate.ProportionalEnable", default=False)
+
+
+class Predicates(Plugin):
+    """Rule out nodes on which a task may not run."""
+
+    name = "predicates"
+    summary = "Keeps tasks off nodes that do not suit them: labels, taints, ports, other pods, volumes."
+    Args = PredicatesArguments
+
+    @staticmethod
+    def read_arguments(raw: Mapping[str, Any]) -> Arguments:  # Any: values as YAML gave them
+        """Check arguments; `predicate.resources...` belong to the proportional check and mean nothing without it."""
+        given = {
+            name: value
+            for name, value in raw.items()
+            if value is not None and name != _PROPORTIONAL and not name.startswith(f"{_PROPORTIONAL}.")
+        }
+        arguments = msgspec.convert(given, PredicatesArguments, strict=False)
+        if arguments.proportional:
+            raise ValueError(
+                "predicate.ProportionalEnable: expected false, got true; "
+                "reserving CPU and memory beside idle GPUs is not supported"
+            )
+        return arguments
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        self._snapshot = session.snapshot
+        self._on = cast("PredicatesArguments", self.arguments)
+        self._neighbours = neighbours_of(session)
+        self._flagged = (session.snapshot.tasks.flags & NEEDS_LIVE_CHECK) != 0
+        #: A cluster where no pod minds another answers every live question with "nothing to add".
+        self._has_rules = bool(self._flagged.any())
+
+    # -- once per class ------------------------------------------------------------------------------------
+
+    def node_mask(self, cls: int) -> Verdicts:
+        nodes, taints = self._snapshot.nodes, self._neighbours.taints
+        pod = self._snapshot.classes.pods[cls]
+        verdicts = np.zeros(len(nodes), np.int16)
+        verdicts[~nodes.ready] = NODE_NOT_READY.number
+        verdicts[(verdicts == 0) & taints.barred(pod)] = UNSCHEDULABLE.number
+        if self._on.node_affinity:
+            if pod.spec.node_selector:
+                verdicts[(verdicts == 0) & ~selector_mask(nodes, pod.spec.node_selector)] = NODE_SELECTOR.number
+            required = required_affinity(pod)
+            if required is not None:
+                verdicts[(verdicts == 0) & ~terms_mask(nodes, required)] = NODE_AFFINITY.number
+        if self._on.taint_toleration:
+            verdicts[(verdicts == 0) & taints.forbidden(pod)] = TAINT.number
+        if claim_names(pod):
+            self._volumes.reject(pod, verdicts)
+        return verdicts
+
+    # -- right before a placement ----------------------------------------------------------------------------
+
+    def live_tasks(self) -> Rows:
+        if not self._has_rules:
+            return np.empty(0, np.int32)
+        pending = self._snapshot.pending_tasks()
+        own = {task for task in pending[self._flagged[pending]].tolist() if any(r.live(task) for r in self._rules)}
+        concerned = set(self._affinity.concerned()) if self._on.pod_affinity else set()
+        return np.array(sorted(own | (concerned & set(pending.tolist()))), np.int32)
+
+    def task_mask(self, task: int) -> Verdicts | None:
+        if not self._has_rules:
+            return None
+        verdicts = np.zeros(len(self._snapshot.nodes), np.int16)
+        for rule in self._rules:
+            rule.reject(task, verdicts)
+        return verdicts if verdicts.any() else None
+
+    @cached_property
+    def _rules(self) -> list[HostPorts | RequiredPodAffinity | TopologySpread]:
+        """The rules between pods that are on; the first one to reject a node names the reason."""
+        rules: list[HostPorts | RequiredPodAffinity | TopologySpread] = []
+        if self._on.node_ports:
+            rules.append(HostPorts(self._neighbours))
+        if self._on.pod_affinity:
+            rules.append(self._affinity)
+        if self._on.pod_topology_spread:
+            rules.append(TopologySpread(self._neighbours, HARD))
+        return rules
+
+    @cached_property
+    def _affinity(self) -> RequiredPodAffinity:
+        return RequiredPodAffinity(self._neighbours)
+
+    @cached_property
+    def _volumes(self) -> VolumeRules:
+        return VolumeRules(self._snapshot, binding=self._on.volume_binding, zones=self._on.volume_zone)

@@ -1,0 +1,54 @@
+"""Priority: what matters more goes first, and may take the place of what matters less inside its queue."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.framework.plugin import Plugin
+from muster.snapshot import Rows, TaskStatus
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+_PIPELINED = int(TaskStatus.PIPELINED)
+
+
+class Priority(Plugin):
+    """Order by the priority of jobs and of pods."""
+
+    name = "priority"
+    summary = "Higher priority first, for jobs in a queue and for pods in a job; lower ones may be preempted."
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        jobs = session.snapshot.jobs
+        self._jobs = jobs
+        self._job_keys: list[int] = (-jobs.priority.astype(np.int64)).tolist()
+
+    def job_order(self, job: int) -> int:
+        return self._job_keys[job]
+
+    def task_order(self, tasks: Rows) -> NDArray[np.int64]:
+        return -self.session.snapshot.tasks.priority[tasks].astype(np.int64)
+
+    def job_starving(self, job: int) -> bool:
+        """A job wants more while it has tasks that neither run nor have a place."""
+        jobs = self._jobs
+        placed = jobs.ready_count(job) + int(jobs.counts[job, _PIPELINED])
+        return placed < jobs.task_count(job)
+
+    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
+        """Tasks of jobs with lower priority; within the preemptor's own job, tasks with lower priority."""
+        tasks, jobs = self.session.snapshot.tasks, self._jobs
+        job = int(tasks.job[preemptor])
+        owners = tasks.job[candidates]
+        lower = np.where(
+            owners == job,
+            tasks.priority[candidates] < tasks.priority[preemptor],
+            jobs.priority[owners] < jobs.priority[job],
+        )
+        victims: Rows = candidates[lower]
+        return victims

@@ -1,0 +1,141 @@
+"""Proportion: queues share the cluster by weight.
+
+What a queue deserves is fixed when the session opens: its weighted part of the cluster, no more than it asks
+for or may have, no less than its guarantee (`water_filling`). From then on the queue is measured by what it
+holds, read from the snapshot. Differences from Volcano: amounts are whole base units, rounded down; guarantees
+that add up to more than the weights allow never make the queues deserve more than the cluster has; a queue's
+limit counts also for a resource that other queues' guarantees use up.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.framework.plugin import Plugin, Vote
+from muster.plugins.queue_books import QueueBooks, slots
+from muster.plugins.water_filling import water_fill
+from muster.snapshot import NO_ROW, Amounts, Rows
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+
+class Proportion(Plugin):
+    """Fair shares of the whole cluster, by queue weight."""
+
+    name = "proportion"
+    summary = "Divide the cluster among queues by weight, within their guarantee, capability and demand."
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        snapshot = session.snapshot
+        self._queues = snapshot.queues
+        self._books = QueueBooks(session)
+        self._pods = self._books.pods_column
+        self._open: list[bool] = [record.open for record in snapshot.queues.records]
+        self._priority: list[int] = [-record.priority for record in snapshot.queues.records]
+        guarantees = self._books.guarantees()
+        unreserved = np.maximum(session.total - guarantees.sum(axis=0), 0)
+        limits = np.minimum(unreserved + guarantees, self._books.capabilities())
+        self._limits: list[list[int]] = limits.tolist()
+        deserved = self._divide(guarantees, limits)
+        #: int64[queues, resources]: what each queue deserves, fixed for the session.
+        self.deserved: Amounts = deserved
+        self._deserved: list[list[int]] = deserved.tolist()
+        self._measures = [
+            [(column, amount) for column, amount in enumerate(row) if amount > 0] for row in self._deserved
+        ]
+        self._reserved: list[list[int]] | None = None
+
+    def _divide(self, guarantees: Amounts, limits: Amounts) -> Amounts:
+        """Water filling per resource, among the queues that have jobs."""
+        deserved: Amounts = np.zeros_like(guarantees)
+        rows = self._books.queues_with_jobs()
+        weights = [max(0, self._queues.records[row].weight) for row in rows]
+        caps = np.minimum(self._books.by_queue(self._books.requests()), limits)
+        for column, total in enumerate(self.session.total.tolist()):
+            deserved[rows, column] = water_fill(
+                total, weights, guarantees[rows, column].tolist(), caps[rows, column].tolist()
+            )
+        return deserved
+
+    def queue_deserved(self, queue: int) -> Amounts:
+        row: Amounts = self.deserved[queue]
+        return row
+
+    # -- order and limits ----------------------------------------------------------------------------------
+
+    def queue_order(self, queue: int) -> tuple[int, float]:
+        """Higher priority first, then the queue that has the least of what it deserves."""
+        allocated = self._queues.own_allocated[queue].tolist()
+        share = 0.0
+        for column, deserved in self._measures[queue]:
+            part = allocated[column] / deserved
+            share = max(share, part)
+        return self._priority[queue], share
+
+    def overused(self, queue: int) -> bool:
+        """Has the queue all it deserves, of every resource?"""
+        allocated = self._queues.own_allocated[queue].tolist()
+        return all(amount <= allocated[column] for column, amount in self._measures[queue])
+
+    def queue_allocatable(self, queue: int, request: Amounts) -> int:
+        if not self._open[queue]:
+            return 0
+        allocated = self._queues.own_allocated[queue].tolist()
+        return slots(request.tolist(), allocated, self._deserved[queue], self._pods)
+
+    def preemptive(self, queue: int, tasks: Rows) -> bool:
+        """A queue may take from others while it stays within what it deserves."""
+        snapshot = self.session.snapshot
+        wanted: Amounts = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
+        return self.queue_allocatable(queue, wanted) > 0
+
+    # -- admission -----------------------------------------------------------------------------------------
+
+    def job_enqueueable(self, job: int) -> Vote:
+        queue = int(self.session.snapshot.jobs.queue[job])
+        if queue == NO_ROW or not self._open[queue]:
+            return Vote.REJECT
+        minimum = self._books.minimum(job)
+        if not any(minimum):
+            return Vote.PERMIT
+        allocated = self._queues.own_allocated[queue].tolist()
+        reserved = self._promised()[queue]
+        taken = [held + promised for held, promised in zip(allocated, reserved, strict=True)]
+        fits = slots(minimum, taken, self._limits[queue], self._pods)
+        return Vote.PERMIT if fits > 0 else Vote.REJECT
+
+    def job_enqueued(self, job: int) -> None:
+        queue = int(self.session.snapshot.jobs.queue[job])
+        if queue == NO_ROW:
+            return
+        row = self._promised()[queue]
+        for column, amount in enumerate(self._books.ungated_minimum(job)):
+            row[column] += amount
+
+    def _promised(self) -> list[list[int]]:
+        """Per queue: promised to admitted jobs, less what running jobs hold beyond their minimum."""
+        if self._reserved is None:
+            self._reserved = self._books.by_queue(self._books.reserved() - self._books.elastic()).tolist()
+        return self._reserved
+
+    # -- evictions -----------------------------------------------------------------------------------------
+
+    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
+        """Tasks of queues that hold more than they deserve of some resource, while that is so."""
+        snapshot = self.session.snapshot
+        left: dict[int, Amounts] = {}
+        victims = []
+        for task in candidates.tolist():
+            queue = int(snapshot.jobs.queue[snapshot.tasks.job[task]])
+            if queue == NO_ROW:
+                continue
+            if queue not in left:
+                left[queue] = self._queues.own_allocated[queue].copy()
+            if (left[queue] > self.deserved[queue]).any():
+                left[queue] -= snapshot.request(task)
+                victims.append(task)
+        return np.array(victims, np.int32)

@@ -1,0 +1,175 @@
+"""Volumes: nodes from which the pod's claims can be reached.
+
+Caller: predicates, once per class. A bound claim ties the pod to its volume's node affinity and zone labels. A
+claim that waits for its first consumer may go where an unclaimed volume of its storage class fits, or where the
+class can make one. Any other unbound claim has to be bound by the cluster first. Two pods that count on the same
+unclaimed volume are not told apart within one cycle: whoever is bound second waits for the next one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final, TypeVar
+
+import numpy as np
+
+from muster.api import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from muster.framework import Reason, Verdicts, reason
+from muster.plugins.node_affinity import terms_mask
+from muster.snapshot import Mask, Snapshot
+
+VOLUME_MISSING = reason(
+    "volume-missing",
+    "wait for a volume claim that does not exist or has lost its volume",
+    remedy="create the claim or its volume, or name another one",
+)
+VOLUME_UNBOUND = reason(
+    "volume-unbound", "wait for a volume claim to be bound", remedy="wait for the claim, or look at its events"
+)
+VOLUME_AFFINITY = reason(
+    "volume-affinity", "cannot reach a volume of the pod", remedy="add nodes that can reach the volume"
+)
+VOLUME_ZONE = reason("volume-zone", "are in another zone than a volume of the pod", remedy="add nodes in its zone")
+VOLUME_NONE = reason(
+    "volume-none",
+    "have no free volume for a claim of the pod",
+    remedy="add a volume of the claim's storage class, or nodes where the class makes volumes",
+)
+
+_T = TypeVar("_T")
+
+_BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+#: Zone and region labels, and the newer name of each old one.
+_ZONE_LABELS: Final = {
+    "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "failure-domain.beta.kubernetes.io/region": "topology.kubernetes.io/region",
+    "topology.kubernetes.io/zone": "topology.kubernetes.io/zone",
+    "topology.kubernetes.io/region": "topology.kubernetes.io/region",
+}
+
+
+class VolumeRules:
+    """Claims, volumes and storage classes of a snapshot."""
+
+    def __init__(self, snapshot: Snapshot, *, binding: bool = True, zones: bool = True) -> None:
+        self._snapshot = snapshot
+        self._binding = binding
+        self._zones = zones
+        objects = snapshot.objects
+        self._claims = _of(objects.get("PersistentVolumeClaim", {}), PersistentVolumeClaim)
+        self._volumes = _of(objects.get("PersistentVolume", {}), PersistentVolume)
+        self._classes = _of(objects.get("StorageClass", {}), StorageClass)
+
+    def reject(self, pod: Pod, verdicts: Verdicts) -> None:
+        """Write the reason against each node that is not yet rejected."""
+        for name in claim_names(pod):
+            claim = self._claims.get(f"{pod.namespace}/{name}")
+            if claim is None or claim.metadata.deletion_timestamp or claim.status.phase == "Lost":
+                self._everywhere(verdicts, VOLUME_MISSING)
+            elif claim.spec.volume_name:
+                self._bound(claim, verdicts)
+            elif self._binding:
+                self._unbound(claim, verdicts)
+
+    def _everywhere(self, verdicts: Verdicts, why: Reason) -> None:
+        if self._binding:
+            verdicts[verdicts == 0] = why.number
+
+    # -- bound claims ----------------------------------------------------------------------------------------
+
+    def _bound(self, claim: PersistentVolumeClaim, verdicts: Verdicts) -> None:
+        volume = self._volumes.get(claim.spec.volume_name)
+        if volume is None:
+            self._everywhere(verdicts, VOLUME_MISSING)
+            return
+        if self._binding:
+            verdicts[(verdicts == 0) & ~self._reachable(volume)] = VOLUME_AFFINITY.number
+        if self._zones:
+            verdicts[(verdicts == 0) & ~self._in_zone(volume)] = VOLUME_ZONE.number
+
+    def _reachable(self, volume: PersistentVolume) -> Mask:
+        affinity = volume.spec.node_affinity
+        if affinity is None or affinity.required is None:
+            return np.ones(len(self._snapshot.nodes), np.bool_)
+        return terms_mask(self._snapshot.nodes, affinity.required)
+
+    def _in_zone(self, volume: PersistentVolume) -> Mask:
+        """Nodes in the volume's zone and region; a node that says nothing about either is taken to be."""
+        labels = self._snapshot.nodes.labels
+        mask = np.ones(len(self._snapshot.nodes), np.bool_)
+        known = np.zeros(len(self._snapshot.nodes), np.bool_)
+        for key, newer in _ZONE_LABELS.items():
+            text = volume.metadata.labels.get(key)
+            if text is not None:
+                # A volume in several zones lists them as zone1__zone2.
+                zones = text.split("__")
+                mask &= labels.is_in(key, zones) | ((labels.codes(key) < 0) & labels.is_in(newer, zones))
+        for key in _ZONE_LABELS:
+            known |= labels.codes(key) >= 0
+        return mask | ~known
+
+    # -- unbound claims --------------------------------------------------------------------------------------
+
+    def _unbound(self, claim: PersistentVolumeClaim, verdicts: Verdicts) -> None:
+        made_by = self._class_of(claim)
+        if made_by is None or made_by.volume_binding_mode != "WaitForFirstConsumer":
+            self._everywhere(verdicts, VOLUME_UNBOUND)
+            return
+        mask = self._can_make(made_by)
+        for volume in self._volumes.values():
+            if _suits(volume, claim, made_by.name):
+                mask |= self._reachable(volume)
+        verdicts[(verdicts == 0) & ~mask] = VOLUME_NONE.number
+
+    def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
+        name = claim.spec.storage_class_name
+        if name is not None:
+            return self._classes.get(name)
+        classes = sorted(self._classes.values(), key=lambda known: known.name)
+        return next((known for known in classes if known.metadata.annotations.get(_DEFAULT_CLASS) == "true"), None)
+
+    def _can_make(self, made_by: StorageClass) -> Mask:
+        """Nodes for which the storage class can make a new volume."""
+        nodes = self._snapshot.nodes
+        if made_by.provisioner in _BY_HAND:
+            return np.zeros(len(nodes), np.bool_)
+        if not made_by.allowed_topologies:
+            return np.ones(len(nodes), np.bool_)
+        mask = np.zeros(len(nodes), np.bool_)
+        for term in made_by.allowed_topologies:
+            allowed = np.ones(len(nodes), np.bool_)
+            for wanted in term.match_label_expressions:
+                allowed &= nodes.labels.is_in(wanted.key, wanted.values)
+            mask |= allowed
+        return mask
+
+
+def claim_names(pod: Pod) -> list[str]:
+    """Names of the claims that a pod mounts."""
+    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
+    return [source.claim_name for source in sources if source is not None]
+
+
+def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, class_name: str) -> bool:
+    """Is the volume free, of the claim's class and kind, and large enough?"""
+    spec, wanted = volume.spec, claim.spec
+    if spec.claim_ref is not None:
+        reserved = spec.claim_ref
+        if (reserved.namespace, reserved.name) != (claim.namespace, claim.name):
+            return False
+    elif volume.status.phase not in ("", "Available"):
+        return False
+    if spec.storage_class_name != class_name or spec.volume_mode != wanted.volume_mode:
+        return False
+    if not set(wanted.access_modes) <= set(spec.access_modes):
+        return False
+    if wanted.selector is not None and not wanted.selector.matches(volume.metadata.labels):
+        return False
+    asked, has = wanted.resources.requests.get("storage"), spec.capacity.get("storage")
+    return asked is None or (has is not None and has.units() >= asked.units())
+
+
+def _of(objects: Mapping[str, object], kind: type[_T]) -> dict[str, _T]:
+    """The objects of one kind, by key."""
+    return {key: item for key, item in objects.items() if isinstance(item, kind)}

@@ -1,0 +1,133 @@
+"""Predicates on volumes: bound claims, claims that wait for a pod, and claims that cannot be had."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.api import KubeObject, Pod, decode
+from tests.plugins.documents import node, pod
+from tests.plugins.sessions import fitting, open_session, static_reasons
+
+ZONE = "topology.kubernetes.io/zone"
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
+NODES = [node("a", {ZONE: "z1"}), node("b", {ZONE: "z2"}), node("c")]
+
+
+def claim(name: str = "data", status: str = "", **spec: Any) -> KubeObject:
+    spec = {"resources": {"requests": {"storage": "5Gi"}}, **spec}
+    metadata = {"name": name, "namespace": "default"}
+    document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
+    return decode({**document, "status": {"phase": status}})
+
+
+def volume(name: str = "v1", labels: dict[str, str] | None = None, phase: str = "", **spec: Any) -> KubeObject:
+    spec = {"capacity": {"storage": "10Gi"}, **spec}
+    metadata = {"name": name, "labels": labels or {}}
+    document = {"apiVersion": "v1", "kind": "PersistentVolume", "metadata": metadata, "spec": spec}
+    return decode({**document, "status": {"phase": phase}})
+
+
+def storage_class(name: str = "fast", annotations: dict[str, str] | None = None, **fields: Any) -> KubeObject:
+    metadata = {"name": name, "annotations": annotations or {}}
+    return decode({"apiVersion": "storage.k8s.io/v1", "kind": "StorageClass", "metadata": metadata, **fields})
+
+
+def reachable_from(name: str) -> dict[str, Any]:
+    condition = {"key": "metadata.name", "operator": "In", "values": [name]}
+    return {"nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchFields": [condition]}]}}}
+
+
+def mounting(*claims: str) -> Pod:
+    return pod(volumes=[{"name": name, "persistentVolumeClaim": {"claimName": name}} for name in claims])
+
+
+WAITING: dict[str, Any] = {"volumeBindingMode": "WaitForFirstConsumer", "provisioner": "csi.example.com"}
+BY_HAND: dict[str, Any] = {"volumeBindingMode": "WaitForFirstConsumer", "provisioner": "kubernetes.io/no-provisioner"}
+IN_Z2: dict[str, Any] = {"allowedTopologies": [{"matchLabelExpressions": [{"key": ZONE, "values": ["z2", "z3"]}]}]}
+FAST: dict[str, Any] = {"storageClassName": "fast"}
+
+
+@pytest.mark.parametrize(
+    ("objects", "expected", "code"),
+    [
+        # bound
+        ([claim(volumeName="v1"), volume()], "abc", ""),
+        ([claim(volumeName="v1"), volume(**reachable_from("b"))], "b", "volume-affinity"),
+        ([claim(volumeName="v1"), volume(labels={ZONE: "z1"})], "ac", "volume-zone"),
+        ([claim(volumeName="v1"), volume(labels={ZONE: "z1__z2"})], "abc", ""),
+        ([claim(volumeName="v1"), volume(labels={OLD_ZONE: "z2"})], "bc", "volume-zone"),
+        ([claim(volumeName="v1")], "", "volume-missing"),
+        ([claim(volumeName="v1", status="Lost"), volume()], "", "volume-missing"),
+        # absent
+        ([], "", "volume-missing"),
+        ([claim("another")], "", "volume-missing"),
+        # waiting for the cluster
+        ([claim(**FAST), storage_class(provisioner="csi.example.com")], "", "volume-unbound"),
+        ([claim(**FAST)], "", "volume-unbound"),
+        ([claim(storageClassName="")], "", "volume-unbound"),
+        # waiting for the pod
+        ([claim(**FAST), storage_class(**WAITING)], "abc", ""),
+        ([claim(**FAST), storage_class(**WAITING, **IN_Z2)], "b", "volume-none"),
+        ([claim(**FAST), storage_class(**BY_HAND)], "", "volume-none"),
+        ([claim(**FAST), storage_class(**BY_HAND), volume(**FAST, **reachable_from("c"))], "c", "volume-none"),
+        (
+            [claim(**FAST), storage_class(**WAITING, **IN_Z2), volume(**FAST, **reachable_from("c"))],
+            "bc",
+            "volume-none",
+        ),
+        # the default class
+        (
+            [claim(), storage_class(annotations={"storageclass.kubernetes.io/is-default-class": "true"}, **WAITING)],
+            "abc",
+            "",
+        ),
+        ([claim(), storage_class(**WAITING)], "", "volume-unbound"),
+    ],
+)
+def test_claims(objects: list[KubeObject], expected: str, code: str) -> None:
+    reasons = static_reasons(open_session([*NODES, *objects, mounting("data")], predicates={}), "p")
+    assert fitting(reasons) == list(expected)
+    assert set(reasons.values()) - {"fits"} == ({code} if code else set())
+
+
+@pytest.mark.parametrize(
+    "unfit",
+    [
+        {"capacity": {"storage": "4Gi"}},
+        {"storageClassName": "slow"},
+        {"volumeMode": "Block"},
+        {"accessModes": ["ReadOnlyMany"]},
+        {"claimRef": {"namespace": "default", "name": "another"}},
+        {"phase": "Released"},
+        {"labels": {"tier": "silver"}},
+    ],
+    ids=lambda given: next(iter(given)),
+)
+def test_a_volume_that_does_not_suit_is_no_choice(unfit: dict[str, Any]) -> None:
+    wanted: dict[str, Any] = {"accessModes": ["ReadWriteOnce"], "selector": {"matchLabels": {"tier": "gold"}}}
+    suits: dict[str, Any] = {"labels": {"tier": "gold"}, "accessModes": ["ReadWriteOnce"], **FAST}
+    objects = [*NODES, claim(**FAST, **wanted), storage_class(**BY_HAND), mounting("data")]
+    assert fitting(static_reasons(open_session([*objects, volume(**suits)], predicates={}), "p")) == ["a", "b", "c"]
+    without = open_session([*objects, volume(**{**suits, **unfit})], predicates={})
+    assert set(static_reasons(without, "p").values()) == {"volume-none"}
+
+
+def test_a_volume_reserved_for_the_claim_is_its_choice() -> None:
+    reserved = volume(claimRef={"namespace": "default", "name": "data"}, phase="Bound", **FAST)
+    objects = [*NODES, claim(**FAST), storage_class(**BY_HAND), reserved, mounting("data")]
+    assert fitting(static_reasons(open_session(objects, predicates={}), "p")) == ["a", "b", "c"]
+
+
+def test_all_claims_have_to_be_reachable() -> None:
+    bound = [claim("one", volumeName="v1"), volume("v1", labels={ZONE: "z1"})]
+    bound += [claim("two", volumeName="v2"), volume("v2", labels={ZONE: "z2"})]
+    session = open_session([*NODES, *bound, mounting("one", "two")], predicates={})
+    assert fitting(static_reasons(session, "p")) == ["c"]
+
+
+def test_zones_can_be_turned_off_alone() -> None:
+    objects = [*NODES, claim(volumeName="v1"), volume(labels={ZONE: "z1"}), mounting("data")]
+    session = open_session(objects, predicates={"predicate.VolumeZoneEnable": False})
+    assert fitting(static_reasons(session, "p")) == ["a", "b", "c"]
