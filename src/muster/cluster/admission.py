@@ -1,0 +1,143 @@
+"""What an API server, its admission plugins and a kubelet fill in before anybody sees an object.
+
+Called by the embedded cluster for each object that is added. Objects are copied, never changed: callers keep
+theirs as loaded. Creation stamps that are missing follow the order of the documents, a millisecond apart, so
+that "first come" means "first in the file".
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+from typing import Final, TypeVar
+
+from msgspec.structs import replace
+
+from muster.api import KubeObject, Node, Pod, PriorityClass, Quantity, Queue, UserError
+from muster.api.names import DEFAULT_QUEUE, EXIT, ROOT_QUEUE, RUN_SECONDS
+
+#: Pods that a kubelet takes unless told otherwise.
+DEFAULT_PODS: Final = Quantity("110")
+DEFAULT_GRACE_SECONDS: Final = 30
+#: Where the clock starts when no object says when it was made: 2026-01-01T00:00:00Z.
+DEFAULT_START: Final = 1767225600.0
+
+_STEP: Final = timedelta(milliseconds=1)
+_SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
+_EXITS: Final = ("succeeded", "failed")
+
+_Kind = TypeVar("_Kind", bound=KubeObject)
+
+
+def start_of(objects: Iterable[KubeObject]) -> float:
+    """Return a moment at which every given object exists already: whole seconds since the epoch."""
+    stamps = [made.timestamp() for thing in objects if (made := thing.metadata.creation_timestamp)]
+    return float(math.ceil(max(stamps))) if stamps else DEFAULT_START
+
+
+def standard_queues(present: Iterable[KubeObject]) -> list[Queue]:
+    """Return the queues that Volcano's installation makes and `present` does not have."""
+    names = {thing.name for thing in present if isinstance(thing, Queue)}
+    queues = [Queue(), Queue()]
+    for queue, name in zip(queues, (ROOT_QUEUE, DEFAULT_QUEUE), strict=True):
+        queue.metadata.name = name
+    return [queue for queue in queues if queue.name not in names]
+
+
+def admit(objects: Sequence[KubeObject], now: float, classes: Mapping[str, PriorityClass]) -> list[KubeObject]:
+    """Return copies of the objects with everything filled in, in the same order."""
+    known = {**classes, **{thing.name: thing for thing in objects if isinstance(thing, PriorityClass)}}
+    first = datetime.fromtimestamp(now, UTC) - len(objects) * _STEP
+    return [_admit(thing, first + place * _STEP, known) for place, thing in enumerate(objects)]
+
+
+def _admit(thing: KubeObject, created: datetime, classes: Mapping[str, PriorityClass]) -> KubeObject:
+    stamped = _stamp(thing, created)
+    if isinstance(stamped, Pod):
+        run_seconds(stamped)
+        exit_phase(stamped)
+        return _with_priority(_with_phase(stamped), classes)
+    if isinstance(stamped, Node):
+        return _with_pods(stamped)
+    return stamped
+
+
+def _stamp(thing: _Kind, created: datetime) -> _Kind:
+    meta = thing.metadata
+    return replace(
+        thing,
+        metadata=replace(
+            meta,
+            namespace=thing.namespace,
+            uid=meta.uid or f"{thing.kind.lower()}/{thing.key}",
+            creation_timestamp=meta.creation_timestamp or created,
+        ),
+    )
+
+
+def _with_phase(pod: Pod) -> Pod:
+    return pod if pod.status.phase else replace(pod, status=replace(pod.status, phase="Pending"))
+
+
+def _with_pods(node: Node) -> Node:
+    status = node.status
+    if "pods" in status.allocatable:
+        return node
+    return replace(node, status=replace(status, allocatable={**status.allocatable, "pods": DEFAULT_PODS}))
+
+
+def _with_priority(pod: Pod, classes: Mapping[str, PriorityClass]) -> Pod:
+    """Set the priority that the pod's class stands for, or that of the default class."""
+    if pod.spec.priority is not None:
+        return pod
+    name = pod.spec.priority_class_name
+    if name in _SYSTEM_PRIORITIES:
+        return replace(pod, spec=replace(pod.spec, priority=_SYSTEM_PRIORITIES[name]))
+    chosen = classes.get(name) if name else _default_class(classes)
+    if chosen is None:
+        return pod
+    policy = pod.spec.preemption_policy or chosen.preemption_policy
+    spec = replace(pod.spec, priority=chosen.value, priority_class_name=chosen.name, preemption_policy=policy)
+    return replace(pod, spec=spec)
+
+
+def _default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
+    defaults = [known for known in classes.values() if known.global_default]
+    return max(defaults, key=lambda known: (known.value, known.name), default=None)
+
+
+def run_seconds(pod: Pod) -> float | None:
+    """Return how long the pod runs; None: for ever. Raises UserError for what is no number of seconds."""
+    text = pod.metadata.annotations.get(RUN_SECONDS)
+    if text is None:
+        return None
+    try:
+        seconds = float(text)
+    except ValueError:
+        seconds = math.nan
+    if not (0 <= seconds < math.inf):
+        raise UserError(
+            f'expected a number of seconds such as "600", got "{text}"',
+            subject=f"Pod {pod.key}",
+            field=f'metadata.annotations["{RUN_SECONDS}"]',
+        )
+    return seconds
+
+
+def exit_phase(pod: Pod) -> str:
+    """Return the phase in which the pod ends. Raises UserError for a word that is none."""
+    text = pod.metadata.annotations.get(EXIT, _EXITS[0])
+    if text not in _EXITS:
+        raise UserError(
+            f'expected "{_EXITS[0]}" or "{_EXITS[1]}", got "{text}"',
+            subject=f"Pod {pod.key}",
+            field=f'metadata.annotations["{EXIT}"]',
+        )
+    return text.capitalize()
+
+
+def grace_seconds(pod: Pod) -> float:
+    """Return how long the pod may take to leave."""
+    given = pod.spec.termination_grace_period_seconds
+    return float(DEFAULT_GRACE_SECONDS if given is None else max(given, 0))

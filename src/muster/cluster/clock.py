@@ -1,0 +1,60 @@
+"""Time that moves only when told to, and an agenda of what happens when.
+
+Used by the embedded cluster and by tests. Things due at the same moment happen in the order they were put down,
+so a run depends on its input alone.
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from datetime import UTC, datetime
+
+Happening = Callable[[], None]
+
+
+class VirtualClock:
+    """Seconds since the epoch, by hand."""
+
+    def __init__(self, start: float = 0.0) -> None:
+        self._now = start
+
+    def now(self) -> float:
+        return self._now
+
+    def stamp(self) -> datetime:
+        """The present moment as objects carry it."""
+        return datetime.fromtimestamp(self._now, UTC)
+
+    def move_to(self, moment: float) -> None:
+        """Set the clock; it never goes back."""
+        self._now = max(self._now, moment)
+
+    def advance(self, seconds: float) -> None:
+        """Move the clock on by some seconds."""
+        self.move_to(self._now + seconds)
+
+
+class Agenda:
+    """What happens when."""
+
+    def __init__(self) -> None:
+        self._heap: list[tuple[float, int, Happening]] = []
+        self._put_down = 0
+
+    def add(self, at: float, happening: Happening) -> None:
+        """Put something down for a moment."""
+        heapq.heappush(self._heap, (at, self._put_down, happening))
+        self._put_down += 1
+
+    def next_at(self) -> float | None:
+        """When the next thing is due; None when nothing is."""
+        return self._heap[0][0] if self._heap else None
+
+    def play(self, clock: VirtualClock, until: float) -> None:
+        """Let everything happen that is due by `until`, each at its own moment, then set the clock to it."""
+        while self._heap and self._heap[0][0] <= until:
+            at, _, happening = heapq.heappop(self._heap)
+            clock.move_to(at)
+            happening()
+        clock.move_to(until)

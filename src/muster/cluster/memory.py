@@ -1,0 +1,273 @@
+"""The embedded cluster: an API server, kubelets and owners in one process, on a virtual clock.
+
+It speaks the protocol of `muster.scheduler.protocol` and decides nothing: a bound pod starts after a moment,
+runs as long as `muster.sh/run-seconds` says, ends as `muster.sh/exit` says; an evicted one keeps its node for its
+grace period, goes, and is made anew by its owner (an ownerReference or a PodGroup), same name and new uid.
+A bind that the node has no room for is refused, as a kubelet would. Nothing happens except in `advance_to`.
+Callers: the simulator, scenarios, tests.
+"""
+
+from __future__ import annotations
+
+import zlib
+from collections.abc import Callable, Iterable, Sequence
+from datetime import UTC, datetime
+from typing import TypeVar
+
+from msgspec.structs import replace
+
+from muster.api import Condition, KubeObject, Node, Pod, PodGroup, PodStatus, PriorityClass, UserError, group_of
+from muster.api.resources import format_amount
+from muster.cluster.admission import (
+    admit,
+    exit_phase,
+    grace_seconds,
+    run_seconds,
+    standard_queues,
+    start_of,
+)
+from muster.cluster.clock import Agenda, VirtualClock
+from muster.cluster.store import Store
+from muster.snapshot.decisions import Bind, Evict, Failure, JobUpdate, Nominate
+from muster.snapshot.events import Event
+
+_UNSCHEDULABLE = "Unschedulable"
+
+_Made = TypeVar("_Made", Bind, Evict, Nominate, JobUpdate)
+
+
+def start_delay(pod: Pod) -> float:
+    """Seconds from binding to running: up to one, the same for the same pod in every run."""
+    return zlib.crc32(pod.key.encode()) % 1001 / 1000
+
+
+class MemoryCluster:
+    """A cluster in memory. `start` is the first moment, by default just after the newest object was made."""
+
+    def __init__(
+        self,
+        objects: Iterable[KubeObject] = (),
+        *,
+        start: float | None = None,
+        delay: Callable[[Pod], float] = start_delay,
+    ) -> None:
+        given = list(objects)
+        self.start = start_of(given) if start is None else start
+        self.store = Store()
+        self._clock = VirtualClock(self.start)
+        self._agenda = Agenda()
+        self._delay = delay
+        self._made = 0
+        self.add([*standard_queues(given), *given])
+
+    # -- time ----------------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        return self._clock.now()
+
+    def advance_to(self, moment: float) -> None:
+        """Let everything happen that is due by then."""
+        self._agenda.play(self._clock, moment)
+
+    def next_event_at(self) -> float | None:
+        """When something happens next of its own accord; None: never."""
+        return self._agenda.next_at()
+
+    def at(self, moment: float, happening: Callable[[], None]) -> None:
+        """Arrange for something to happen."""
+        self._agenda.add(moment, happening)
+
+    # -- the protocol --------------------------------------------------------------------------------------
+
+    def poll(self) -> list[Event]:
+        return self.store.drain_events()
+
+    def bind(self, decisions: Sequence[Bind]) -> list[Failure]:
+        return _failures(decisions, self._bind)
+
+    def evict(self, decisions: Sequence[Evict]) -> list[Failure]:
+        return _failures(decisions, self._evict)
+
+    def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
+        return _failures(decisions, self._nominate)
+
+    def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
+        return _failures(updates, self._update_job)
+
+    def _bind(self, decision: Bind) -> str:
+        pod, node = self.store.get(Pod, decision.pod), self.store.get(Node, decision.node)
+        if pod is None or pod.metadata.deletion_timestamp is not None:
+            return "the pod is gone"
+        if pod.spec.node_name:
+            return f"the pod is on node {pod.spec.node_name} already"
+        if node is None:
+            return f"node {decision.node} is gone"
+        if missing := self.store.missing_room(node, pod):
+            lacks = ", ".join(f"{format_amount(name, missing[name])} {name}" for name in sorted(missing))
+            return f"node {decision.node} lacks {lacks}"
+        spec = replace(pod.spec, node_name=decision.node)
+        self._put_bound(replace(pod, spec=spec, status=replace(pod.status, nominated_node_name="")))
+        return ""
+
+    def _evict(self, decision: Evict) -> str:
+        pod = self.store.get(Pod, decision.pod)
+        if pod is None:
+            return "the pod is gone"
+        self._terminate(pod, then=self._make_anew)
+        return ""
+
+    def _nominate(self, decision: Nominate) -> str:
+        pod = self.store.get(Pod, decision.pod)
+        if pod is None or pod.spec.node_name:
+            return "the pod is gone or bound already"
+        self.store.put(replace(pod, status=replace(pod.status, nominated_node_name=decision.node)))
+        return ""
+
+    def _update_job(self, update: JobUpdate) -> str:
+        group = self.store.get(PodGroup, update.job)
+        if group is None:
+            return "the PodGroup is gone"
+        conditions = [known for known in group.status.conditions if known.type != _UNSCHEDULABLE]
+        if update.unschedulable is not None:
+            conditions.append(
+                Condition(
+                    type=_UNSCHEDULABLE,
+                    status="True",
+                    reason=update.unschedulable,
+                    message=update.message,
+                    last_transition_time=self._clock.stamp(),
+                )
+            )
+        status = replace(
+            group.status,
+            phase=update.phase,
+            running=update.running,
+            succeeded=update.succeeded,
+            failed=update.failed,
+            conditions=conditions,
+        )
+        self.store.put(replace(group, status=status))
+        return ""
+
+    # -- what people and controllers do -----------------------------------------------------------------------
+
+    def add(self, objects: Sequence[KubeObject]) -> None:
+        """Make objects. Raises UserError for one that exists already or that cannot be."""
+        classes = {known.name: known for known in self.store.all(PriorityClass)}
+        for thing in admit(objects, self.now(), classes):
+            if self.store.get(type(thing), thing.key) is not None:
+                raise UserError("exists already", subject=f"{thing.kind} {thing.key}")
+            self._take_up(thing)
+
+    def replace_object(self, thing: KubeObject) -> None:
+        """Put a changed object in the place of the present one."""
+        self.store.put(thing)
+
+    def delete(self, thing: KubeObject) -> None:
+        """Delete an object for good: a PodGroup takes its pods along, a node's pods are made anew elsewhere."""
+        if isinstance(thing, Pod):
+            self._terminate(thing, then=self.store.remove)
+            return
+        self.store.remove(thing)
+        if isinstance(thing, Node):
+            for pod in self.store.pods_on(thing.name):
+                self._make_anew(pod)
+        elif isinstance(thing, PodGroup):
+            for pod in self.store.all(Pod):
+                if pod.namespace == thing.namespace and group_of(pod) == thing.name:
+                    self._terminate(pod, then=self.store.remove)
+
+    # -- the life of a pod -----------------------------------------------------------------------------------
+
+    def _take_up(self, thing: KubeObject) -> None:
+        """Take in a new object, and go on from the state it is in."""
+        if not isinstance(thing, Pod):
+            self.store.put(thing)
+        elif thing.metadata.deletion_timestamp is not None:
+            self.store.put(thing)
+            self._remove_at(thing.metadata.deletion_timestamp.timestamp(), thing, self._make_anew)
+        elif thing.status.phase == "Running":
+            self._put_running(thing)
+        elif thing.status.phase == "Pending" and thing.spec.node_name:
+            self._put_bound(thing)
+        else:
+            self.store.put(thing)
+
+    def _put_bound(self, pod: Pod) -> None:
+        self.store.put(pod)
+        self._later(self.now() + self._delay(pod), pod, self._start)
+
+    def _start(self, pod: Pod) -> None:
+        status = replace(pod.status, phase="Running", start_time=self._clock.stamp())
+        self._put_running(replace(pod, status=status))
+
+    def _put_running(self, pod: Pod) -> None:
+        self.store.put(pod)
+        seconds = run_seconds(pod)
+        if seconds is not None:
+            began = pod.status.start_time
+            start = self.now() if began is None else began.timestamp()
+            self._later(max(start + seconds, self.now()), pod, self._finish)
+
+    def _finish(self, pod: Pod) -> None:
+        self.store.put(replace(pod, status=replace(pod.status, phase=exit_phase(pod))))
+
+    def _terminate(self, pod: Pod, then: Callable[[Pod], None]) -> None:
+        """Ask a pod to leave; one that holds no node, or has ended, goes at once."""
+        if pod.metadata.deletion_timestamp is not None:
+            return
+        grace = grace_seconds(pod) if pod.spec.node_name and pod.status.phase in ("Pending", "Running") else 0.0
+        if grace == 0.0:
+            then(pod)
+            return
+        gone_at = self.now() + grace
+        leaving = replace(pod.metadata, deletion_timestamp=datetime.fromtimestamp(gone_at, UTC))
+        self.store.put(replace(pod, metadata=leaving))
+        self._remove_at(gone_at, pod, then)
+
+    def _remove_at(self, moment: float, pod: Pod, then: Callable[[Pod], None]) -> None:
+        def remove() -> None:
+            present = self.store.get(Pod, pod.key)
+            if present is not None and present.metadata.uid == pod.metadata.uid:
+                then(present)
+
+        self.at(max(moment, self.now()), remove)
+
+    def _later(self, moment: float, pod: Pod, then: Callable[[Pod], None]) -> None:
+        """Go on with a pod later, unless it was asked to leave or replaced in the meantime."""
+
+        def go_on() -> None:
+            present = self.store.get(Pod, pod.key)
+            if present is None or present.metadata.uid != pod.metadata.uid:
+                return
+            if present.metadata.deletion_timestamp is None:
+                then(present)
+
+        self.at(moment, go_on)
+
+    def _make_anew(self, pod: Pod) -> None:
+        """Take a pod away; its owner, if it has one, makes another."""
+        self.store.remove(pod)
+        if not self._has_owner(pod):
+            return
+        self._made += 1
+        meta = replace(
+            pod.metadata,
+            uid=f"{pod.metadata.uid.partition('#')[0]}#{self._made}",
+            creation_timestamp=self._clock.stamp(),
+            deletion_timestamp=None,
+        )
+        spec = replace(pod.spec, node_name="")
+        self.store.put(replace(pod, metadata=meta, spec=spec, status=PodStatus(phase="Pending")))
+
+    def _has_owner(self, pod: Pod) -> bool:
+        """Is there somebody who makes the pod anew? A PodGroup stands for the controller behind it."""
+        if pod.metadata.owner_references:
+            return True
+        key = f"{pod.namespace}/{group_of(pod)}"
+        return self.store.find("PodGroup", key) is not None
+
+
+def _failures(decisions: Sequence[_Made], carry_out: Callable[[_Made], str]) -> list[Failure]:
+    """Carry decisions out one by one; each returns what is wrong, "" if nothing is."""
+    return [Failure(made, error) for made in decisions if (error := carry_out(made))]

@@ -1,0 +1,79 @@
+"""What one cycle led to, and the translation of committed operations into decisions.
+
+`decisions_of` is the only place where row numbers become names that leave the process. Decisions keep the order
+in which actions committed them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from muster.api import InternalError
+from muster.framework import Committed, Session
+from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot
+from muster.snapshot.decisions import Bind, Decision, Evict, Failure, JobUpdate, Nominate
+
+
+@dataclass(frozen=True, slots=True)
+class CycleResult:
+    """What one cycle led to. `decisions` and `updates` were carried out; `failures` were refused."""
+
+    number: int
+    #: Seconds since the epoch, by the cluster's clock.
+    time: float
+    decisions: tuple[Decision, ...]
+    updates: tuple[JobUpdate, ...]
+    failures: tuple[Failure, ...]
+    #: What broke off the cycle; what had been committed before was carried out.
+    error: InternalError | None = None
+
+    @property
+    def is_quiet(self) -> bool:
+        """True when the cycle changed nothing in the cluster."""
+        return not self.decisions and not self.updates
+
+
+def decisions_of(session: Session) -> list[Decision]:
+    """Turn what the session's actions committed into decisions, in order."""
+    return [
+        decision
+        for committed in session.committed
+        for operation in committed.operations
+        for decision in _decisions(session.snapshot, committed, operation)
+    ]
+
+
+def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -> Iterator[Decision]:
+    tasks = snapshot.tasks
+    if operation.kind is OperationKind.PIPELINE and not _evicts(committed):
+        return  # waits for room that comes free anyway: a plan of this cycle, not a promise
+    why = f"{committed.action}: {operation.note or _default_note(snapshot, operation)}"
+    beneficiary = "" if operation.beneficiary == NO_ROW else snapshot.jobs.records[operation.beneficiary].id
+    for task, row in zip(operation.tasks.tolist(), operation.nodes.tolist(), strict=True):
+        pod, job = tasks.ids[task], snapshot.jobs.records[tasks.job[task]].id
+        node = snapshot.nodes.names[row] if row != NO_ROW else ""
+        if operation.kind is OperationKind.ALLOCATE:
+            yield Bind(pod, node, job, why)
+        elif operation.kind is OperationKind.EVICT:
+            yield Evict(pod, node, job, beneficiary, why)
+        elif tasks.nominated[task] != row:
+            # A promise that stands already is not made again.
+            yield Nominate(pod, node, job, why, beneficiary)
+
+
+def _evicts(committed: Committed) -> bool:
+    return any(operation.kind is OperationKind.EVICT for operation in committed.operations)
+
+
+def _default_note(snapshot: Snapshot, operation: Operation) -> str:
+    """Say what holds for every placement: how far the gang is."""
+    jobs = snapshot.jobs
+    job = int(snapshot.tasks.job[operation.tasks[0]])
+    if operation.kind is OperationKind.PIPELINE:
+        return "waits for evicted pods to leave the node"
+    if operation.kind is OperationKind.EVICT:
+        return "makes room"
+    if jobs.task_count(job) == 1:
+        return "best of the nodes that fit"
+    return f"{jobs.ready_count(job)} of {jobs.task_count(job)} tasks placed, {int(jobs.min_member[job])} needed"

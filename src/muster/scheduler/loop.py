@@ -1,0 +1,162 @@
+"""The scheduler: one cycle at a time, against any cluster that speaks the protocol.
+
+A cycle polls the cluster, brings the mirror up to date, opens a session on a snapshot, runs the configured
+actions in order, and sends what they committed. Nothing survives a cycle but the mirror and a counter, so a
+cycle that breaks off loses nothing: what was committed is sent, what was not is dropped with the session.
+Callers: the simulator, the server, tests.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from typing import TypeVar
+
+from muster.api import InternalError, UserError
+from muster.framework import Plugin, Registry, SchedulerConfig, Session
+from muster.scheduler.cycle import CycleResult, decisions_of
+from muster.scheduler.protocol import Cluster
+from muster.scheduler.updates import updates_of
+from muster.snapshot import Mirror, Snapshot
+from muster.snapshot.decisions import Bind, Decision, Evict, Failure, JobUpdate, Nominate
+
+log = logging.getLogger("muster.scheduler")
+
+# Keeps the random streams of cycles apart for every seed a person would choose.
+_SEED_STRIDE = 1_000_003
+
+_Made = TypeVar("_Made", bound=Decision | JobUpdate)
+
+
+@dataclass(slots=True)
+class _Cycle:
+    """One cycle under way: what to keep of it, and where it stands if it breaks off."""
+
+    config: SchedulerConfig
+    registry: Registry
+    number: int
+    step: str = "opening the session"
+    session: Session | None = None
+    updates: list[JobUpdate] = field(default_factory=list)
+
+    def run(self, snapshot: Snapshot, now: float, seed: int) -> None:
+        self.session = session = Session(snapshot, self.config, self.registry, now=now, seed=seed)
+        for name in self.config.actions:
+            self.step = f"action {name}"
+            self.registry.make_action(name, self.config.arguments_of(name)).run(session)
+        self.step = "closing the session"
+        updates = updates_of(session)
+        session.close()
+        self.updates = updates
+
+
+class Scheduler:
+    """Runs cycles; raises `UserError` at once when the configuration names what the registry does not have."""
+
+    def __init__(
+        self,
+        cluster: Cluster,
+        config: SchedulerConfig,
+        registry: Registry,
+        *,
+        seed: int = 0,
+        scheduler_names: Iterable[str] | None = None,
+    ) -> None:
+        registry.check(config)
+        self.cluster = cluster
+        self.config = config
+        self.registry = registry
+        self.seed = seed
+        self.mirror = Mirror(scheduler_names)
+        #: Cycles run so far.
+        self.n_cycles = 0
+        #: The session of the last cycle, for explanations; None before the first.
+        self.last_session: Session | None = None
+
+    def observe(self) -> Snapshot:
+        """Take in everything that has happened and return the present picture."""
+        for event in self.cluster.poll():
+            self.mirror.apply(event)
+        return self.mirror.snapshot()
+
+    def run_once(self) -> CycleResult:
+        """Run one cycle. A broken plugin or action is reported in the result, not raised."""
+        self.n_cycles += 1
+        now = self.cluster.now()
+        cycle = _Cycle(self.config, self.registry, self.n_cycles)
+        error: InternalError | None = None
+        try:
+            cycle.run(self.observe(), now, self.seed * _SEED_STRIDE + self.n_cycles)
+        except UserError:
+            raise
+        except Exception as fault:  # whatever a plugin raises, the cluster must be served
+            error = _internal_error(fault, cycle)
+            log.exception("event=error cycle=%d error=%r", self.n_cycles, str(error))
+        self.last_session = cycle.session or self.last_session
+        return self._deliver(cycle, now, error)
+
+    def _deliver(self, cycle: _Cycle, now: float, error: InternalError | None) -> CycleResult:
+        """Send what was committed: evictions first, as others wait for the room they make."""
+        updates = cycle.updates
+        decisions = decisions_of(cycle.session) if cycle.session is not None else []
+        failures = [
+            *_send(self.cluster.evict, [made for made in decisions if isinstance(made, Evict)]),
+            *_send(self.cluster.nominate, [made for made in decisions if isinstance(made, Nominate)]),
+            *_send(self.cluster.bind, [made for made in decisions if isinstance(made, Bind)]),
+            *_send(self.cluster.update_jobs, updates),
+        ]
+        refused = {failure.decision for failure in failures}
+        result = CycleResult(
+            number=self.n_cycles,
+            time=now,
+            decisions=tuple(made for made in decisions if made not in refused),
+            updates=tuple(made for made in updates if made not in refused),
+            failures=tuple(failures),
+            error=error,
+        )
+        _log_result(result)
+        return result
+
+
+def _send(verb: Callable[[Sequence[_Made]], list[Failure]], decisions: Sequence[_Made]) -> list[Failure]:
+    return verb(decisions) if decisions else []
+
+
+def _internal_error(fault: Exception, cycle: _Cycle) -> InternalError:
+    """Say what failed: the innermost plugin on the stack if there is one, and the step of the cycle."""
+    plugin = ""
+    trace = fault.__traceback__
+    while trace is not None:
+        owner = trace.tb_frame.f_locals.get("self")
+        if isinstance(owner, Plugin):
+            plugin = f"plugin {owner.name}.{trace.tb_frame.f_code.co_name} in "
+        trace = trace.tb_next
+    error = InternalError(f"cycle {cycle.number}: {plugin}{cycle.step} failed: {type(fault).__name__}: {fault}")
+    error.__cause__ = fault
+    return error
+
+
+def _log_result(result: CycleResult) -> None:
+    """One line per decision, key=value."""
+    if not log.isEnabledFor(logging.INFO):
+        return
+    for made in result.decisions:
+        log.info(
+            "event=%s cycle=%d job=%s pod=%s node=%s beneficiary=%s why=%r",
+            type(made).__name__.lower(),
+            result.number,
+            made.job,
+            made.pod,
+            made.node,
+            "" if isinstance(made, Bind) else made.beneficiary,
+            made.why,
+        )
+    for failure in result.failures:
+        log.warning(
+            "event=refused cycle=%d job=%s decision=%s error=%r",
+            result.number,
+            failure.decision.job,
+            type(failure.decision).__name__.lower(),
+            failure.error,
+        )

@@ -1,0 +1,123 @@
+"""How jobs are at the end of a cycle: phase, counts, and why a gang is not complete.
+
+The rules are Volcano's. A task that was bound in this very cycle does not count yet: the cluster has
+not confirmed it, so the phase follows one cycle later. One rule differs: a job with no scheduled task at all
+is never Running or Completed, even when its minimum is zero.
+Called by the scheduler after the actions, by the simulator for its report, and by the conformance runner.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.framework import JobVerdict, Session
+from muster.framework.reasons import GANG_INCOMPLETE
+from muster.snapshot import NO_ROW, JobPhase, Rows, Snapshot, TaskStatus
+
+#: Counts as scheduled, beside tasks that are leaving a node.
+SCHEDULED_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+COMPLETED_STATUSES = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
+_UNPLACED_STATUSES = (TaskStatus.PENDING, TaskStatus.PIPELINED)
+
+
+@dataclass(frozen=True, slots=True)
+class JobStatus:
+    """How one job is."""
+
+    phase: JobPhase
+    running: int
+    succeeded: int
+    failed: int
+    #: Tasks that have no node.
+    pending: int
+
+
+def scheduled_count(counts: Rows) -> int:
+    """Tasks of one job that run, ran, or are about to: `counts` is a row of the job counters."""
+    return int(sum(int(counts[status]) for status in SCHEDULED_STATUSES))
+
+
+def leaving_count(status: NDArray[np.int8], node: Rows) -> int:
+    """Tasks that are leaving a node; one that goes without ever having had a node does not count."""
+    return int(np.count_nonzero((status == TaskStatus.RELEASING) & (node != NO_ROW)))
+
+
+def is_only_leaving(minimum: int, status: NDArray[np.int8], node: Rows) -> bool:
+    """Is a job below its minimum just because tasks are leaving, with none waiting to replace them?
+
+    Such a job is ending, not unschedulable.
+    """
+    if np.isin(status, _UNPLACED_STATUSES).any():
+        return False
+    leaving = leaving_count(status, node)
+    return leaving > 0 and leaving + int(np.isin(status, SCHEDULED_STATUSES).sum()) >= minimum
+
+
+def phase_after(before: JobPhase, minimum: int, counts: Rows, leaving: int, *, unschedulable: bool) -> JobPhase:
+    """Return the phase that follows from a job's counters."""
+    if unschedulable and counts[TaskStatus.RUNNING]:
+        return JobPhase.UNKNOWN
+    scheduled = scheduled_count(counts) + leaving
+    if scheduled and scheduled >= minimum:
+        completed = sum(int(counts[status]) for status in COMPLETED_STATUSES)
+        return JobPhase.COMPLETED if completed == scheduled else JobPhase.RUNNING
+    return JobPhase.INQUEUE if before == JobPhase.INQUEUE else JobPhase.PENDING
+
+
+def leaving_counts(snapshot: Snapshot) -> list[int]:
+    """`leaving_count` of every job."""
+    tasks = snapshot.tasks
+    leaving = (tasks.status == TaskStatus.RELEASING) & (tasks.node != NO_ROW)
+    return [int(n) for n in np.bincount(tasks.job[leaving], minlength=len(snapshot.jobs))]
+
+
+def job_status(snapshot: Snapshot, job: int, leaving: int, *, unschedulable: bool) -> JobStatus:
+    """Derive the status of one job from its counters."""
+    counts = snapshot.jobs.counts[job]
+    before = JobPhase(int(snapshot.jobs.phase[job]))
+    minimum = int(snapshot.jobs.min_member[job])
+    return JobStatus(
+        phase=phase_after(before, minimum, counts, leaving, unschedulable=unschedulable),
+        running=int(counts[TaskStatus.RUNNING]),
+        succeeded=int(counts[TaskStatus.SUCCEEDED]),
+        failed=int(counts[TaskStatus.FAILED]),
+        pending=sum(int(counts[status]) for status in _UNPLACED_STATUSES),
+    )
+
+
+def unschedulable_jobs(session: Session) -> dict[int, JobVerdict]:
+    """Jobs with tasks whose gang is not complete, and the reason on record."""
+    snapshot = session.snapshot
+    found: dict[int, JobVerdict] = {}
+    for job in np.flatnonzero(snapshot.jobs.live).tolist():
+        if snapshot.jobs.task_count(job) and session.job_deficit(job) and not _only_leaving(snapshot, job):
+            found[job] = session.verdicts.get(job) or JobVerdict(GANG_INCOMPLETE)
+    return found
+
+
+def _only_leaving(snapshot: Snapshot, job: int) -> bool:
+    if not snapshot.jobs.counts[job, TaskStatus.RELEASING]:
+        return False
+    rows = np.flatnonzero(snapshot.tasks.job == job)
+    minimum = int(snapshot.jobs.min_member[job])
+    return is_only_leaving(minimum, snapshot.tasks.status[rows], snapshot.tasks.node[rows])
+
+
+def job_statuses(session: Session, unschedulable: Mapping[int, JobVerdict]) -> dict[int, JobStatus]:
+    """Statuses of all live jobs, by row."""
+    snapshot = session.snapshot
+    leaving = leaving_counts(snapshot)
+    return {
+        job: job_status(snapshot, job, leaving[job], unschedulable=job in unschedulable)
+        for job in np.flatnonzero(snapshot.jobs.live).tolist()
+    }
+
+
+def verdict_text(verdict: JobVerdict) -> str:
+    """Return the reason of a verdict as reports show it: code, text, numbers."""
+    text = f"{verdict.reason.code}: {verdict.reason.text}"
+    return f"{text} ({verdict.detail})" if verdict.detail else text

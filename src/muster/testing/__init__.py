@@ -1,0 +1,22 @@
+"""For tests of schedulers and plugins: builders, scenarios, a clock, and checks that every plugin must pass."""
+
+from muster.cluster.clock import VirtualClock as FakeClock
+from muster.testing.builders import gang, node, pod, pod_group, priority_class, queue
+from muster.testing.conformance import check_plugin
+from muster.testing.fingerprint import fingerprint
+from muster.testing.scenario import Scenario, load_scenario, run_scenario
+
+__all__ = [
+    "FakeClock",
+    "Scenario",
+    "check_plugin",
+    "fingerprint",
+    "gang",
+    "load_scenario",
+    "node",
+    "pod",
+    "pod_group",
+    "priority_class",
+    "queue",
+    "run_scenario",
+]

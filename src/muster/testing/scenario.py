@@ -1,0 +1,288 @@
+"""Scenarios: a small cluster, what happens to it, and what must come out, as YAML that an operator can read.
+
+    name: half a gang never starts
+    nodes: {n1: {gpu: 8}, n2: {gpu: 4}}
+    queues: {research: {quota: {gpu: 16}}}
+    jobs: [{name: train, queue: research, pods: 2, each: {gpu: 8}}]
+    want: {running: [], pending: {train: insufficient-resources}, evicted: []}
+
+A field that is not known is an error, so that no expectation is lost to a typing mistake; and a key of `want`
+that is absent is not checked. Jobs are named without the namespace "default".
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Any, Literal
+
+import msgspec
+from msgspec import Meta, field
+
+from muster.api import KubeObject, UserError, parse_duration
+from muster.api.documents import read_yaml
+from muster.cluster import Timeline, parse_timeline
+from muster.cluster.changes import Add
+from muster.cluster.timeline import Entry
+from muster.framework import SchedulerConfig, default_config, parse_config
+from muster.simulate import SimulationResult, simulate
+from muster.snapshot.decisions import Bind, Evict
+from muster.testing import builders
+
+Amount = int | float | str
+Amounts = dict[str, Amount]
+
+
+class _Part(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A part of a scenario; unknown fields are errors."""
+
+
+class NodePart(_Part, frozen=True, kw_only=True):
+    """A node: amounts, and what is special about it."""
+
+    cpu: Amount = 96
+    memory: Amount = "1Ti"
+    gpu: Amount = 0
+    pods: Amount = 110
+    labels: dict[str, str] = field(default_factory=dict)
+    cordoned: bool = False
+    ready: bool = True
+
+
+class QueuePart(_Part, frozen=True, kw_only=True):
+    """A queue: `quota` is what it deserves, `limit` the most it may hold."""
+
+    weight: int = 1
+    parent: str = ""
+    quota: Amounts = field(default_factory=dict)
+    limit: Amounts = field(default_factory=dict)
+    guarantee: Amounts = field(default_factory=dict)
+
+
+class RolePart(_Part, frozen=True, kw_only=True):
+    """A role of a job: how many pods, and how many of them at least."""
+
+    pods: int
+    min: int | None = None
+    each: Amounts = field(default_factory=dict)
+
+
+class JobPart(_Part, frozen=True, kw_only=True):
+    """A job: a PodGroup and its pods, or pods alone."""
+
+    name: str
+    queue: str = "default"
+    pods: int = 0
+    each: Amounts = field(default_factory=dict)
+    roles: dict[str, RolePart] = field(default_factory=dict)
+    #: "all-or-nothing": every pod is needed. "any": one is enough. A number: that many.
+    start: Literal["all-or-nothing", "any"] | Annotated[int, Meta(ge=0)] = "all-or-nothing"
+    #: "podgroup": as usual. "missing": the pods name a PodGroup that does not exist. "none": lone pods.
+    group: Literal["podgroup", "missing", "none"] = "podgroup"
+    admit: Amounts = field(default_factory=dict)
+    priority: str = ""
+    run: float | None = None
+    exit: Literal["", "succeeded", "failed"] = ""
+    selector: dict[str, str] = field(default_factory=dict)
+    #: The pods run on this node already.
+    on: str = ""
+    #: The node that was set aside for the pods.
+    nominated: str = ""
+
+
+class World(_Part, frozen=True, kw_only=True):
+    """Objects: at the start, or added later."""
+
+    nodes: dict[str, NodePart] = field(default_factory=dict)
+    queues: dict[str, QueuePart] = field(default_factory=dict)
+    priorities: dict[str, int] = field(default_factory=dict)
+    jobs: list[JobPart] = field(default_factory=list)
+
+
+class LaterPart(World, frozen=True, kw_only=True):
+    """What happens at a moment: objects come, or a change as in a timeline file."""
+
+    at: float | str
+    change: dict[str, Any] = field(default_factory=dict)  # Any: read by the timeline parser
+
+
+class WantPart(_Part, frozen=True, kw_only=True):
+    """What must come out; None: not checked."""
+
+    running: list[str] | None = None
+    completed: list[str] | None = None
+    #: Job -> code of the reason.
+    pending: dict[str, str] | None = None
+    evicted: list[str] | None = None
+    #: Job -> pods that have a node in the end.
+    pods: dict[str, int] | None = None
+    #: Pod -> node it was last bound to; pods that are not named do not matter.
+    bound: dict[str, str] | None = None
+    #: Jobs in the order in which they got their first node.
+    order: list[str] | None = None
+    #: Job -> seconds from the start to its first bind.
+    started: dict[str, float] | None = None
+    settled: bool = True
+
+
+class Scenario(World, frozen=True, kw_only=True):
+    """One behaviour."""
+
+    name: str
+    #: Volcano's configuration, as text; absent: the default.
+    config: str = ""
+    later: list[LaterPart] = field(default_factory=list)
+    cycles: int | None = None
+    want: WantPart
+
+
+def load_scenario(path: Path) -> Scenario:
+    """Read a scenario file. Raises UserError."""
+    documents = [known.content for known in read_yaml(path.read_text(encoding="utf-8"), str(path))]
+    if len(documents) != 1:
+        raise UserError("expected one scenario", place=str(path))
+    try:
+        return msgspec.convert(documents[0], Scenario)
+    except msgspec.ValidationError as error:
+        raise UserError(str(error), place=str(path)) from None
+
+
+def run_scenario(scenario: Scenario) -> list[str]:
+    """Run a scenario and return what differs from what it wants; an empty list is a pass."""
+    result = simulate(
+        objects_of(scenario),
+        _config(scenario),
+        cycles=scenario.cycles,
+        timeline=_timeline(scenario),
+    )
+    return list(_differences(scenario.want, result, limited=scenario.cycles is not None))
+
+
+# -- building -----------------------------------------------------------------------------------------------
+
+
+def objects_of(world: World) -> list[KubeObject]:
+    """Make the objects of a scenario or of a later part of it."""
+    objects: list[KubeObject] = [builders.priority_class(name, value) for name, value in world.priorities.items()]
+    for name, queue in world.queues.items():
+        objects.append(
+            builders.queue(
+                name,
+                weight=queue.weight,
+                parent=queue.parent,
+                capability=queue.limit,
+                deserved=queue.quota,
+                guarantee=queue.guarantee,
+            )
+        )
+    for name, part in world.nodes.items():
+        objects.append(
+            builders.node(
+                name,
+                cpu=part.cpu,
+                memory=part.memory,
+                gpu=part.gpu,
+                pods=part.pods,
+                labels=part.labels,
+                unschedulable=part.cordoned,
+                ready=part.ready,
+            )
+        )
+    for job in world.jobs:
+        objects.extend(_job(job))
+    return objects
+
+
+def _job(job: JobPart) -> Iterator[KubeObject]:
+    roles = job.roles or {"": RolePart(pods=job.pods, each=job.each)}
+    total = sum(role.pods for role in roles.values())
+    if job.group == "podgroup":
+        yield builders.pod_group(
+            job.name,
+            minimum={"all-or-nothing": total, "any": 1}.get(job.start, 0) if isinstance(job.start, str) else job.start,
+            queue=job.queue,
+            roles={name: role.min for name, role in roles.items() if role.min is not None},
+            min_resources=job.admit,
+            priority_class=job.priority,
+            phase="Running" if job.on else "",
+        )
+    for name, role in roles.items():
+        for index in range(role.pods):
+            yield builders.pod(
+                "-".join(part for part in (job.name, name, str(index)) if part),
+                group=None if job.group == "none" else job.name,
+                role=name,
+                cpu=role.each.get("cpu", 0),
+                memory=role.each.get("memory", 0),
+                gpu=role.each.get("gpu", 0),
+                priority_class=job.priority,
+                run_seconds=job.run,
+                exit_as=job.exit,
+                selector=job.selector,
+                node=job.on,
+                nominated=job.nominated,
+            )
+
+
+def _config(scenario: Scenario) -> SchedulerConfig:
+    return parse_config(scenario.config, "scenario") if scenario.config else default_config()
+
+
+def _timeline(scenario: Scenario) -> Timeline:
+    entries: list[Entry] = []
+    for part in scenario.later:
+        at = parse_duration(part.at) if isinstance(part.at, str) else part.at
+        place = f"scenario {scenario.name}: at {part.at}"
+        if objects := objects_of(part):
+            entries.append(Entry(at, Add(tuple(objects)), place))
+        if part.change:
+            text = msgspec.json.encode([{"at": at, **part.change}]).decode()
+            entries.extend(parse_timeline(text, place).entries)
+    return Timeline(tuple(entries))
+
+
+# -- comparing ----------------------------------------------------------------------------------------------
+
+
+def _short(job: str) -> str:
+    return job.removeprefix("default/").removeprefix("pod/")
+
+
+def _differences(want: WantPart, result: SimulationResult, *, limited: bool) -> Iterator[str]:
+    jobs = {_short(name): report for name, report in result.jobs.items()}
+    got: dict[str, object] = {
+        "running": sorted(name for name, job in jobs.items() if job.phase == "Running"),
+        "completed": sorted(name for name, job in jobs.items() if job.phase == "Completed"),
+        "pending": {name: job.reason.partition(":")[0] for name, job in jobs.items() if job.reason},
+        "evicted": sorted(_short(made.pod) for made in _decisions(result) if isinstance(made, Evict)),
+        "pods": {name: jobs[name].running for name in want.pods or {} if name in jobs},
+        "bound": _bound(result, want.bound or {}),
+        "order": list(dict.fromkeys(_short(made.job) for made in _decisions(result) if isinstance(made, Bind))),
+        "started": _started(result, want.started or {}),
+        "settled": result.settled or limited,
+    }
+    for name in WantPart.__struct_fields__:
+        wanted = getattr(want, name)
+        if isinstance(wanted, list) and name != "order":
+            wanted = sorted(wanted)
+        if wanted is not None and wanted != got[name]:
+            yield f"{name}: want {wanted}, got {got[name]}"
+
+
+def _decisions(result: SimulationResult) -> Iterator[Any]:  # Any: kinds of decisions are told apart above
+    for cycle in result.cycles:
+        yield from cycle.decisions
+
+
+def _bound(result: SimulationResult, wanted: dict[str, str]) -> dict[str, str]:
+    last = {_short(made.pod): made.node for made in _decisions(result) if isinstance(made, Bind)}
+    return {pod: last[pod] for pod in wanted if pod in last}
+
+
+def _started(result: SimulationResult, wanted: dict[str, float]) -> dict[str, float]:
+    first: dict[str, float] = {}
+    for cycle in result.cycles:
+        for made in cycle.decisions:
+            if isinstance(made, Bind):
+                first.setdefault(_short(made.job), cycle.time - result.start)
+    return {job: first[job] for job in wanted if job in first}

@@ -1,0 +1,225 @@
+import logging
+from typing import ClassVar
+
+import numpy as np
+import pytest
+
+from muster.actions import BUILTIN as ACTIONS
+from muster.api import InternalError, KubeObject, PodGroup, UserError
+from muster.cluster import MemoryCluster
+from muster.framework import Plugin, Registry, SchedulerConfig, Session, default_config, parse_config
+from muster.framework.registry import Action
+from muster.plugins import BUILTIN as PLUGINS
+from muster.scheduler import Scheduler, builtin_registry
+from muster.scheduler.cycle import decisions_of
+from muster.snapshot import TaskStatus
+from muster.snapshot.decisions import Bind, Evict, Nominate
+from muster.testing import gang, node, pod, pod_group, priority_class
+
+FULL = parse_config(
+    'actions: "enqueue, allocate, backfill"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]', "t"
+)
+
+
+def scheduler_of(*objects: KubeObject, registry: Registry | None = None, config: SchedulerConfig = FULL) -> Scheduler:
+    cluster = MemoryCluster(objects, start=100.0, delay=lambda _: 0.5)
+    return Scheduler(cluster, config, registry or builtin_registry())
+
+
+def later(scheduler: Scheduler, seconds: float) -> None:
+    cluster = scheduler.cluster
+    assert isinstance(cluster, MemoryCluster)
+    cluster.advance_to(cluster.now() + seconds)
+
+
+def phase(scheduler: Scheduler, job: str) -> str:
+    cluster = scheduler.cluster
+    assert isinstance(cluster, MemoryCluster)
+    group = cluster.store.get(PodGroup, job)
+    assert group is not None
+    return group.status.phase
+
+
+def test_a_cycle_binds_a_gang_and_the_phase_follows() -> None:
+    scheduler = scheduler_of(node("n1", gpu=8), *gang("g", 2, gpu=4))
+    first = scheduler.run_once()
+    assert [(made.pod, made.node) for made in first.decisions] == [("default/g-0", "n1"), ("default/g-1", "n1")]
+    assert (first.number, first.time, first.error, first.failures) == (1, 100.0, None, ())
+    assert phase(scheduler, "default/g") == "Inqueue"
+    later(scheduler, 1)
+    second = scheduler.run_once()
+    assert second.decisions == ()
+    assert [(update.phase, update.running) for update in second.updates] == [("Running", 2)]
+    assert phase(scheduler, "default/g") == "Running"
+    assert scheduler.run_once().is_quiet
+
+
+def test_only_what_changed_is_written() -> None:
+    scheduler = scheduler_of(node("n1", gpu=1), *gang("waits", 2, gpu=1))
+    first = scheduler.run_once()
+    assert [(update.job, update.unschedulable) for update in first.updates] == [
+        ("default/waits", "insufficient-resources")
+    ]
+    assert scheduler.run_once().updates == ()
+
+
+def test_a_gang_that_loses_a_member_is_unknown_and_then_recovers() -> None:
+    scheduler = scheduler_of(node("n1", gpu=1), node("n2", gpu=1), *gang("g", 2, gpu=1))
+    scheduler.run_once()
+    later(scheduler, 1)
+    scheduler.run_once()
+    cluster = scheduler.cluster
+    assert isinstance(cluster, MemoryCluster)
+    lost = cluster.store.find("Node", "n2")
+    assert lost is not None
+    cluster.delete(lost)
+    scheduler.run_once()
+    assert phase(scheduler, "default/g") == "Unknown"
+    cluster.add([node("n3", gpu=1)])
+    scheduler.run_once()
+    later(scheduler, 1)
+    scheduler.run_once()
+    assert phase(scheduler, "default/g") == "Running"
+
+
+def test_an_unknown_plugin_is_a_user_error_at_once() -> None:
+    config = parse_config('actions: "allocate"\ntiers: [{plugins: [{name: magic}]}]', "t.yaml")
+    with pytest.raises(UserError, match="magic"):
+        scheduler_of(config=config)
+
+
+class Fuse(Plugin):
+    """Breaks when asked about a job named "bad"."""
+
+    name: ClassVar[str] = "fuse"
+
+    def job_valid(self, job: int) -> None:
+        if self.session.snapshot.jobs.records[job].name == "bad":
+            raise KeyError("blown")
+
+
+class Blast(Action):
+    name: ClassVar[str] = "blast"
+
+    def run(self, session: Session) -> None:
+        statement = session.statement()
+        statement.place(int(session.snapshot.pending_tasks()[0]), 0)
+        raise ZeroDivisionError("boom")
+
+
+def test_a_broken_plugin_is_named_and_the_next_cycle_goes_on(caplog: pytest.LogCaptureFixture) -> None:
+    config = parse_config('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: gang}, {name: fuse}]}]', "t")
+    registry = Registry.of([*PLUGINS, Fuse], ACTIONS)
+    scheduler = scheduler_of(
+        node("n1"), *gang("bad", 1, cpu=1), *gang("good", 1, cpu=1), registry=registry, config=config
+    )
+    result = scheduler.run_once()
+    assert isinstance(result.error, InternalError)
+    assert "cycle 1: plugin fuse.job_valid in action allocate failed: KeyError: 'blown'" in str(result.error)
+    assert result.decisions == ()
+    assert any(record.levelno == logging.ERROR for record in caplog.records)
+    cluster = scheduler.cluster
+    assert isinstance(cluster, MemoryCluster)
+    bad = cluster.store.get(PodGroup, "default/bad")
+    assert bad is not None
+    cluster.delete(bad)
+    assert [made.pod for made in scheduler.run_once().decisions] == ["default/good-0"]
+
+
+def test_what_was_committed_before_a_break_is_carried_out_and_the_rest_dropped() -> None:
+    config = parse_config('actions: "enqueue, allocate, blast"\ntiers: [{plugins: [{name: gang}]}]', "t")
+    registry = Registry.of(PLUGINS, [*ACTIONS, Blast])
+    objects = [node("n1", gpu=1), *gang("fits", 1, gpu=1), *gang("waits", 2, gpu=1)]
+    scheduler = scheduler_of(*objects, registry=registry, config=config)
+    result = scheduler.run_once()
+    assert "action blast failed: ZeroDivisionError: boom" in str(result.error)
+    assert [made.pod for made in result.decisions] == ["default/fits-0"]
+    assert result.updates == ()
+
+
+class Stale(Action):
+    """Binds everything to one node, whatever the kubelet thinks of it."""
+
+    name: ClassVar[str] = "stale"
+
+    def run(self, session: Session) -> None:
+        statement = session.statement()
+        for task in session.snapshot.pending_tasks():
+            statement.place(int(task), 0)
+        session.commit(statement, self.name)
+
+
+def test_a_refused_bind_is_reported_and_is_no_decision(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "muster.scheduler")
+    config = parse_config('actions: "stale"\ntiers: []', "t")
+    registry = Registry.of(PLUGINS, [*ACTIONS, Stale])
+    scheduler = scheduler_of(node("n1", gpu=1), pod("a", gpu=1), pod("b", gpu=1), registry=registry, config=config)
+    result = scheduler.run_once()
+    assert len(result.decisions) == len(result.failures) == 1
+    assert "lacks 1 nvidia.com/gpu" in result.failures[0].error
+    lines = [record.getMessage() for record in caplog.records]
+    assert sum(line.startswith("event=bind cycle=1 job=default/pod/") for line in lines) == 1
+    assert sum(line.startswith("event=refused cycle=1 job=default/pod/") for line in lines) == 1
+
+
+class Swap(Action):
+    """Evicts everything and promises the room to the waiting job."""
+
+    name: ClassVar[str] = "swap"
+
+    def run(self, session: Session) -> None:
+        tasks = session.snapshot.tasks
+        waiting = session.snapshot.pending_tasks()
+        running = np.flatnonzero(tasks.status == TaskStatus.RUNNING).astype(np.int32)
+        if len(running) and len(waiting):
+            statement = session.statement()
+            statement.evict(running, beneficiary=int(tasks.job[waiting[0]]), note="swapped out")
+            statement.place(int(waiting[0]), 0, mode=1)
+            session.commit(statement, self.name)
+
+
+def test_evictions_name_the_beneficiary_and_nominations_are_made_once() -> None:
+    text = 'actions: "enqueue, swap, allocate"\ntiers: [{plugins: [{name: priority}, {name: gang}]}]'
+    config = parse_config(text, "t")
+    registry = Registry.of(PLUGINS, [*ACTIONS, Swap])
+    objects = [
+        node("n1", gpu=1),
+        pod_group("old", phase="Running"),
+        pod("old-0", group="old", gpu=1, node="n1", grace_seconds=5),
+        priority_class("high", 9),
+        *gang("new", 1, gpu=1, priority_class="high"),
+    ]
+    scheduler = scheduler_of(*objects, registry=registry, config=config)
+    first = scheduler.run_once().decisions
+    assert first == (
+        Evict("default/old-0", "n1", "default/old", "default/new", "swap: swapped out"),
+        Nominate("default/new-0", "n1", "default/new", "swap: waits for evicted pods to leave the node"),
+    )
+    later(scheduler, 1)
+    assert scheduler.run_once().decisions == ()
+    later(scheduler, 5)
+    decisions = scheduler.run_once().decisions
+    assert isinstance(decisions[0], Bind)
+    assert (decisions[0].pod, decisions[0].node) == ("default/new-0", "n1")
+
+
+def test_pods_of_other_schedulers_are_left_alone() -> None:
+    theirs = pod("theirs", cpu=1)
+    theirs.spec.scheduler_name = "default-scheduler"
+    ours = pod("ours", cpu=1)
+    ours.spec.scheduler_name = "muster"
+    cluster = MemoryCluster([node("n1"), theirs, ours])
+    scheduler = Scheduler(cluster, FULL, builtin_registry(), scheduler_names=["muster"])
+    assert [made.pod for made in scheduler.run_once().decisions] == ["default/ours"]
+
+
+def test_decisions_keep_the_order_of_commits_and_say_why() -> None:
+    scheduler = scheduler_of(node("n1", gpu=8), *gang("g", 3, minimum=2, gpu=1), config=default_config())
+    scheduler.run_once()
+    assert scheduler.last_session is not None
+    why = {made.why for made in decisions_of(scheduler.last_session)}
+    assert why == {"allocate: 3 of 3 tasks placed, 2 needed"}
+
+
+def test_the_default_registry_has_what_the_default_configuration_names() -> None:
+    builtin_registry().check(default_config())
