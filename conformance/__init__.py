@@ -1,0 +1,1 @@
+"""Recorded cases of other schedulers, run through Muster: `python -m conformance DIR`."""
