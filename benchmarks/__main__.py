@@ -14,6 +14,8 @@ from rich.table import Table
 
 from benchmarks.cases import CASES, Case
 
+#: Narrower tables fold the description of the work into a column of single words.
+WIDTH = 150
 RESULTS = Path(__file__).with_name("results.json")
 
 
@@ -30,7 +32,8 @@ def main() -> int:
         json.dump(measure(_named(options.child)), sys.stdout)
         return 0
     chosen = _chosen(options.only)
-    console = Console()
+    terminal = Console()
+    console = terminal if terminal.width >= WIDTH else Console(width=WIDTH)
     results = []
     for case in chosen:
         with console.status(f"{case.name}: {case.work}"):

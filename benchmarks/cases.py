@@ -47,11 +47,21 @@ class Case:
     build: Callable[[Mirror], None]
     #: What must come out, so that it is certain that the work was done.
     bound: int
+    #: Adds the plugins network-topology-aware and propose.
+    topology: bool = False
 
 
-def config() -> SchedulerConfig:
-    """The plugins that the peers were measured with."""
-    return parse_config(CONFIG, "benchmark configuration")
+TOPOLOGY_CONFIG = """\
+  - name: network-topology-aware
+    arguments:
+      weight: 10
+  - name: propose
+"""
+
+
+def config(case: Case) -> SchedulerConfig:
+    """The plugins that the peers were measured with; with topology also the one that proposes domains."""
+    return parse_config(CONFIG + (TOPOLOGY_CONFIG if case.topology else ""), "benchmark configuration")
 
 
 def _empty(nodes: int, tasks: int, queues: int = 1) -> Callable[[Mirror], None]:
@@ -68,6 +78,63 @@ def _busy(nodes: int, running: int, tasks: int, classes: int) -> Callable[[Mirro
         queues = clusters.add_queues(mirror, 1)
         clusters.fill(mirror, running, nodes, queues[0])
         clusters.add_pending(mirror, tasks, queues, classes)
+
+    return build
+
+
+def _topology(nodes: int, tasks: int, tier: int) -> Callable[[Mirror], None]:
+    """One gang of whole-node tasks on an empty cluster of racks and spines of 16."""
+
+    def build(mirror: Mirror) -> None:
+        clusters.add_nodes(mirror, nodes)
+        clusters.add_topology(mirror, nodes)
+        queues = clusters.add_queues(mirror, 1)
+        clusters.add_gang(mirror, "gang", queues[0], tasks, clusters.requests(8), topology=clusters.hard(tier))
+
+    return build
+
+
+def _crowded(tasks: int) -> Callable[[Mirror], None]:
+    """6,144 nodes under 9,600 HyperNodes, 60 % taken at random: pairs of nodes, racks, rows, halls."""
+
+    def build(mirror: Mirror) -> None:
+        nodes = 6144
+        clusters.add_nodes(mirror, nodes)
+        _deep_tree(mirror, nodes)
+        queues = clusters.add_queues(mirror, 1)
+        clusters.fill_at_random(mirror, nodes, 0.6, queues[0])
+        clusters.add_gang(mirror, "gang", queues[0], tasks, clusters.requests(8), topology=clusters.hard(4))
+
+    return build
+
+
+def _deep_tree(mirror: Mirror, nodes: int) -> None:
+    """HyperNodes of one node, then groups of 2, 8 and 2,048: 6,144 + 3,072 + 384 + 3 = about 9,600."""
+    below = [clusters.node_name(i) for i in range(nodes)]
+    kind = "Node"
+    for tier, size in ((1, 1), (2, 2), (3, 8), (4, 128)):
+        names = [f"t{tier}-{k:05d}" for k in range(-(-len(below) // size))]
+        for k, name in enumerate(names):
+            mirror.upsert(clusters.hyper_node(name, tier, kind, below[k * size : (k + 1) * size]))
+        below, kind = names, "HyperNode"
+
+
+def _partitioned(jobs: int) -> Callable[[Mirror], None]:
+    def build(mirror: Mirror) -> None:
+        nodes = 5120
+        clusters.add_nodes(mirror, nodes)
+        clusters.add_topology(mirror, nodes)
+        queues = clusters.add_queues(mirror, 1)
+        for i in range(jobs):
+            clusters.add_gang(
+                mirror,
+                f"job-{i:03d}",
+                queues[0],
+                64,
+                clusters.requests(8),
+                topology=clusters.hard(2),
+                partition=8,
+            )
 
     return build
 
@@ -98,5 +165,33 @@ CASES: tuple[Case, ...] = (
         0.150,
         _busy(5000, 40000, 10000, 40),
         0,
+    ),
+    Case(
+        "B1",
+        "1,024 nodes, one gang of 1,000 x 8 GPUs, hard tier 3",
+        0.040,
+        _topology(1024, 1000, 3),
+        1000,
+        topology=True,
+    ),
+    Case("B1b", "5,000 nodes, the same gang", 0.080, _topology(5000, 1000, 3), 1000, topology=True),
+    Case(
+        "B2/1024",
+        "1,024 nodes, one gang of 256 x 8 GPUs, hard tier 2",
+        0.020,
+        _topology(1024, 256, 2),
+        256,
+        topology=True,
+    ),
+    Case("B2/5000", "5,000 nodes, the same gang", 0.040, _topology(5000, 256, 2), 256, topology=True),
+    Case("B3/fits", "6,144 nodes, 9,600 HyperNodes, 60 % full, 512 x 8 GPUs", 0.100, _crowded(512), 512, topology=True),
+    Case("B3/hopeless", "the same with 2,000 x 8 GPUs, which fit nowhere", 0.100, _crowded(2000), 0, topology=True),
+    Case(
+        "B4",
+        "5,120 nodes, 50 jobs of 8 partitions x 8 pods, tiers 2 and 1",
+        1.000,
+        _partitioned(50),
+        3200,
+        topology=True,
     ),
 )

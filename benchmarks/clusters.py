@@ -6,12 +6,15 @@ so that building fifty thousand of them takes seconds.
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterator
 
 import msgspec
 
 from muster.api import (
     Container,
+    HyperNode,
+    NetworkTopology,
     Node,
     NodeStatus,
     ObjectMeta,
@@ -26,8 +29,10 @@ from muster.api import (
     Queue,
     QueueSpec,
     ResourceRequirements,
+    SubGroupPolicy,
 )
-from muster.api.names import GROUP_NAME
+from muster.api.names import GROUP_NAME, PARTITION_ID
+from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.snapshot import Mirror
 
 NAMESPACE = "ns"
@@ -78,13 +83,24 @@ def add_gang(
     resources: ResourceRequirements,
     *,
     nodes: Iterator[str] | None = None,
+    topology: NetworkTopology | None = None,
+    partition: int = 0,
 ) -> None:
-    """Add one gang of identical pods, minMember all of them; with `nodes` it is running already."""
+    """Add one gang of identical pods, minMember all of them; with `nodes` it is running already.
+
+    `partition`: so many pods each form a sub-group that is held together at tier 1.
+    """
     running = nodes is not None
     mirror.upsert(
         PodGroup(
             metadata=ObjectMeta(name=name, namespace=NAMESPACE),
-            spec=PodGroupSpec(min_member=tasks, queue=queue, priority_class_name="low" if running else "high"),
+            spec=PodGroupSpec(
+                min_member=tasks,
+                queue=queue,
+                priority_class_name="low" if running else "high",
+                network_topology=topology,
+                sub_group_policy=[_partitions(partition, tasks)] if partition else (),
+            ),
             status=PodGroupStatus(phase="Running" if running else "Inqueue"),
         )
     )
@@ -94,9 +110,58 @@ def add_gang(
         status=PodStatus(phase="Running" if running else "Pending"),
     )
     for i in range(tasks):
-        meta = msgspec.structs.replace(template.metadata, name=f"{name}-{i}", uid=f"{name}-{i}")
+        labels = {PARTITION_ID: str(i // partition)} if partition else {}
+        meta = msgspec.structs.replace(template.metadata, name=f"{name}-{i}", uid=f"{name}-{i}", labels=labels)
         spec = template.spec if nodes is None else msgspec.structs.replace(template.spec, node_name=next(nodes))
         mirror.upsert(msgspec.structs.replace(template, metadata=meta, spec=spec))
+
+
+def _partitions(size: int, tasks: int) -> SubGroupPolicy:
+    return SubGroupPolicy(
+        name="part",
+        match_label_keys=[PARTITION_ID],
+        sub_group_size=size,
+        min_sub_groups=tasks // size,
+        network_topology=NetworkTopology(mode="hard", highest_tier_allowed=1),
+    )
+
+
+def hard(tier: int) -> NetworkTopology:
+    """A hard constraint."""
+    return NetworkTopology(mode="hard", highest_tier_allowed=tier)
+
+
+def add_topology(mirror: Mirror, n_nodes: int, rack: int = 16, spine: int = 16) -> None:
+    """Add racks of nodes (tier 1), spines of racks (tier 2) and the cluster (tier 3), by exact names."""
+    racks = [[node_name(i) for i in range(lo, min(lo + rack, n_nodes))] for lo in range(0, n_nodes, rack)]
+    names = [f"rack-{r:04d}" for r in range(len(racks))]
+    for name, members in zip(names, racks, strict=True):
+        mirror.upsert(hyper_node(name, 1, "Node", members))
+    spines = [f"spine-{s:04d}" for s in range(-(-len(names) // spine))]
+    for s, name in enumerate(spines):
+        mirror.upsert(hyper_node(name, 2, "HyperNode", names[s * spine : (s + 1) * spine]))
+    mirror.upsert(hyper_node("cluster", 3, "HyperNode", spines))
+
+
+def hyper_node(name: str, tier: int, kind: str, members: list[str]) -> HyperNode:
+    """A HyperNode with members by exact name."""
+    return HyperNode(
+        metadata=ObjectMeta(name=name),
+        spec=HyperNodeSpec(
+            tier=tier,
+            members=[
+                Member(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=member))) for member in members
+            ],
+        ),
+    )
+
+
+def fill_at_random(mirror: Mirror, n_nodes: int, share: float, queue: str) -> None:
+    """Put a running whole-node pod on so many of the nodes, chosen by a fixed seed."""
+    rng = random.Random(20260101)  # noqa: S311 - a reproducible cluster, not a secret
+    taken = [node_name(i) for i in range(n_nodes) if rng.random() < share]
+    for i, name in enumerate(taken):
+        add_gang(mirror, f"running-{i:05d}", queue, 1, requests(8), nodes=iter([name]))
 
 
 def add_pending(mirror: Mirror, tasks: int, queues: list[str], classes: int = 1, gang: int = 8) -> None:

@@ -10,9 +10,9 @@ from typing import Any
 import numpy as np
 
 from benchmarks.cases import Case, config
-from muster.framework import Registry, Session, Verdicts
+from muster.framework import Registry, SchedulerConfig, Session, Verdicts
 from muster.scheduler.builtin import builtin_registry
-from muster.snapshot import Mirror, OperationKind, TaskStatus
+from muster.snapshot import Mirror, OperationKind, Snapshot, TaskStatus
 
 RUNS = 7
 
@@ -23,8 +23,9 @@ def measure(case: Case, runs: int = RUNS) -> dict[str, Any]:
     case.build(mirror)
     registry = builtin_registry()
     known: dict[bytes, Verdicts] = {}
-    _cycle(mirror, registry, known)
-    samples = [_cycle(mirror, registry, known) for _ in range(runs)]
+    chosen = config(case)
+    _cycle(mirror, chosen, registry, known)
+    samples = [_cycle(mirror, chosen, registry, known) for _ in range(runs)]
     done = samples[0]["done"]
     if done["bound"] != case.bound or any(sample["done"] != done for sample in samples):
         raise SystemExit(f"{case.name}: expected {case.bound} bound, got {[sample['done'] for sample in samples]}")
@@ -41,11 +42,11 @@ def measure(case: Case, runs: int = RUNS) -> dict[str, Any]:
     }
 
 
-def _cycle(mirror: Mirror, registry: Registry, known: dict[bytes, Verdicts]) -> dict[str, Any]:
+def _cycle(mirror: Mirror, chosen: SchedulerConfig, registry: Registry, known: dict[bytes, Verdicts]) -> dict[str, Any]:
     begin = time.perf_counter()
     snapshot = mirror.snapshot()
     taken = time.perf_counter()
-    session = Session(snapshot, config(), registry, known_verdicts=known)
+    session = Session(snapshot, chosen, registry, known_verdicts=known)
     opened = time.perf_counter()
     for name in session.config.actions:
         registry.make_action(name, session.config.arguments_of(name)).run(session)
@@ -63,8 +64,20 @@ def _cycle(mirror: Mirror, registry: Registry, known: dict[bytes, Verdicts]) -> 
             "bound": kinds[OperationKind.ALLOCATE],
             "evicted": kinds[OperationKind.EVICT],
             "pipelined": int((snapshot.tasks.status == TaskStatus.PIPELINED).sum()),
+            **_spread(snapshot),
         },
     }
+
+
+def _spread(snapshot: Snapshot) -> dict[str, int]:
+    """How many domains of each tier the placed tasks touch."""
+    topology = snapshot.topology
+    if len(topology) == 1:
+        return {}
+    nodes = snapshot.tasks.node[snapshot.tasks.status == TaskStatus.ALLOCATED]
+    touched = np.searchsorted(np.unique(nodes), [topology.lo, topology.hi])
+    used = topology.tier[touched[1] > touched[0]]
+    return {f"tier {tier}": int((used == tier).sum()) for tier in np.unique(topology.tier[1:])}
 
 
 def _median(samples: list[dict[str, Any]], part: str) -> float:

@@ -15,12 +15,6 @@ from muster.framework.registry import NOT_YET_ACTIONS, NOT_YET_PLUGINS
 #: Tags of Volcano's cluster cases, the more telling one first.
 _MISSING_TAGS = {
     "custom-plugin": "custom-plugin (exists in Volcano's tests only)",
-    "hypernode": "network topology",
-    "topology-hard": "network topology",
-    "topology-soft": "network topology",
-    "allocated-hypernode": "network topology",
-    "hypernode-inconsistent": "network topology",
-    "subgroup": "sub-groups",
 }
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from conformance.cases import Body, Case
+from conformance.topology_objects import hyper_node_documents
 from muster.api import KubeObject, decode
 from muster.framework import PluginOption, Registry, SchedulerConfig, Session, Sharding
 from muster.scheduler.statuses import job_statuses, unschedulable_jobs
@@ -21,13 +22,12 @@ from muster.snapshot import Mirror, OperationKind, TaskStatus
 #: after the last creation time of the recorded cases.
 NOW = 1_800_000_000.0
 
-#: Lists of `objects` in a case; its other keys are maps for cases with HyperNodes.
+#: Lists of `objects` in a case; HyperNodes are read by `topology_objects`.
 _OBJECT_LISTS = (
     "nodes",
     "priorityClasses",
     "queues",
     "podGroups",
-    "hyperNodes",
     "resourceQuotas",
     "persistentVolumes",
     "persistentVolumeClaims",
@@ -61,6 +61,8 @@ class Cycle:
 
 def decode_all(objects: Body) -> Iterator[KubeObject]:
     """Decode the objects of a case."""
+    for document in hyper_node_documents(objects):
+        yield decode(document)
     for key in _OBJECT_LISTS:
         for document in objects.get(key) or ():
             yield decode(document)

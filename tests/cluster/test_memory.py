@@ -86,7 +86,7 @@ def test_an_ended_pod_frees_its_room_and_stays() -> None:
 def test_binds_of_one_batch_share_the_room() -> None:
     cluster = cluster_of(node("n1", gpu=1), pod("a", gpu=1), pod("b", gpu=1))
     failures = cluster.bind([bind("a", "n1"), bind("b", "n1")])
-    assert [failure.decision.job for failure in failures] == ["default/job"]
+    assert [failure.decision for failure in failures] == [bind("b", "n1")]
     assert cluster.store.used("n1") == {"nvidia.com/gpu": 1000, "pods": 1}
 
 

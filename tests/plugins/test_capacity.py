@@ -2,9 +2,10 @@ from __future__ import annotations
 
 from typing import Any
 
+import msgspec
 import pytest
 
-from muster.api import KubeObject, UserError
+from muster.api import KubeObject, Quantity, UserError
 from muster.framework import Vote
 from muster.plugins.capacity_tree import queue_share
 from muster.testing.builders import gang, node, pod_group, queue
@@ -168,6 +169,21 @@ def test_only_resources_that_the_victim_holds_and_its_queue_has_a_say_on_count()
     source = queue("b", deserved={"cpu": 2, "gpu": 4})
     # The queue is over on cpus: a pod with GPUs alone is not to blame.
     assert reclaim(source, [{"gpu": 1}, {"cpu": 5}], {"cpu": 3, "gpu": 1}) == ["v1-0"]
+
+
+def test_the_number_of_pods_makes_nobody_a_victim() -> None:
+    assert reclaim(queue("b", deserved={"cpu": 9, "pods": 1}), [{"cpu": 2}] * 2, {"cpu": 3}) == []
+
+
+def test_a_resource_that_a_queue_deserves_none_of_may_be_taken() -> None:
+    none_of_it = queue("b", deserved={"cpu": 9})
+    stated = msgspec.structs.replace(
+        none_of_it,
+        spec=msgspec.structs.replace(none_of_it.spec, deserved={**none_of_it.spec.deserved, GPU: Quantity("0")}),
+    )
+    held = [{"cpu": 1, "gpu": 1}]
+    assert reclaim(none_of_it, held, {"gpu": 1}) == []
+    assert reclaim(stated, held, {"gpu": 1}) == ["v0-0"]
 
 
 def test_a_reclaimer_without_a_queue_gets_nothing() -> None:

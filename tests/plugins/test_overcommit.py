@@ -44,6 +44,12 @@ def test_what_runs_and_what_was_admitted_counts() -> None:
     assert too_much.plugin.job_enqueueable(too_much.job("a")) is Vote.REJECT
 
 
+def test_what_an_admitted_job_has_taken_is_not_counted_twice() -> None:
+    half = [asking("b", 6, phase="Inqueue"), *running("b", "default", cpu=4)[1:]]
+    stage = admitting(*half, asking("a", 6))
+    assert stage.plugin.job_enqueueable(stage.job("a")) is Vote.PERMIT
+
+
 def test_an_admitted_job_counts_from_then_on() -> None:
     stage = admitting(asking("a", 7), asking("b", 6))
     assert stage.plugin.job_enqueueable(stage.job("b")) is Vote.PERMIT

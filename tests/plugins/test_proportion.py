@@ -172,6 +172,16 @@ def test_what_an_admitted_job_has_taken_is_not_counted_twice() -> None:
     assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.PERMIT
 
 
+def test_a_running_job_that_lost_its_minimum_reserves_nothing() -> None:
+    # Its driver is done: the rest of its minimum will not be taken.
+    rest = running("b", "a", cpu=1)[1:]
+    done = pod_group("b", queue="a", minimum=2, min_resources={"cpu": 9}, phase="Running")
+    busy = pod_group("b", queue="a", minimum=1, min_resources={"cpu": 9}, phase="Running")
+    alone, held = admitting(11, done, *rest), admitting(11, busy, *rest)
+    assert alone.plugin.job_enqueueable(alone.job("w")) is Vote.PERMIT
+    assert held.plugin.job_enqueueable(held.job("w")) is Vote.REJECT
+
+
 def test_a_closed_queue_admits_nobody() -> None:
     stage = sharing(closed(queue("a")), pod_group("w", queue="a"))
     assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.REJECT

@@ -16,7 +16,18 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from muster.api import Condition, KubeObject, Node, Pod, PodGroup, PodStatus, PriorityClass, UserError, group_of
+from muster.api import (
+    Condition,
+    HyperNode,
+    KubeObject,
+    Node,
+    Pod,
+    PodGroup,
+    PodStatus,
+    PriorityClass,
+    UserError,
+    group_of,
+)
 from muster.api.resources import format_amount
 from muster.cluster.admission import (
     admit,
@@ -28,12 +39,13 @@ from muster.cluster.admission import (
 )
 from muster.cluster.clock import Agenda, VirtualClock
 from muster.cluster.store import Store
-from muster.snapshot.decisions import Bind, Evict, Failure, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
 from muster.snapshot.events import Event
 
 _UNSCHEDULABLE = "Unschedulable"
+_VALID = "Valid"
 
-_Made = TypeVar("_Made", Bind, Evict, Nominate, JobUpdate)
+_Made = TypeVar("_Made", Bind, Evict, Nominate, JobUpdate, HyperNodeUpdate)
 
 
 def start_delay(pod: Pod) -> float:
@@ -94,6 +106,9 @@ class MemoryCluster:
     def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
         return _failures(updates, self._update_job)
 
+    def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
+        return _failures(updates, self._update_hypernode)
+
     def _bind(self, decision: Bind) -> str:
         pod, node = self.store.get(Pod, decision.pod), self.store.get(Node, decision.node)
         if pod is None or pod.metadata.deletion_timestamp is not None:
@@ -147,6 +162,26 @@ class MemoryCluster:
             conditions=conditions,
         )
         self.store.put(replace(group, status=status))
+        return ""
+
+    def _update_hypernode(self, update: HyperNodeUpdate) -> str:
+        hyper_node = self.store.get(HyperNode, update.name)
+        if hyper_node is None:
+            return "the HyperNode is gone"
+        status = "False" if update.fault else "True"
+        before = next((known for known in hyper_node.status.conditions if known.type == _VALID), None)
+        # The time of a condition is that of its last change from true to false or back.
+        since = before.last_transition_time if before is not None and before.status == status else self._clock.stamp()
+        condition = Condition(
+            type=_VALID,
+            status=status,
+            reason="WrongMembers" if update.fault else "MembersFound",
+            message=update.fault,
+            last_transition_time=since,
+        )
+        others = [known for known in hyper_node.status.conditions if known.type != _VALID]
+        found = replace(hyper_node.status, node_count=update.node_count, conditions=[*others, condition])
+        self.store.put(replace(hyper_node, status=found))
         return ""
 
     # -- what people and controllers do -----------------------------------------------------------------------

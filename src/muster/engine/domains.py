@@ -60,28 +60,39 @@ def search_space(session: Session, job: int, constraint: Constraint, placed: int
     return kept
 
 
-def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains: Rows) -> Rows:
-    """Domains that can hold `needed` of the tasks, by slots of each class and, if all are needed, by totals.
+def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains: Rows, *, whole: bool = False) -> Rows:
+    """Domains that can hold `needed` of the tasks, by slots of each class, and all of them by totals if `whole`.
 
     What is only promised to become free counts as free: nothing that could work is dropped.
     """
+    if len(domains) == 0:
+        return domains
     snapshot = session.snapshot
     topology = snapshot.topology
-    lo, hi = topology.lo[domains], topology.hi[domains]
+    base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
+    lo, hi = topology.lo[domains] - base, topology.hi[domains] - base
     room = np.zeros(len(domains), np.int64)
-    classes, counts = np.unique(snapshot.tasks.cls[tasks], return_counts=True)
+    classes, counts = _count_classes(snapshot.tasks.cls[tasks])
     for cls, count in zip(classes, counts, strict=True):
-        slots = boards.get(int(cls), FUTURE).slots(snapshot)
+        slots = boards.get(int(cls), FUTURE).slots(snapshot, base, end)
         sums = np.concatenate(([0], np.cumsum(np.minimum(slots, count), dtype=np.int64)))
         room += np.minimum(sums[hi] - sums[lo], count)
     kept = room >= needed
-    if len(classes) > 1 and needed >= len(tasks):
+    if whole or (len(classes) > 1 and needed >= len(tasks)):
         request = snapshot.classes.requests[classes, 0]
         total = (request * counts[:, None]).sum(axis=0)
-        free = np.maximum(snapshot.nodes.future_idle(), 0)
+        free = np.maximum(snapshot.nodes.future_idle()[base:end], 0)
         sums2 = np.concatenate((np.zeros((1, free.shape[1]), np.int64), np.cumsum(free, axis=0)))
         kept &= ((sums2[hi] - sums2[lo]) >= total).all(axis=1)
     return domains[kept]
+
+
+def _count_classes(classes: Rows) -> tuple[Rows, Rows]:
+    """Distinct classes and how often each occurs; one class, the usual case, is not sorted for it."""
+    if (classes == classes[0]).all():
+        return classes[:1], np.array([len(classes)], np.int32)
+    distinct, counts = np.unique(classes, return_counts=True)
+    return distinct, counts.astype(np.int32)
 
 
 def ranked(session: Session, job: int, subgroup: int, domains: Rows, placed: int) -> list[tuple[int, float]]:

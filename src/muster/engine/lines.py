@@ -76,6 +76,9 @@ def related_queues(session: Session, queues: Iterable[int]) -> dict[int, list[in
     paths = session.snapshot.queues.paths
     members: dict[int, list[int]] = {}
     listed = list(queues)
+    if session.is_hierarchical("drf"):
+        # Its tree stands in annotations, and a resource that runs out changes the key of everybody.
+        return {queue: [other for other in listed if other != queue] for queue in listed}
     for queue in listed:
         for above in paths[queue][1:]:
             members.setdefault(int(above), []).append(queue)

@@ -18,68 +18,101 @@ from muster.snapshot import Rows, TopologyTable
 
 @dataclass(frozen=True, slots=True)
 class Share:
-    """So many tasks go to node rows lo..hi."""
+    """So many tasks go to node rows lo..hi; `full`: as many as there is room for."""
 
     lo: int
     hi: int
     tasks: int
+    full: bool
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A piece of a domain: a smaller domain, or (-1) the nodes that belong to none."""
+
+    domain: int
+    lo: int
+    hi: int
+    room: int
+    own: int
 
 
 class Packer:
     """Plans for one class of tasks at one moment."""
 
-    def __init__(self, topology: TopologyTable, slots: Rows, own_nodes: Rows) -> None:
-        """`slots`: per node, how many tasks it takes; `own_nodes`: nodes of tasks that the gang already has."""
+    def __init__(self, topology: TopologyTable, domain: int, slots: Rows, own_nodes: Rows) -> None:
+        """`slots`: how many tasks each node of the domain takes; `own_nodes`: where the gang already has tasks."""
         self._topology = topology
+        self._domain = domain
+        self._base = int(topology.lo[domain])
         self._room = _sums(slots)
-        self._own = _sums(np.bincount(own_nodes, minlength=len(slots)).astype(np.int32))
+        own = own_nodes[(own_nodes >= self._base) & (own_nodes < self._base + len(slots))] - self._base
+        self._own = None if len(own) == 0 else _sums(np.bincount(own, minlength=len(slots)))
 
-    def room(self, lo: int, hi: int) -> int:
-        return int(self._room[hi] - self._room[lo])
-
-    def plan(self, domain: int, tasks: int) -> list[Share]:
+    def plan(self, tasks: int) -> list[Share]:
         """Shares of up to `tasks` tasks inside the domain, as many as there is room for."""
-        topology = self._topology
-        lo, hi = int(topology.lo[domain]), int(topology.hi[domain])
-        tasks = min(tasks, self.room(lo, hi))
-        if tasks == 0:
-            return []
-        parts = self._parts(domain)
-        if len(parts) == 1 and parts[0][0] < 0:
-            return [Share(lo, hi, tasks)]
+        return self._plan(self._domain, tasks)
+
+    def _plan(self, domain: int, tasks: int) -> list[Share]:
+        lo, hi = int(self._topology.lo[domain]), int(self._topology.hi[domain])
+        room = int(self._room[hi - self._base] - self._room[lo - self._base])
+        if tasks >= room:
+            return [Share(lo, hi, room, full=True)] if room else []
+        children = self._topology.children[domain]
+        if not children:
+            return [Share(lo, hi, tasks, full=False)]
         shares: list[Share] = []
-        while tasks > 0:
-            chosen = self._choose(parts, tasks)
-            parts.remove(chosen)
-            child, begin, end = chosen
-            amount = min(tasks, self.room(begin, end))
-            shares += self.plan(child, amount) if child >= 0 else [Share(begin, end, amount)]
-            tasks -= amount
+        for part, amount in self._divide(self._parts(domain), tasks):
+            if amount == part.room:
+                shares.append(Share(part.lo, part.hi, amount, full=True))
+            elif part.domain < 0:
+                shares.append(Share(part.lo, part.hi, amount, full=False))
+            else:
+                shares += self._plan(part.domain, amount)
         return shares
 
-    def _parts(self, domain: int) -> list[tuple[int, int, int]]:
-        """What a domain consists of: (child domain, lo, hi), and (-1, lo, hi) for nodes in no child."""
+    def _parts(self, domain: int) -> list[_Part]:
+        """What a domain consists of, pieces without room left out."""
         topology = self._topology
-        parts = [(child, int(topology.lo[child]), int(topology.hi[child])) for child in topology.children[domain]]
-        begin = parts[-1][2] if parts else int(topology.lo[domain])
-        if begin < topology.hi[domain]:
-            parts.append((-1, begin, int(topology.hi[domain])))
-        return parts
+        children = np.array(topology.children[domain], np.int32)
+        lo, hi = topology.lo[children], topology.hi[children]
+        end = int(hi[-1])
+        if end < topology.hi[domain]:
+            children = np.append(children, np.int32(-1))
+            lo, hi = np.append(lo, np.int32(end)), np.append(hi, topology.hi[domain])
+        begin, stop = lo - self._base, hi - self._base
+        room = self._room[stop] - self._room[begin]
+        own = np.zeros(len(lo), np.int64) if self._own is None else self._own[stop] - self._own[begin]
+        return [
+            _Part(*values)
+            for values in zip(children.tolist(), lo.tolist(), hi.tolist(), room.tolist(), own.tolist(), strict=True)
+            if values[3]
+        ]
 
-    def _choose(self, parts: list[tuple[int, int, int]], tasks: int) -> tuple[int, int, int]:
-        whole = [part for part in parts if self.room(part[1], part[2]) >= tasks]
-        if whole:
-            return min(whole, key=lambda part: (-self._own_tasks(part), self._fewest(part[0], tasks), self._left(part)))
-        # Domains that the gang is in already cost nothing new, so they are filled first.
-        return min(
-            parts, key=lambda part: (not (self._own_tasks(part) and self._left(part)), -self._left(part), part[1])
-        )
+    def _divide(self, parts: list[_Part], tasks: int) -> list[tuple[_Part, int]]:
+        """Which parts get how many tasks; the parts together have room for all."""
+        # Parts that the gang is in already cost nothing new, so they are filled first.
+        parts.sort(key=lambda part: (part.own == 0, -part.room, part.lo))
+        chosen: list[tuple[_Part, int]] = []
+        left = tasks
+        for k, part in enumerate(parts):
+            whole = [other for other in parts[k:] if other.room >= left]
+            if whole and (part.own == 0 or any(other.own for other in whole)):
+                best = min(
+                    whole, key=lambda other: (-other.own, self._fewest(other.domain, left), other.room, other.lo)
+                )
+                chosen.append((best, left))
+                break
+            amount = min(left, part.room)
+            chosen.append((part, amount))
+            left -= amount
+            if left == 0:
+                break
+        return chosen
 
-    def _own_tasks(self, part: tuple[int, int, int]) -> int:
-        return int(self._own[part[2]] - self._own[part[1]])
-
-    def _left(self, part: tuple[int, int, int]) -> int:
-        return self.room(part[1], part[2])
+    def _best_fit(self, parts: list[_Part], tasks: int) -> _Part:
+        """The part, of those that hold all tasks, that is the closest and leaves the least behind."""
+        return min(parts, key=lambda part: (-part.own, self._fewest(part.domain, tasks), part.room, part.lo))
 
     def _fewest(self, domain: int, tasks: int) -> int:
         """How many children of a domain so many tasks must touch."""
@@ -87,9 +120,10 @@ class Packer:
         if not children:
             return 0
         rows = np.array(children)
-        rooms = np.sort(self._room[self._topology.hi[rows]] - self._room[self._topology.lo[rows]])[::-1]
+        begin, stop = self._topology.lo[rows] - self._base, self._topology.hi[rows] - self._base
+        rooms = np.sort(self._room[stop] - self._room[begin])[::-1]
         return int(np.searchsorted(np.cumsum(rooms), tasks)) + 1
 
 
-def _sums(values: NDArray[np.int32]) -> NDArray[np.int64]:
+def _sums(values: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))

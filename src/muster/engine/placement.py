@@ -15,7 +15,7 @@ from muster.engine.constraints import placed_nodes
 from muster.engine.packing import Packer
 from muster.framework import FITS, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_FULL
-from muster.kernels.placement import FUTURE, IDLE, fits
+from muster.kernels.placement import FUTURE, IDLE, MODE, fits
 from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Board, Rows, Statement, TaskStatus
 
 
@@ -122,7 +122,9 @@ class Placer:
         queue = int(session.snapshot.jobs.queue[attempt.job])
         slots = session.queue_slots(queue, session.snapshot.classes.requests[cls, 0])
         if slots <= 0:
-            attempt.verdict = JobVerdict(QUEUE_FULL, cls=cls, task=task)
+            # A share that is all of a full cluster is not what keeps the job waiting.
+            room = task in self._live or self._boards.get(cls, FUTURE).has_room(session.snapshot)
+            attempt.verdict = JobVerdict(QUEUE_FULL if room else INSUFFICIENT, cls=cls, task=task)
             return end
         want = min(end - start, max(1, self.deficit(attempt)), slots)
         placed = self._place_alike(attempt.tasks[start : start + want], statement, scope)
@@ -177,11 +179,23 @@ class Placer:
         """Fill the parts of a domain that the packing names, then deal the nodes out by rank."""
         snapshot = self._session.snapshot
         own = placed_nodes(snapshot, int(snapshot.tasks.job[tasks[0]]))
-        packer = Packer(snapshot.topology, board.slots(snapshot), own)
+        base, end = int(snapshot.topology.lo[domain]), int(snapshot.topology.hi[domain])
+        slots = board.slots(snapshot, base, end)
+        shares = Packer(snapshot.topology, domain, slots, own).plan(len(tasks))
         mark = statement.mark()
         placed = 0
-        for share in packer.plan(domain, len(tasks)):
-            placed += statement.fill(tasks[placed : placed + share.tasks], board, share.lo, share.hi)
+        filled = [
+            np.repeat(np.arange(share.lo, share.hi, dtype=np.int32), slots[share.lo - base : share.hi - base])
+            for share in shares
+            if share.full
+        ]
+        if filled:
+            nodes = np.concatenate(filled)
+            placed = len(nodes)
+            statement.place_batch(tasks[:placed], nodes, int(board.span[MODE]))
+        for share in shares:
+            if not share.full:
+                placed += statement.fill(tasks[placed : placed + share.tasks], board, share.lo, share.hi)
         if self._rank_order:
             statement.sort_nodes(mark)
         return placed

@@ -15,6 +15,7 @@ import numpy as np
 
 from muster.engine.boards import Boards
 from muster.engine.constraints import (
+    Constraint,
     has_topology,
     job_constraint,
     job_domain,
@@ -85,8 +86,9 @@ class TwoLevelPlacer:
         session, job = self._session, work.job
         constraint, placed = job_constraint(session, job), job_domain(session.snapshot, job)
         needed = max(1, session.job_deficit(job))
+        whole = starts_whole(constraint, placed) and not session.snapshot.jobs.records[job].sub_groups
         for gradient in search_gradients(session, job, NO_ROW, ROOT, constraint, placed):
-            domains = holding(session, self._boards, work.tasks(), needed, gradient)
+            domains = holding(session, self._boards, work.tasks(), needed, gradient, whole=whole)
             best: _Solution | None = None
             for domain, _ in ranked(session, job, NO_ROW, domains, placed):
                 solution = self._try(work, domain, statement)
@@ -119,19 +121,20 @@ class TwoLevelPlacer:
     def _place_subgroups(self, work: JobWork, domain: int, statement: Statement) -> float:
         """Place sub-groups in their order until the job is ready; return the sum of their scores."""
         session = self._session
-        required = _required(session, work)
+        required = required_subgroups(session, work)
         line = [(self._key(attempt, required), k) for k, attempt in enumerate(work.attempts) if attempt]
         heapq.heapify(line)
         score = 0.0
         while line:
-            attempt = work.attempts[heapq.heappop(line)[1]]
+            number = heapq.heappop(line)[1]
+            attempt = work.attempts[number]
             gained = self._place_subgroup(attempt, domain, statement)
             if gained is None:
                 work.verdict = attempt.verdict or work.verdict
                 continue
             score += gained
             if attempt:
-                heapq.heappush(line, (self._key(attempt, required), work.attempts.index(attempt)))
+                heapq.heappush(line, (self._key(attempt, required), number))
             if session.job_deficit(work.job) == 0:
                 break
         return score
@@ -148,8 +151,9 @@ class TwoLevelPlacer:
             placed = subgroup_domain(snapshot, attempt.subgroup)
             steps = search_gradients(session, attempt.job, attempt.subgroup, domain, constraint, placed)
         needed = max(1, self._placer.deficit(attempt))
+        whole = starts_whole(constraint, placed)
         for step in steps:
-            domains = holding(session, self._boards, attempt.tasks, needed, step)
+            domains = holding(session, self._boards, attempt.tasks, needed, step, whole=whole)
             for candidate, score in ranked(session, attempt.job, attempt.subgroup, domains, placed):
                 trial = attempt.copy()
                 mark = statement.mark()
@@ -166,7 +170,16 @@ class TwoLevelPlacer:
         return (attempt.subgroup not in required, self._session.subgroup_key(attempt.subgroup))
 
 
-def _required(session: Session, work: JobWork) -> set[int]:
+def starts_whole(constraint: Constraint, placed: int) -> bool:
+    """Whether a gang, or sub-group, may start only where there is room for all of it, beyond its minimum.
+
+    A hard constraint keeps what comes later near to what was first, so a start in a domain that is too small would
+    pin the gang below its size. Once part of it runs that cannot be helped.
+    """
+    return constraint.limit is not None and not constraint.soft and placed == NO_ROW
+
+
+def required_subgroups(session: Session, work: JobWork) -> set[int]:
     """Sub-groups that the job cannot start without: as many of each policy as its minSubGroups still lacks."""
     snapshot = session.snapshot
     policies = snapshot.jobs.records[work.job].sub_groups

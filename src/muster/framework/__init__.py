@@ -12,7 +12,7 @@ from muster.framework.plugin import Arguments, NodeScores, Plugin, Purpose, Reje
 from muster.framework.reasons import FITS, Reason, Verdicts, all_reasons, reason, reason_number
 from muster.framework.registry import Action, Registry
 from muster.framework.session import Committed, Session
-from muster.framework.verdicts import JobVerdict
+from muster.framework.verdicts import JobVerdict, VerdictCache
 
 __all__ = [
     "FITS",
@@ -30,6 +30,7 @@ __all__ = [
     "SchedulerConfig",
     "Session",
     "Sharding",
+    "VerdictCache",
     "Verdicts",
     "Vote",
     "all_reasons",

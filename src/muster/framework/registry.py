@@ -34,7 +34,6 @@ NOT_YET_PLUGINS = frozenset(
         "nodegroup",
         "resource-strategy-fit",
         "resourcequota",
-        "network-topology-aware",
         "numa-aware",
         "deviceshare",
         "task-topology",

@@ -210,15 +210,16 @@ def count_slots(
     request: NDArray[np.int64],
     fixed: NDArray[np.float64],
     mode: int,
+    lo: int,
     slots: NDArray[np.int32],
 ) -> None:
-    """Count how many equal tasks each node can still take.
+    """Count how many equal tasks the nodes from row `lo` on can still take.
 
     request  int64[n_resources]  IN   some entry > 0
     fixed    float64[n_nodes]    IN   -inf: the class may not go there
-    slots    int32[n_nodes]      OUT
+    slots    int32[n_rows]       OUT  for rows lo, lo + 1, ...
     """
-    for row in range(fixed.shape[0]):
+    for row in range(lo, lo + slots.shape[0]):
         room = np.int64(2**31 - 1) if fixed[row] > -np.inf else np.int64(0)
         for r in range(request.shape[0]):
             if request[r] > 0 and room > 0:
@@ -227,7 +228,7 @@ def count_slots(
                 if mode == IDLE:
                     free = min(free, idle)
                 room = min(room, max(free, 0) // request[r])
-        slots[row] = room
+        slots[row - lo] = room
 
 
 @kernel

@@ -6,12 +6,14 @@ from muster.plugins.capacity import Capacity
 from muster.plugins.conformance import Conformance
 from muster.plugins.drf import Drf
 from muster.plugins.gang import Gang
+from muster.plugins.network_topology_aware import NetworkTopologyAware
 from muster.plugins.nodeorder import NodeOrder
 from muster.plugins.overcommit import Overcommit
 from muster.plugins.pdb import Pdb
 from muster.plugins.predicates import Predicates
 from muster.plugins.priority import Priority
 from muster.plugins.proportion import Proportion
+from muster.plugins.propose import Propose
 from muster.plugins.sla import Sla
 
 #: Every plugin that comes with Muster.
@@ -21,12 +23,14 @@ BUILTIN: tuple[type[Plugin], ...] = (
     Conformance,
     Drf,
     Gang,
+    NetworkTopologyAware,
     NodeOrder,
     Overcommit,
     Pdb,
     Predicates,
     Priority,
     Proportion,
+    Propose,
     Sla,
 )
 

@@ -94,17 +94,15 @@ def tree_standing(session: Session, books: QueueBooks) -> Standing:
     guarantees = books.guarantees()
     deserved, named = _deserved(session, books)
     deserved = np.maximum(deserved, guarantees)
-    capabilities = books.capabilities()
-    _cap_root(session, capabilities, root)
-    limits = capabilities.copy()
+    limits = books.capabilities()
+    _cap_root(session, limits, root)
     # Parents before children: the nearer to the top, the shorter the line of ancestors.
     for row in sorted(range(len(queues)), key=lambda row: (len(ancestors[row]), row)):
         below = children[row]
         promised = guarantees[below].sum(axis=0)
         for child in below:
-            own = capabilities[child]
-            capabilities[child] = np.where(own < UNLIMITED, own, capabilities[row])
-            limits[child] = np.minimum(np.maximum(limits[row] - promised, 0) + guarantees[child], capabilities[child])
+            left = np.maximum(limits[row] - promised, 0) + guarantees[child]
+            limits[child] = np.minimum(left, limits[child])
     if root != NO_ROW:
         guarantees[root] = guarantees[children[root]].sum(axis=0)
         deserved[root] = deserved[children[root]].sum(axis=0)
@@ -141,13 +139,13 @@ def _lines(queues: QueueTable, root: int) -> tuple[list[list[int]], list[int]]:
     return ancestors, adopted
 
 
-def _cap_root(session: Session, capabilities: Amounts, root: int) -> None:
+def _cap_root(session: Session, limits: Amounts, root: int) -> None:
     """Leave the root unlimited, except for resources that the cluster does not have at all."""
     if root == NO_ROW:
         return
     missing = session.total == 0
     missing[[session.snapshot.axis.index[name] for name in ("cpu", "memory")]] = False
-    capabilities[root] = np.where(missing & (capabilities[root] >= UNLIMITED), 0, capabilities[root])
+    limits[root] = np.where(missing & (limits[root] >= UNLIMITED), 0, limits[root])
 
 
 class TreeKey:

@@ -16,22 +16,33 @@ from muster.snapshot import Amounts, Rows, Snapshot, TaskStatus
 
 def domain_totals(snapshot: Snapshot, domains: Rows) -> tuple[Amounts, Amounts]:
     """Used (promised places included) and allocatable amounts of domains, int64[domains, resources] each."""
-    state = snapshot.nodes.state
+    rows = _rows_of(snapshot, domains)
+    state = snapshot.nodes.state[:, rows]
     return (
-        sum_over(snapshot, state[USED] + state[PIPELINED], domains),
-        sum_over(snapshot, state[ALLOCATABLE], domains),
+        _sum_over(snapshot, state[USED] + state[PIPELINED], domains, rows.start),
+        _sum_over(snapshot, state[ALLOCATABLE], domains, rows.start),
     )
 
 
-def sum_over(snapshot: Snapshot, amounts: Amounts, domains: Rows) -> Amounts:
-    """Sums of per-node amounts over the nodes of each domain."""
-    lo, hi = snapshot.topology.lo[domains], snapshot.topology.hi[domains]
+def domain_future_idle(snapshot: Snapshot, domains: Rows) -> Amounts:
+    """What domains will have free once terminating pods are gone and promised places are taken."""
+    rows = _rows_of(snapshot, domains)
+    free = np.maximum(snapshot.nodes.future_idle()[rows], 0)
+    return _sum_over(snapshot, free, domains, rows.start)
+
+
+def _rows_of(snapshot: Snapshot, domains: Rows) -> slice:
+    """The node rows that the domains are made of, and what lies between them."""
     if len(domains) == 0:
-        return np.zeros((0, amounts.shape[1]), np.int64)
-    first, last = int(lo.min()), int(hi.max())
-    sums = np.zeros((last - first + 1, amounts.shape[1]), np.int64)
-    np.cumsum(amounts[first:last], axis=0, out=sums[1:])
-    totals: Amounts = sums[hi - first] - sums[lo - first]
+        return slice(0, 0)
+    return slice(int(snapshot.topology.lo[domains].min()), int(snapshot.topology.hi[domains].max()))
+
+
+def _sum_over(snapshot: Snapshot, amounts: Amounts, domains: Rows, first: int) -> Amounts:
+    """Sums over the nodes of each domain; `amounts` begins at node row `first`."""
+    sums = np.zeros((len(amounts) + 1, amounts.shape[1]), np.int64)
+    np.cumsum(amounts, axis=0, out=sums[1:])
+    totals: Amounts = sums[snapshot.topology.hi[domains] - first] - sums[snapshot.topology.lo[domains] - first]
     return totals
 
 

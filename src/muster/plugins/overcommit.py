@@ -1,4 +1,8 @@
-"""Overcommit: admit waiting jobs while their minimum fits into the cluster's free room, stretched by a factor."""
+"""Overcommit: admit waiting jobs while their minimum fits into the cluster's free room, stretched by a factor.
+
+Jobs that were admitted keep their minimum reserved, less what their pods have taken already: Volcano counts
+that twice until the job runs.
+"""
 
 from __future__ import annotations
 
@@ -70,6 +74,6 @@ class Overcommit(Plugin):
     def _promised(self) -> list[int]:
         """What admitted jobs have yet to take."""
         if self._reserved is None:
-            table = self._books.reserved(whole_for_admitted=True)
+            table = self._books.reserved()
             self._reserved = table[self._books.counted].sum(axis=0).tolist()
         return self._reserved

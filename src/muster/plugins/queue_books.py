@@ -156,19 +156,17 @@ class QueueBooks:
         beyond: Amounts = np.maximum(self._jobs.allocated - self.minimums, 0)
         return beyond
 
-    def reserved(self, *, whole_for_admitted: bool = False) -> Amounts:
+    def reserved(self) -> Amounts:
         """int64[jobs, resources]: what admitted jobs have yet to take of their `minResources`.
 
         A running job counts only while it holds its minimum of tasks: one whose driver is done will not take
-        the rest. `whole_for_admitted` counts jobs that were admitted and do not run yet in full.
+        the rest.
         """
         jobs = self._jobs
         admitted = jobs.phase == JobPhase.INQUEUE
         holding = jobs.counts[:, list(ALLOCATED_STATUSES)].sum(axis=1)
         running = (jobs.phase == JobPhase.RUNNING) & (holding >= jobs.min_member)
         left: Amounts = np.maximum(self.minimums - jobs.allocated, 0)
-        if whole_for_admitted:
-            left = np.where(admitted[:, None], self.minimums, left)
         if self._gated is not None:
             left = np.maximum(left - self._gated, 0)
         kept: Amounts = np.where((admitted | running)[:, None], left, 0)

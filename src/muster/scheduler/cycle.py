@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from muster.api import InternalError
 from muster.framework import Committed, Session
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot
-from muster.snapshot.decisions import Bind, Decision, Evict, Failure, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
 
 
 @dataclass(frozen=True, slots=True)
@@ -27,11 +27,13 @@ class CycleResult:
     failures: tuple[Failure, ...]
     #: What broke off the cycle; what had been committed before was carried out.
     error: InternalError | None = None
+    #: Carried out, like `updates`.
+    hyper_nodes: tuple[HyperNodeUpdate, ...] = ()
 
     @property
     def is_quiet(self) -> bool:
         """True when the cycle changed nothing in the cluster."""
-        return not self.decisions and not self.updates
+        return not self.decisions and not self.updates and not self.hyper_nodes
 
 
 def decisions_of(session: Session) -> list[Decision]:

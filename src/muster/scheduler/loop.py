@@ -14,19 +14,20 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from muster.api import InternalError, UserError
-from muster.framework import Plugin, Registry, SchedulerConfig, Session
+from muster.framework import Plugin, Registry, SchedulerConfig, Session, VerdictCache, Verdicts
 from muster.scheduler.cycle import CycleResult, decisions_of
+from muster.scheduler.hypernode_status import HyperNodeStatuses
 from muster.scheduler.protocol import Cluster
 from muster.scheduler.updates import updates_of
 from muster.snapshot import Mirror, Snapshot
-from muster.snapshot.decisions import Bind, Decision, Evict, Failure, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
 
 log = logging.getLogger("muster.scheduler")
 
 # Keeps the random streams of cycles apart for every seed a person would choose.
 _SEED_STRIDE = 1_000_003
 
-_Made = TypeVar("_Made", bound=Decision | JobUpdate)
+_Made = TypeVar("_Made", bound=Decision | JobUpdate | HyperNodeUpdate)
 
 
 @dataclass(slots=True)
@@ -40,8 +41,9 @@ class _Cycle:
     session: Session | None = None
     updates: list[JobUpdate] = field(default_factory=list)
 
-    def run(self, snapshot: Snapshot, now: float, seed: int) -> None:
-        self.session = session = Session(snapshot, self.config, self.registry, now=now, seed=seed)
+    def run(self, snapshot: Snapshot, now: float, seed: int, known: dict[bytes, Verdicts]) -> None:
+        session = Session(snapshot, self.config, self.registry, now=now, seed=seed, known_verdicts=known)
+        self.session = session
         for name in self.config.actions:
             self.step = f"action {name}"
             self.registry.make_action(name, self.config.arguments_of(name)).run(session)
@@ -69,6 +71,8 @@ class Scheduler:
         self.registry = registry
         self.seed = seed
         self.mirror = Mirror(scheduler_names)
+        self._hyper_nodes = HyperNodeStatuses()
+        self._verdicts = VerdictCache()
         #: Cycles run so far.
         self.n_cycles = 0
         #: The session of the last cycle, for explanations; None before the first.
@@ -77,7 +81,12 @@ class Scheduler:
     def observe(self) -> Snapshot:
         """Take in everything that has happened and return the present picture."""
         for event in self.cluster.poll():
-            self.mirror.apply(event)
+            try:
+                self.mirror.apply(event)
+            except UserError as fault:  # one object that cannot be used must not hide the others
+                log.warning(
+                    "event=bad-object kind=%s name=%s error=%r", event.object.kind, event.object.key, str(fault)
+                )
         return self.mirror.snapshot()
 
     def run_once(self) -> CycleResult:
@@ -87,7 +96,9 @@ class Scheduler:
         cycle = _Cycle(self.config, self.registry, self.n_cycles)
         error: InternalError | None = None
         try:
-            cycle.run(self.observe(), now, self.seed * _SEED_STRIDE + self.n_cycles)
+            snapshot = self.observe()
+            seed = self.seed * _SEED_STRIDE + self.n_cycles
+            cycle.run(snapshot, now, seed, self._verdicts.at(self.mirror.placement_revision))
         except UserError:
             raise
         except Exception as fault:  # whatever a plugin raises, the cluster must be served
@@ -99,12 +110,17 @@ class Scheduler:
     def _deliver(self, cycle: _Cycle, now: float, error: InternalError | None) -> CycleResult:
         """Send what was committed: evictions first, as others wait for the room they make."""
         updates = cycle.updates
-        decisions = decisions_of(cycle.session) if cycle.session is not None else []
+        decisions: list[Decision] = []
+        hyper_nodes: list[HyperNodeUpdate] = []
+        if cycle.session is not None:
+            decisions = decisions_of(cycle.session)
+            hyper_nodes = self._hyper_nodes.updates(self.mirror, cycle.session.snapshot.topology.forest)
         failures = [
             *_send(self.cluster.evict, [made for made in decisions if isinstance(made, Evict)]),
             *_send(self.cluster.nominate, [made for made in decisions if isinstance(made, Nominate)]),
             *_send(self.cluster.bind, [made for made in decisions if isinstance(made, Bind)]),
             *_send(self.cluster.update_jobs, updates),
+            *_send(self.cluster.update_hypernodes, hyper_nodes),
         ]
         refused = {failure.decision for failure in failures}
         result = CycleResult(
@@ -114,6 +130,7 @@ class Scheduler:
             updates=tuple(made for made in updates if made not in refused),
             failures=tuple(failures),
             error=error,
+            hyper_nodes=tuple(made for made in hyper_nodes if made not in refused),
         )
         _log_result(result)
         return result
@@ -153,10 +170,7 @@ def _log_result(result: CycleResult) -> None:
             made.why,
         )
     for failure in result.failures:
-        log.warning(
-            "event=refused cycle=%d job=%s decision=%s error=%r",
-            result.number,
-            failure.decision.job,
-            type(failure.decision).__name__.lower(),
-            failure.error,
-        )
+        refused = failure.decision
+        subject = f"hypernode={refused.name}" if isinstance(refused, HyperNodeUpdate) else f"job={refused.job}"
+        kind = type(refused).__name__.lower()
+        log.warning("event=refused cycle=%d %s decision=%s error=%r", result.number, subject, kind, failure.error)

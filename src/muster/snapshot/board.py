@@ -54,10 +54,15 @@ class Board:
         row: NDArray[np.float64] = self.scores[1]
         return row
 
-    def slots(self, snapshot: Snapshot) -> Rows:
-        """How many more tasks of the class each node can take."""
-        slots = np.empty(self.scores.shape[1], np.int32)
-        count_slots(snapshot.nodes.state, self.requests[0], self.scores[0], int(self.span[MODE]), slots)
+    def has_room(self, snapshot: Snapshot) -> bool:
+        """Whether some node can take one more task."""
+        self.current(snapshot)
+        return bool(self.block_max.max(initial=-np.inf) > -np.inf)
+
+    def slots(self, snapshot: Snapshot, lo: int, hi: int) -> Rows:
+        """How many more tasks of the class each of the nodes lo..hi can take."""
+        slots = np.empty(hi - lo, np.int32)
+        count_slots(snapshot.nodes.state, self.requests[0], self.scores[0], int(self.span[MODE]), lo, slots)
         return slots
 
     def refix(self, fixed: NDArray[np.float64]) -> None:

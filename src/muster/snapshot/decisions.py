@@ -1,4 +1,4 @@
-"""What the scheduler asks of a cluster: bind, evict, nominate, and write how jobs are.
+"""What the scheduler asks of a cluster: bind, evict, nominate, and write how jobs and HyperNodes are.
 
 Made by `muster.scheduler` from committed operations, carried out by a cluster, kept in reports. Pods and jobs
 are ids ("namespace/name"), so a decision means the same after the snapshot it came from is gone.
@@ -56,6 +56,15 @@ class JobUpdate:
     message: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class HyperNodeUpdate:
+    """How many nodes a HyperNode holds, and what is wrong with it ("" if nothing is); written to its status."""
+
+    name: str
+    node_count: int
+    fault: str = ""
+
+
 Decision = Bind | Evict | Nominate
 
 
@@ -63,5 +72,5 @@ Decision = Bind | Evict | Nominate
 class Failure:
     """A decision that the cluster did not carry out, and why."""
 
-    decision: Decision | JobUpdate
+    decision: Decision | JobUpdate | HyperNodeUpdate
     error: str

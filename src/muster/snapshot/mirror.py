@@ -6,7 +6,7 @@ it that changes; objects are shared and never modified. Callers: the scheduler l
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TypeVar
 
 import numpy as np
@@ -86,6 +86,8 @@ class Mirror:
         self._layout: tuple[NodeTable, TopologyTable] | None = None
         #: Counts changes of what decides where a class may go, free resources aside: nodes and volumes.
         self.placement_revision = 0
+        #: Counts changes of HyperNodes, their status included.
+        self.hyper_node_revision = 0
 
     # -- objects in ----------------------------------------------------------------------------------------
 
@@ -138,6 +140,11 @@ class Mirror:
             if isinstance(item, ResourceClaim):
                 self._book.set_claim(item.key, None)
 
+    @property
+    def hyper_nodes(self) -> Mapping[str, HyperNode]:
+        """The HyperNodes as they stand, by name."""
+        return self._hyper_nodes
+
     def _note_change(self, kind: str) -> None:
         if kind in _PLACEMENT_KINDS:
             self.placement_revision += 1
@@ -156,6 +163,7 @@ class Mirror:
         self._layout = None
 
     def _set_hyper_node(self, name: str, hyper_node: HyperNode | None) -> None:
+        self.hyper_node_revision += 1
         old = self._hyper_nodes.pop(name, None)
         if hyper_node is not None:
             self._hyper_nodes[name] = hyper_node

@@ -99,8 +99,12 @@ class Statement:
 
     def place(self, task: int, node: int, mode: int = IDLE) -> None:
         """Put one pending task on one node: on what is free now, or on what will be."""
+        self.place_batch(np.array([task], np.int32), np.array([node], np.int32), mode)
+
+    def place_batch(self, tasks: Rows, nodes: Rows, mode: int = IDLE) -> None:
+        """Put pending tasks of one batch on the given nodes."""
         kind = OperationKind.PIPELINE if mode == FUTURE else OperationKind.ALLOCATE
-        operation = Operation(kind, np.array([task], np.int32), np.array([node], np.int32))
+        operation = Operation(kind, tasks, nodes)
         self._move_on_nodes(operation, +1)
         self._book(operation, +1)
         self.operations.append(operation)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
+import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
@@ -74,6 +75,7 @@ class TaskBook:
         self.nodes = Names()
         self.queues = Names()
         self._unranked: set[int] = set()
+        self._shapes: dict[int, PodShape] = {}
         self._claims: dict[str, ResourceClaim] = {}
         #: Pods by the claim that they name.
         self._claimants: dict[str, set[str]] = {}
@@ -185,7 +187,7 @@ class TaskBook:
             row = self._add_task(pod)
         job = NO_ROW if foreign else self._job_of(pod)
         self._move_to_job(row, job)
-        shape = shape_of(pod, self._devices_of(pod))
+        shape = self._shape_of(row, pod)
         self.pods[row] = pod
         node = pod.spec.node_name
         nominated = pod.status.nominated_node_name
@@ -200,6 +202,14 @@ class TaskBook:
             priority=DEFAULT_TASK_PRIORITY if pod.spec.priority is None else pod.spec.priority,
             flags=shape.flags | (FOREIGN if foreign else 0),
         )
+
+    def _shape_of(self, row: int, pod: Pod) -> PodShape:
+        """The pod's shape; most events change nothing that it depends on, so the old one is kept then."""
+        known, old = self._shapes.get(row), self.pods[row]
+        if known is not None and not pod.spec.resource_claims and _same_shape(old, pod):
+            return known
+        self._shapes[row] = shape = shape_of(pod, self._devices_of(pod))
+        return shape
 
     def set_claim(self, key: str, claim: ResourceClaim | None) -> None:
         """Take in a new or changed device claim, or None for one that is gone; its pods are looked at anew."""
@@ -224,6 +234,7 @@ class TaskBook:
         row = self.task_rows.pop(key, None)
         if row is not None:
             self._move_to_job(row, NO_ROW)
+            self._shapes.pop(row, None)
             self.tasks.set(row, status=TaskStatus.GONE)
             self.tasks.remove(row)
 
@@ -283,6 +294,15 @@ class TaskBook:
     def _age(self, task: int) -> tuple[float, int, str, str]:
         pod = self.pods[task]
         return created_seconds(pod.metadata), pod_index(pod), pod.metadata.uid, pod.metadata.name
+
+
+def _same_shape(old: Pod, new: Pod) -> bool:
+    """Whether two versions of a pod ask for the same; which node it is on does not matter."""
+    return (
+        old.metadata.labels == new.metadata.labels
+        and old.metadata.annotations == new.metadata.annotations
+        and msgspec.structs.replace(new.spec, node_name=old.spec.node_name) == old.spec
+    )
 
 
 def _groupless(job_id: str, queue: str = "") -> JobRecord:

@@ -1,0 +1,117 @@
+"""What would let a job start, from the numbers of its explanation.
+
+Called by `explain_job`. Every piece of advice was counted: which jobs would have to finish, how many nodes
+would have to come, how small the gang would have to be. Where the numbers give nothing, the remedy of the
+reason code is the advice.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from muster.explain.model import Explanation, JobState, Named, QueuePicture
+from muster.explain.nodes import NodeView, held_by_job
+from muster.explain.words import amount_text, amounts_text, counted, joined
+from muster.framework import reason_number
+from muster.framework.reasons import NOT_ADMITTED, NOT_TRIED, QUEUE_FULL, QUEUE_OVERUSED
+from muster.snapshot import Rows
+
+_ABOUT_QUEUES = frozenset(known.code for known in (QUEUE_FULL, QUEUE_OVERUSED, NOT_ADMITTED))
+#: More jobs than this would be no advice.
+_MAX_JOBS = 4
+
+
+def advise(explanation: Explanation, view: NodeView | None, needed: Rows) -> Explanation:
+    """Return the explanation with its advice filled in; `needed` are the tasks that have to find a node."""
+    advice: list[str] = []
+    if explanation.code in _ABOUT_QUEUES:
+        advice += [line for queue in explanation.queues for line in _raise_limits(queue, explanation)]
+        advice.append(explanation.remedy)
+    elif view is not None:
+        advice += _about_nodes(explanation, view, needed) or [explanation.remedy]
+    elif explanation.code != NOT_TRIED.code:
+        advice.append(explanation.remedy)
+    return replace(explanation, advice=tuple(line for line in advice if line))
+
+
+def _raise_limits(queue: QueuePicture, explanation: Explanation) -> list[str]:
+    needed: Named = {need.resource: need.needed for need in explanation.needs}
+    lines = []
+    for name in sorted(queue.limit):
+        over = queue.allocated.get(name, 0) + needed.get(name, 0) - queue.limit[name]
+        if over > 0:
+            lines.append(
+                f"raise the capability of queue {queue.name} by {amount_text(name, over)} "
+                f"(now {amount_text(name, queue.limit[name])}), or wait until it holds that much less"
+            )
+    return lines
+
+
+def _about_nodes(explanation: Explanation, view: NodeView, needed: Rows) -> list[str]:
+    if not view.eligible.any():
+        return _acceptable_nodes(view)
+    if not view.empty_slots().any():
+        return [_too_large(view)]
+    if len(np.unique(view.snapshot.tasks.cls[needed])) > 1:
+        # Pods of several kinds compete for the same room; counts for one kind would promise too much.
+        return []
+    fitting = min(int(view.slots().sum()), explanation.still_needed)
+    short = explanation.still_needed - fitting
+    if not short:
+        return []
+    advice = [*_finish(explanation, view), _add_nodes(view, short)]
+    smaller = explanation.minimum - short
+    if explanation.state is JobState.WAITING and not explanation.roles and fitting and smaller > 0:
+        advice.append(f"lower minMember from {explanation.minimum} to {smaller}: that many fit now")
+    return advice
+
+
+def _finish(explanation: Explanation, view: NodeView) -> list[str]:
+    """Name the jobs whose end would make room for the whole gang: one that is enough, else several together."""
+    rooms = {holder.job: room for holder in explanation.holders if (room := held_by_job(view, holder.job)) is not None}
+    needed = explanation.still_needed
+    enough = [job for job, room in rooms.items() if int(view.slots(room).sum()) >= needed]
+    if enough:
+        return [f"wait for {joined(enough[:_MAX_JOBS], 'or')} to finish: then it fits"]
+    together: list[str] = []
+    freed = np.zeros_like(view.idle)
+    for job, room in list(rooms.items())[:_MAX_JOBS]:
+        together.append(job)
+        freed = freed + room
+        if int(view.slots(freed).sum()) >= needed:
+            return [f"wait for {joined(together)} to finish: then it fits"]
+    return []
+
+
+def _add_nodes(view: NodeView, short: int) -> str:
+    """Name the smallest number of new nodes like one that exists."""
+    empty = view.empty_slots()
+    best = min(np.flatnonzero(empty == empty.max()), key=lambda row: view.snapshot.nodes.names[row])
+    n_nodes = -(-short // int(empty[best]))
+    offered = view.snapshot.axis.amounts(view.snapshot.nodes.allocatable()[best])
+    offered.pop("pods", None)
+    return f"add {counted(n_nodes, 'node')} like {view.snapshot.nodes.names[best]} ({amounts_text(offered)})"
+
+
+def _too_large(view: NodeView) -> str:
+    """Name the resources that no node offers in the amount asked for."""
+    most = view.snapshot.nodes.allocatable()[view.eligible].max(axis=0)
+    names = view.snapshot.axis.names
+    over = {names[i]: int(most[i]) for i in np.flatnonzero(view.request > most)}
+    if over:
+        asked = {name: int(view.request[view.snapshot.axis.index[name]]) for name in over}
+        return (
+            f"ask for less per pod: it wants {amounts_text(asked)}, and no node where it may run "
+            f"has more than {amounts_text(over)}"
+        )
+    return "ask for less per pod: every node where it may run is too small in one resource or another"
+
+
+def _acceptable_nodes(view: NodeView) -> list[str]:
+    """Give the remedies of the reasons that stand against nodes, most frequent first."""
+    numbers, counts = np.unique(view.verdicts, return_counts=True)
+    known = [(int(n), reason_number(int(number))) for number, n in zip(numbers, counts, strict=True)]
+    ordered = sorted(known, key=lambda pair: (-pair[0], pair[1].code))
+    return [f"{why.remedy} ({counted(n, 'node')})" for n, why in ordered if why.remedy] or ["add a node"]

@@ -1,0 +1,254 @@
+"""Puts one explanation together, from what the session knows after its actions have run.
+
+Called by the commands. Reads the session's snapshot and verdicts and asks plugins again where the cycle
+kept no answer (nodes, queues); changes nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import numpy as np
+
+from muster.engine.waiting import why_not_schedulable
+from muster.explain.advice import advise
+from muster.explain.model import (
+    ClosestNode,
+    Explanation,
+    Holder,
+    JobState,
+    Named,
+    Need,
+    NodeGroup,
+    Placement,
+    RoleCount,
+)
+from muster.explain.nodes import (
+    NodeView,
+    closest_node,
+    dominant_reason,
+    free_amounts,
+    holders,
+    node_groups,
+    view_nodes,
+)
+from muster.explain.queues import bound_by_cluster, queue_pictures
+from muster.framework import JobVerdict, Reason, Session
+from muster.framework.reasons import (
+    GANG_INCOMPLETE,
+    GATED,
+    INSUFFICIENT,
+    NOT_ADMITTED,
+    NOT_TRIED,
+    QUEUE_FULL,
+    QUEUE_OVERUSED,
+)
+from muster.framework.verdicts import NO_CLASS
+from muster.snapshot import GATED as GATED_TASK
+from muster.snapshot import NO_ROW, READY_STATUSES, JobPhase, Rows, TaskStatus
+
+#: Reasons that come without a class and are about room on nodes all the same.
+_ABOUT_NODES = frozenset(
+    known.code for known in (INSUFFICIENT, GANG_INCOMPLETE, NOT_ADMITTED, NOT_TRIED, QUEUE_FULL, QUEUE_OVERUSED)
+)
+
+
+def explain_job(session: Session, job: int, now: float | None = None) -> Explanation:
+    """Explain the state of one job (a row of the session's snapshot), as of the session or of a later `now`."""
+    snapshot = session.snapshot
+    record = snapshot.jobs.records[job]
+    tasks = np.flatnonzero(snapshot.tasks.job == job).astype(np.int32)
+    pending = session.sort_tasks(tasks[snapshot.tasks.status[tasks] == TaskStatus.PENDING])
+    state = _state(session, job, len(pending))
+    phase = JobPhase(int(snapshot.jobs.phase[job])).label
+    base = Explanation(
+        job=record.id,
+        queue=record.queue,
+        state=state,
+        phase=phase,
+        minimum=record.min_member,
+        tasks=_task_counts(session, job),
+        roles=_roles(session, job),
+        placements=_placements(session, tasks, session.now if now is None else now),
+    )
+    if state in (JobState.RUNNING, JobState.FINISHED):
+        return base
+    return _with_verdict(session, job, base, pending)
+
+
+def job_verdict(session: Session, job: int, pending: Rows) -> JobVerdict:
+    """Return what the cycle said about a job, or what follows from the objects if it said nothing."""
+    known = session.verdicts.get(job) or why_not_schedulable(session, job)
+    if known is not None and known.reason is not NOT_TRIED:
+        return known
+    snapshot = session.snapshot
+    gated = snapshot.tasks.flags[pending] & GATED_TASK
+    if len(pending) and gated.all():
+        return JobVerdict(GATED)
+    queue = int(snapshot.jobs.queue[job])
+    if queue != NO_ROW and session.overused(queue):
+        return JobVerdict(QUEUE_OVERUSED)
+    ungated = pending[gated == 0]
+    if queue != NO_ROW and len(ungated) and session.queue_slots(queue, snapshot.request(int(ungated[0]))) <= 0:
+        return JobVerdict(QUEUE_FULL, task=int(ungated[0]))
+    return JobVerdict(NOT_TRIED)
+
+
+def _with_verdict(session: Session, job: int, base: Explanation, pending: Rows) -> Explanation:
+    snapshot = session.snapshot
+    verdict = job_verdict(session, job, pending)
+    needed = pending[: _still_needed(session, job, base.state, len(pending))]
+    total = _total_request(session, needed)
+    view, task = _view(session, verdict, needed)
+    request = _request_of(session, task)
+    queues = queue_pictures(session, job, frozenset(total) - {"pods"})
+    why = verdict.reason
+    if view is not None:
+        placed = _fitting(view, needed, task)
+        if why in (QUEUE_FULL, QUEUE_OVERUSED) and placed < len(needed):
+            why = INSUFFICIENT if bound_by_cluster(session, queues, total) else why
+        why = _dominant(why, view)
+    else:
+        placed = verdict.placed
+    needs, groups, closest, held = _node_facts(view, total, job)
+    explanation = replace(
+        base,
+        code=why.code,
+        text=why.text,
+        detail=verdict.detail,
+        remedy=why.remedy,
+        still_needed=len(needed),
+        placed=placed,
+        task=snapshot.tasks.ids[task] if task != NO_ROW else "",
+        request=request,
+        selector=snapshot.tasks.pods[task].spec.node_selector if task != NO_ROW else {},
+        needs=needs,
+        queues=queues,
+        groups=groups,
+        closest=closest,
+        holders=held,
+        has_eligible_nodes=view is not None and bool(view.eligible.any()),
+    )
+    return advise(explanation, view, needed)
+
+
+def _dominant(said: Reason, view: NodeView | None) -> Reason:
+    """Return the reason that has to go first.
+
+    The cycle stops at the first trouble; here every node was looked at. Where no node could ever take the task,
+    nothing else matters.
+    """
+    if view is None:
+        return said
+    found = dominant_reason(view)
+    if found is not INSUFFICIENT or said in (GANG_INCOMPLETE, NOT_TRIED):
+        return found
+    return said
+
+
+def _fitting(view: NodeView, needed: Rows, task: int) -> int:
+    """How many of the needed tasks like this one have room now, if they came alone."""
+    classes = view.snapshot.tasks.cls
+    alike = int(np.count_nonzero(classes[needed] == classes[task]))
+    return min(alike, int(min(view.slots().sum(), alike)))
+
+
+def _node_facts(
+    view: NodeView | None, needed: Named, job: int
+) -> tuple[tuple[Need, ...], tuple[NodeGroup, ...], ClosestNode | None, tuple[Holder, ...]]:
+    """Compare what is needed with what the nodes have."""
+    if view is None:
+        return (), (), None, ()
+    free = free_amounts(view)
+    needs = tuple(Need(name, amount, free.get(name, 0)) for name, amount in needed.items() if name != "pods")
+    closest = closest_node(view)
+    scarce = _scarcest(needs, closest)
+    return needs, node_groups(view), closest, holders(view, scarce, job) if scarce else ()
+
+
+def _scarcest(needs: tuple[Need, ...], closest: ClosestNode | None) -> str:
+    """The resource that is most of the trouble: short in total, else short on the closest node."""
+    short = [need for need in needs if need.missing]
+    if short:
+        return max(short, key=lambda need: (need.missing / need.needed, need.resource)).resource
+    lacks = sorted(closest.lacks) if closest else []
+    return lacks[-1] if lacks else ""
+
+
+def _view(session: Session, verdict: JobVerdict, needed: Rows) -> tuple[NodeView | None, int]:
+    """Look at the nodes as the task that found none does; (None, NO_ROW) when nodes do not matter."""
+    looked = verdict.cls != NO_CLASS or verdict.task >= 0 or verdict.reason.code in _ABOUT_NODES
+    if not looked or not len(needed):
+        return None, NO_ROW
+    table = session.snapshot.tasks
+    task = verdict.task
+    if task < 0:
+        of_class = needed[table.cls[needed] == verdict.cls] if verdict.cls != NO_CLASS else needed[:0]
+        task = int(of_class[0]) if len(of_class) else int(needed[0])
+    live = task if task in session.live_tasks() and table.status[task] == TaskStatus.PENDING else NO_ROW
+    return view_nodes(session, int(table.cls[task]), live), task
+
+
+def _still_needed(session: Session, job: int, state: JobState, n_pending: int) -> int:
+    """How many pending tasks matter: up to the minimum, or all of them once the gang runs."""
+    if state is JobState.GROWING:
+        return n_pending
+    deficit = session.job_deficit(job)
+    return min(max(deficit, 1), n_pending)
+
+
+def _state(session: Session, job: int, n_pending: int) -> JobState:
+    jobs = session.snapshot.jobs
+    counts = jobs.counts[job]
+    if jobs.allocated_count(job) or counts[TaskStatus.PIPELINED] or counts[TaskStatus.RELEASING]:
+        if session.job_deficit(job) > 0:
+            return JobState.WAITING
+        return JobState.GROWING if n_pending else JobState.RUNNING
+    ended = int(counts[TaskStatus.SUCCEEDED]) + int(counts[TaskStatus.FAILED])
+    return JobState.FINISHED if ended and not n_pending else JobState.WAITING
+
+
+def _task_counts(session: Session, job: int) -> Named:
+    counts = session.snapshot.jobs.counts[job]
+    return {
+        status.name.lower(): int(counts[status])
+        for status in TaskStatus
+        if status is not TaskStatus.GONE and counts[status]
+    }
+
+
+def _roles(session: Session, job: int) -> tuple[RoleCount, ...]:
+    """Roles with a minimum; the counters of a role are those of a job."""
+    snapshot = session.snapshot
+    table = snapshot.roles
+    found = [
+        RoleCount(table.names[row], int(table.minimum[row]), sum(int(table.counts[row, s]) for s in READY_STATUSES))
+        for row in snapshot.jobs.roles[job]
+        if table.minimum[row] > 0
+    ]
+    return tuple(sorted(found, key=lambda role: role.name))
+
+
+def _placements(session: Session, tasks: Rows, now: float) -> tuple[Placement, ...]:
+    table, nodes = session.snapshot.tasks, session.snapshot.nodes
+    found = []
+    for row in tasks[table.node[tasks] != NO_ROW]:
+        started = table.pods[row].status.start_time
+        status = TaskStatus(int(table.status[row]))
+        if status in (TaskStatus.SUCCEEDED, TaskStatus.FAILED):
+            continue
+        running_s = None if started is None else max(0.0, now - started.timestamp())
+        found.append(Placement(table.ids[row], nodes.names[table.node[row]], status.label, running_s))
+    return tuple(sorted(found, key=lambda placement: placement.pod))
+
+
+def _total_request(session: Session, tasks: Rows) -> Named:
+    snapshot = session.snapshot
+    return snapshot.axis.amounts(snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0))
+
+
+def _request_of(session: Session, task: int) -> Named:
+    if task == NO_ROW:
+        return {}
+    amounts = session.snapshot.axis.amounts(session.snapshot.request(task))
+    return {name: amount for name, amount in amounts.items() if name != "pods"}

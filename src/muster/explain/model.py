@@ -1,0 +1,231 @@
+"""What an explanation consists of: plain data, amounts in base units, no text but names and reasons.
+
+Made by `explain_job`, read by `muster.explain.text`, the commands and `muster explain --output json`.
+Everything is sorted: two explanations of the same session are equal, field by field.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from muster.api import format_amount
+
+Named = Mapping[str, int]
+#: JSON as `json.dumps` takes it.
+Json = dict[str, Any]  # Any: the values of a document are of many types, and only ever written out
+
+
+class JobState(StrEnum):
+    """Where a job stands, in one word."""
+
+    RUNNING = "running"
+    #: It has its minimum, and more tasks of it wait.
+    GROWING = "growing"
+    WAITING = "waiting"
+    FINISHED = "finished"
+
+
+@dataclass(frozen=True, slots=True)
+class Need:
+    """One resource: what the gang still needs, what is free where it may run, what is missing in total."""
+
+    resource: str
+    needed: int
+    free: int
+
+    @property
+    def missing(self) -> int:
+        return max(0, self.needed - self.free)
+
+    def to_json(self) -> Json:
+        shown = {"needed": self.needed, "free": self.free, "missing": self.missing}
+        return {"resource": self.resource} | {
+            key: format_amount(self.resource, amount) for key, amount in shown.items()
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class QueuePicture:
+    """A queue on the way from the job's own up to the top; amounts that are not set are left out."""
+
+    name: str
+    allocated: Named
+    deserved: Named
+    limit: Named
+    guarantee: Named
+    weight: int = 1
+
+    def to_json(self) -> Json:
+        return {
+            "name": self.name,
+            "weight": self.weight,
+            "allocated": amounts_json(self.allocated),
+            "deserved": amounts_json(self.deserved),
+            "limit": amounts_json(self.limit),
+            "guarantee": amounts_json(self.guarantee),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class NodeGroup:
+    """Nodes with equal allocatable amounts and the same reason against them."""
+
+    code: str
+    text: str
+    nodes: int
+    allocatable: Named
+    #: The first few, by name.
+    examples: tuple[str, ...]
+
+    def to_json(self) -> Json:
+        return {
+            "reason": self.code,
+            "text": self.text,
+            "nodes": self.nodes,
+            "allocatable": amounts_json(self.allocatable),
+            "examples": list(self.examples),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class ClosestNode:
+    """The node that lacks least for one more task, of those where only room is missing."""
+
+    name: str
+    free: Named
+    lacks: Named
+
+    def to_json(self) -> Json:
+        return {"name": self.name, "free": amounts_json(self.free), "lacks": amounts_json(self.lacks)}
+
+
+@dataclass(frozen=True, slots=True)
+class Holder:
+    """A job that holds what this one lacks, on nodes where this one may run."""
+
+    job: str
+    resource: str
+    amount: int
+
+    def to_json(self) -> Json:
+        return {
+            "job": self.job,
+            "resource": self.resource,
+            "amount": format_amount(self.resource, self.amount),
+        }
+
+
+@dataclass(frozen=True, slots=True)
+class Placement:
+    """A task that has a node."""
+
+    pod: str
+    node: str
+    status: str
+    #: Seconds since the pod started; None when it has not, or when nobody said.
+    running_s: float | None = None
+
+    def to_json(self) -> Json:
+        return {"pod": self.pod, "node": self.node, "status": self.status, "runningSeconds": self.running_s}
+
+
+@dataclass(frozen=True, slots=True)
+class RoleCount:
+    """A role with a minimum of its own, and how many of its tasks count towards it."""
+
+    name: str
+    minimum: int
+    ready: int
+
+    def to_json(self) -> Json:
+        return {"name": self.name, "minimum": self.minimum, "ready": self.ready}
+
+
+@dataclass(frozen=True, slots=True)
+class Explanation:
+    """All there is to say about one job after one cycle."""
+
+    job: str
+    queue: str
+    state: JobState
+    phase: str
+    minimum: int
+    #: Tasks by state, those that are not zero.
+    tasks: Named
+    roles: tuple[RoleCount, ...] = ()
+    #: The dominant reason; empty when nothing waits.
+    code: str = ""
+    text: str = ""
+    detail: str = ""
+    remedy: str = ""
+    #: Tasks that must be placed before the gang starts, and those that found a place in the last attempt.
+    still_needed: int = 0
+    placed: int = 0
+    #: A task that found no node, and what it asks for.
+    task: str = ""
+    request: Named = field(default_factory=dict)
+    selector: Mapping[str, str] = field(default_factory=dict)
+    needs: tuple[Need, ...] = ()
+    queues: tuple[QueuePicture, ...] = ()
+    groups: tuple[NodeGroup, ...] = ()
+    closest: ClosestNode | None = None
+    holders: tuple[Holder, ...] = ()
+    placements: tuple[Placement, ...] = ()
+    #: What would let it start, most helpful first.
+    advice: tuple[str, ...] = ()
+
+    #: Whether any node may be used, room aside.
+    has_eligible_nodes: bool = False
+
+    @property
+    def n_nodes(self) -> int:
+        return sum(group.nodes for group in self.groups)
+
+    def nodes_by_reason(self) -> dict[str, int]:
+        """Count nodes by reason code, most frequent first."""
+        counts: dict[str, int] = {}
+        for group in self.groups:
+            counts[group.code] = counts.get(group.code, 0) + group.nodes
+        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+
+    def to_json(self) -> Json:
+        """Return the documented JSON form."""
+        return {
+            "job": self.job,
+            "queue": self.queue,
+            "state": self.state.value,
+            "phase": self.phase,
+            "minimum": self.minimum,
+            "tasks": dict(self.tasks),
+            "roles": [role.to_json() for role in self.roles],
+            "reason": {
+                "code": self.code,
+                "text": self.text,
+                "detail": self.detail,
+                "remedy": self.remedy,
+            },
+            "stillNeeded": self.still_needed,
+            "placed": self.placed,
+            "task": self.task,
+            "request": amounts_json(self.request),
+            "nodeSelector": dict(sorted(self.selector.items())),
+            "needs": [need.to_json() for need in self.needs],
+            "queues": [queue.to_json() for queue in self.queues],
+            "nodes": {
+                "total": self.n_nodes,
+                "byReason": self.nodes_by_reason(),
+                "groups": [group.to_json() for group in self.groups],
+                "closest": None if self.closest is None else self.closest.to_json(),
+            },
+            "holders": [holder.to_json() for holder in self.holders],
+            "placements": [placement.to_json() for placement in self.placements],
+            "advice": list(self.advice),
+        }
+
+
+def amounts_json(amounts: Named) -> dict[str, str]:
+    """Return amounts as people write them."""
+    return {name: format_amount(name, amount) for name, amount in amounts.items()}

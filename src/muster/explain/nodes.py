@@ -1,0 +1,168 @@
+"""What stands against each node for one class of tasks, counted by reason and by kind of node.
+
+Called by `explain_job` only: this looks at every node, which a cycle does not do for a job that waits.
+Free resources are counted as of the end of the session.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.explain.model import ClosestNode, Holder, Named, NodeGroup
+from muster.framework import FITS, Reason, Session, Verdicts, reason, reason_number
+from muster.framework.reasons import INSUFFICIENT, NODE_NOT_READY
+from muster.snapshot import ALLOCATED_STATUSES, Amounts, Mask, Rows, Snapshot
+
+TOO_SMALL = reason(
+    "node-too-small",
+    "are too small even when empty",
+    remedy="ask for less per pod, or add larger nodes",
+)
+NO_NODES = reason("no-nodes", "the cluster has no nodes", remedy="add a node")
+
+_EXAMPLES = 3
+_HOLDERS = 20
+
+
+@dataclass(frozen=True, slots=True)
+class NodeView:
+    """The nodes as one task sees them."""
+
+    snapshot: Snapshot
+    #: The request, without resources that it does not name.
+    request: Amounts
+    #: Why each node is out, free resources aside.
+    fixed: Verdicts
+    #: The same with free resources.
+    verdicts: Verdicts
+    idle: Amounts
+
+    @property
+    def eligible(self) -> Mask:
+        """Nodes that only lack room, or lack nothing."""
+        mask: Mask = self.fixed == FITS
+        return mask
+
+    @property
+    def n_fitting(self) -> int:
+        return int(np.count_nonzero(self.verdicts == FITS))
+
+    def slots(self, freed: Amounts | None = None) -> NDArray[np.int64]:
+        """How many such tasks each node could take now, or when `freed` amounts were given back."""
+        room = self.idle if freed is None else self.idle + freed
+        return slots_in(room, self.request) * self.eligible
+
+    def empty_slots(self) -> NDArray[np.int64]:
+        """How many such tasks each node could take if it were empty."""
+        return slots_in(self.snapshot.nodes.allocatable(), self.request) * self.eligible
+
+
+def slots_in(room: Amounts, request: Amounts) -> NDArray[np.int64]:
+    """How many tasks with this request fit into each row of `room`."""
+    asked = request > 0
+    if not asked.any():
+        return np.full(len(room), np.iinfo(np.int32).max, np.int64)
+    slots: NDArray[np.int64] = (np.maximum(room[:, asked], 0) // request[asked]).min(axis=1)
+    return slots
+
+
+def view_nodes(session: Session, cls: int, task: int) -> NodeView:
+    """Ask every plugin about every node for a class; with a task (not negative) also about other pods."""
+    snapshot = session.snapshot
+    fixed = np.where(snapshot.nodes.ready, session.node_verdicts(cls), NODE_NOT_READY.number).astype(np.int16)
+    if task >= 0:
+        live = session.task_verdicts(task)
+        if live is not None:
+            fixed = np.where(fixed == FITS, live, fixed).astype(np.int16)
+    request = snapshot.classes.requests[cls, 0]
+    idle = snapshot.nodes.idle()
+    fits_now = slots_in(idle, request) > 0
+    fits_empty = slots_in(snapshot.nodes.allocatable(), request) > 0
+    room = np.where(fits_now, FITS, np.where(fits_empty, INSUFFICIENT.number, TOO_SMALL.number))
+    verdicts = np.where(fixed == FITS, room, fixed).astype(np.int16)
+    return NodeView(snapshot, request, fixed, verdicts, idle)
+
+
+def dominant_reason(view: NodeView) -> Reason:
+    """Return what keeps the task out: room where there are nodes that could have it, else what most nodes lack."""
+    numbers, counts = np.unique(view.verdicts, return_counts=True)
+    if not len(numbers):
+        return NO_NODES
+    if bool(np.isin(numbers, (FITS, INSUFFICIENT.number)).any()):
+        return INSUFFICIENT
+    known = [(-int(n), reason_number(int(number))) for number, n in zip(numbers, counts, strict=True)]
+    return min(known, key=lambda pair: (pair[0], pair[1].code))[1]
+
+
+def node_groups(view: NodeView) -> tuple[NodeGroup, ...]:
+    """Gather nodes with equal allocatable amounts and the same reason, largest group first."""
+    snapshot = view.snapshot
+    allocatable = snapshot.nodes.allocatable()
+    members: dict[tuple[int, bytes], list[int]] = {}
+    for row in range(len(snapshot.nodes)):
+        members.setdefault((int(view.verdicts[row]), allocatable[row].tobytes()), []).append(row)
+    groups = [
+        NodeGroup(
+            code=reason_number(number).code,
+            text=reason_number(number).text,
+            nodes=len(rows),
+            allocatable=snapshot.axis.amounts(allocatable[rows[0]]),
+            examples=tuple(sorted(snapshot.nodes.names[row] for row in rows)[:_EXAMPLES]),
+        )
+        for (number, _), rows in members.items()
+    ]
+    return tuple(sorted(groups, key=lambda group: (-group.nodes, group.code, group.examples)))
+
+
+def closest_node(view: NodeView) -> ClosestNode | None:
+    """Return the node that lacks the smallest part of the request; None when one fits or none may be used.
+
+    A node that is too small is farther away than any whose pods could go.
+    """
+    near = view.verdicts == INSUFFICIENT.number
+    rows = np.flatnonzero(near if near.any() else view.verdicts == TOO_SMALL.number)
+    if view.n_fitting or not len(rows):
+        return None
+    snapshot, asked = view.snapshot, view.request > 0
+    lacks = np.maximum(view.request - view.idle, 0) * asked
+    part = (lacks[:, asked] / view.request[asked]).sum(axis=1)
+    row = int(min(rows, key=lambda row: (part[row], snapshot.nodes.names[row])))
+    free = {
+        name: int(view.idle[row, column])
+        for column, name in enumerate(snapshot.axis.names)
+        if asked[column] and name != "pods"
+    }
+    return ClosestNode(snapshot.nodes.names[row], free, snapshot.axis.amounts(lacks[row]))
+
+
+def free_amounts(view: NodeView) -> Named:
+    """Total room on the nodes where the task may go."""
+    total = np.maximum(view.idle[view.eligible], 0).sum(axis=0)
+    return {name: int(total[column]) for column, name in enumerate(view.snapshot.axis.names)}
+
+
+def holders(view: NodeView, resource: str, without_job: int) -> tuple[Holder, ...]:
+    """Return who holds most of a resource on the nodes where the task may go."""
+    snapshot, tasks = view.snapshot, view.snapshot.tasks
+    column = snapshot.axis.index[resource]
+    rows: Rows = np.flatnonzero(np.isin(tasks.status, ALLOCATED_STATUSES) & (tasks.node >= 0)).astype(np.int32)
+    rows = rows[view.eligible[tasks.node[rows]] & (tasks.job[rows] != without_job)]
+    held = np.zeros(len(snapshot.jobs), np.int64)
+    np.add.at(held, tasks.job[rows], snapshot.classes.requests[tasks.cls[rows], 0, column])
+    found = [Holder(snapshot.jobs.records[int(job)].id, resource, int(held[job])) for job in np.flatnonzero(held)]
+    return tuple(sorted(found, key=lambda holder: (-holder.amount, holder.job))[:_HOLDERS])
+
+
+def held_by_job(view: NodeView, job: str) -> Amounts | None:
+    """Return what a job holds on each node, as an array like the idle amounts; None when there is no such job."""
+    snapshot, tasks = view.snapshot, view.snapshot.tasks
+    row = snapshot.jobs.index.get(job)
+    if row is None:
+        return None
+    rows = np.flatnonzero((tasks.job == row) & np.isin(tasks.status, ALLOCATED_STATUSES) & (tasks.node >= 0))
+    held = np.zeros_like(view.idle)
+    np.add.at(held, tasks.node[rows], snapshot.classes.requests[tasks.cls[rows], 0])
+    return held

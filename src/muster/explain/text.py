@@ -1,0 +1,192 @@
+"""An explanation in words: one headline, the numbers in a few labelled lines, then what would help.
+
+Called by `muster explain` and `muster demo`. Pure: the same explanation and width give the same lines.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Iterator
+
+from muster.explain.model import Explanation, JobState, Named, NodeGroup, QueuePicture
+from muster.explain.words import amount_text, amounts_text, counted, duration_text, joined, nodes_text
+from muster.framework.reasons import INSUFFICIENT, QUEUE_FULL, QUEUE_OVERUSED
+
+DEFAULT_WIDTH = 100
+_LABEL_WIDTH = 9
+_PLACEMENTS = 12
+
+
+def headline(explanation: Explanation) -> str:
+    """Return the one sentence that matters."""
+    name = explanation.job
+    match explanation.state:
+        case JobState.RUNNING:
+            nodes = sorted({placement.node for placement in explanation.placements})
+            where = joined(nodes) if len(nodes) <= 4 else counted(len(nodes), "node")
+            return f"{name} runs on {where}{_since(explanation)}"
+        case JobState.FINISHED:
+            return f"{name} has finished: {_counts(explanation.tasks)}"
+        case JobState.GROWING:
+            n_waiting = explanation.tasks.get("pending", 0)
+            waits = f"{counted(n_waiting, 'more pod')} {'waits' if n_waiting == 1 else 'wait'}"
+            running = counted(len(explanation.placements), "pod")
+            return f"{name} runs with {running}; {waits}: {_why(explanation)}"
+        case _:
+            return f"{name} waits: {_why(explanation)}"
+
+
+def waiting_reason(explanation: Explanation) -> str:
+    """Return why a job waits, as code and text; empty when nothing of it waits."""
+    if explanation.state not in (JobState.WAITING, JobState.GROWING):
+        return ""
+    return f"{explanation.code}: {_why(explanation)}"
+
+
+def explanation_lines(explanation: Explanation, width: int = DEFAULT_WIDTH) -> list[str]:
+    """Return the whole text, line by line."""
+    lines = textwrap.wrap(headline(explanation), width, subsequent_indent="  ")
+    hanging = " " * (_LABEL_WIDTH + 3)
+    for label, text in _facts(explanation):
+        lines += textwrap.wrap(
+            f"  {label:<{_LABEL_WIDTH}} {text}", width, subsequent_indent=hanging, break_on_hyphens=False
+        )
+    if explanation.state in (JobState.WAITING, JobState.GROWING) and explanation.advice:
+        verb = "start" if explanation.state is JobState.WAITING else "grow"
+        lines.append(f"  to let it {verb}{', one of' if len(explanation.advice) > 1 else ''}")
+        for advice in explanation.advice:
+            lines += textwrap.wrap(f"    - {advice}", width, subsequent_indent="      ", break_on_hyphens=False)
+    return lines
+
+
+def _why(explanation: Explanation) -> str:
+    """Put the dominant reason as what is true of the job."""
+    text = explanation.text
+    if explanation.code == INSUFFICIENT.code:
+        lacking = explanation.still_needed - explanation.placed
+        pods = f"{lacking} of {counted(explanation.still_needed, 'pod')}"
+        text = f"no node has room for {pods}" if lacking else "its pods do not fit together"
+    elif any(group.code == explanation.code for group in explanation.groups):
+        n_nodes, n_all = explanation.nodes_by_reason()[explanation.code], explanation.n_nodes
+        if n_all == 1:
+            text = f"the only node {nodes_text(1, text).removeprefix('1 ')}"
+        else:
+            text = f"{'all' if n_nodes == n_all else f'{n_nodes} of'} {n_all} nodes {text}"
+    detail = explanation.detail or _queue_detail(explanation)
+    return f"{text} ({detail})" if detail else text
+
+
+def _queue_detail(explanation: Explanation) -> str:
+    """Say which bound of which queue one more pod would break; nothing when the reason is another."""
+    if explanation.code not in (QUEUE_FULL.code, QUEUE_OVERUSED.code):
+        return ""
+    who, wanted = _wanted(explanation)
+    for queue in explanation.queues:
+        for word, bounds in (("may hold", queue.limit), ("deserves", queue.deserved)):
+            for name in sorted(bounds, key=lambda name: ("/" not in name, name)):
+                held, more = queue.allocated.get(name, 0), wanted.get(name, 0)
+                if more and held + more > bounds[name]:
+                    return (
+                        f"{queue.name} {word} {amount_text(name, bounds[name])} and holds "
+                        f"{amount_text(name, held)}; {who} asks for {amount_text(name, more)}"
+                    )
+    return ""
+
+
+def _wanted(explanation: Explanation) -> tuple[str, Named]:
+    """Who asks, and for how much: a gang that waits asks for all it needs, one that runs for one more pod."""
+    if explanation.state is JobState.GROWING or explanation.still_needed == 1:
+        return "one more pod", explanation.request
+    return "the gang", {need.resource: need.needed for need in explanation.needs}
+
+
+def _facts(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    """Yield labelled facts, the most telling first."""
+    yield "pods", f"{_counts(explanation.tasks)}; minimum {explanation.minimum}"
+    if explanation.roles:
+        yield "roles", joined(f"{role.name} {role.ready} of {role.minimum}" for role in explanation.roles)
+    if explanation.task:
+        labels = ", ".join(f"{key}={value}" for key, value in sorted(explanation.selector.items()))
+        where = f", on nodes with {labels}" if labels else ""
+        yield "asks for", f"{amounts_text(explanation.request)}{where} ({explanation.task})"
+    shown = _telling_resources(explanation)
+    for need in explanation.needs if explanation.has_eligible_nodes else ():
+        if need.resource in shown:
+            missing = f", {amount_text(need.resource, need.missing)} missing" if need.missing else ""
+            free = amount_text(need.resource, need.free)
+            yield "needs", f"{amount_text(need.resource, need.needed)} in all; {free} free where it may run{missing}"
+    for queue in explanation.queues:
+        yield "queue", _queue(queue, shown)
+    if explanation.groups:
+        yield "nodes", _nodes(explanation)
+    if explanation.closest:
+        yield "closest", f"{explanation.closest.name} lacks {amounts_text(explanation.closest.lacks)}"
+    yield from _placed(explanation)
+
+
+def _telling_resources(explanation: Explanation) -> frozenset[str]:
+    """Resources that are short somewhere; where none is, devices, and without devices all of them."""
+    short = {n.resource for n in explanation.needs if n.missing and explanation.has_eligible_nodes}
+    if explanation.closest:
+        short |= set(explanation.closest.lacks)
+    asked = {name for name in explanation.request if name != "pods"} | {n.resource for n in explanation.needs}
+    _, wanted = _wanted(explanation)
+    for queue in explanation.queues:
+        for bounds in (queue.deserved, queue.limit):
+            short |= {
+                name
+                for name in bounds
+                if name in asked and queue.allocated.get(name, 0) + wanted.get(name, 0) > bounds[name]
+            }
+    devices = {name for name in asked if "/" in name}
+    return frozenset((short & asked) or devices or asked)
+
+
+def _placed(explanation: Explanation) -> Iterator[tuple[str, str]]:
+    shown = explanation.placements[:_PLACEMENTS]
+    for placement in shown:
+        since = "" if placement.running_s is None else f" for {duration_text(placement.running_s)}"
+        yield "on", f"{placement.node}: {placement.pod} ({placement.status.lower()}{since})"
+    if len(explanation.placements) > len(shown):
+        yield "", f"and {counted(len(explanation.placements) - len(shown), 'more pod')}"
+
+
+def _nodes(explanation: Explanation) -> str:
+    parts = []
+    for code, n_nodes in explanation.nodes_by_reason().items():
+        groups = [group for group in explanation.groups if group.code == code]
+        # A reason's text completes "3 nodes ..."; the one for "no objection" is a single word.
+        text = "could take one" if code == "fits" else groups[0].text
+        parts.append(f"{nodes_text(n_nodes, text)} ({_examples(groups)})")
+    return f"{explanation.n_nodes} in all: {joined(parts)}"
+
+
+def _examples(groups: list[NodeGroup]) -> str:
+    names = sorted(name for group in groups for name in group.examples)[:3]
+    more = sum(group.nodes for group in groups) - len(names)
+    return ", ".join(names) + (f" and {more} more" if more else "")
+
+
+def _queue(queue: QueuePicture, resources: frozenset[str]) -> str:
+    parts = []
+    for name in sorted(resources & set(queue.allocated), key=lambda name: ("/" not in name, name)):
+        limits = [
+            f"{word} {amount_text(name, amounts[name])}"
+            for word, amounts in (
+                ("deserves", queue.deserved),
+                ("may hold", queue.limit),
+                ("is guaranteed", queue.guarantee),
+            )
+            if name in amounts
+        ]
+        parts.append(", ".join([f"holds {amount_text(name, queue.allocated[name])}", *limits]))
+    return f"{queue.name} (weight {queue.weight}) {'; '.join(parts)}".rstrip()
+
+
+def _counts(tasks: Named) -> str:
+    return ", ".join(f"{n} {status}" for status, n in tasks.items()) or "none"
+
+
+def _since(explanation: Explanation) -> str:
+    times = [placement.running_s for placement in explanation.placements if placement.running_s is not None]
+    return f" for {duration_text(max(times))}" if times else ""

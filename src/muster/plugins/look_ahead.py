@@ -1,0 +1,231 @@
+"""A look ahead on slot counts: which of several domains would take a job with all its sub-groups, and how well.
+
+Caller: the plugin `propose`. Sub-groups are handed out in the order of the real search, each to the best domain of
+the lowest tier that has room, in all candidates at the same time: candidates never overlap, so one pass over the
+domain columns serves them all. No node is chosen and nothing of the snapshot changes. For gangs of equal tasks the
+prediction is what the search will find; for mixed ones it is an estimate.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.boards import Boards
+from muster.engine.constraints import Constraint, subgroup_constraint
+from muster.engine.placement import Attempt
+from muster.engine.two_level import JobWork, required_subgroups, starts_whole
+from muster.framework.session import Session
+from muster.kernels.placement import FUTURE
+from muster.plugins.domain_books import domain_future_idle, domain_totals, fullness, requests_of
+from muster.plugins.network_topology_aware import NetworkTopologyAware
+from muster.snapshot import NO_ROW, Amounts, Mask, Rows
+
+
+@dataclass(frozen=True, slots=True)
+class _Part:
+    """A sub-group as the look-ahead sees it."""
+
+    attempt: Attempt
+    constraint: Constraint
+    #: Tasks by class: of all that wait, and of those that make the sub-group ready.
+    waiting: dict[int, int]
+    needed: dict[int, int]
+    #: What the waiting tasks ask for together, and those that make it ready.
+    request: Amounts
+    taken: Amounts
+
+
+class LookAhead:
+    """One prediction for one job and candidate domains that do not overlap."""
+
+    def __init__(self, session: Session, boards: Boards, work: JobWork, candidates: Rows) -> None:
+        self._session = session
+        self._topology = session.snapshot.topology
+        self._work = work
+        self._candidates = np.sort(candidates)
+        everything = self._topology.inside(0)
+        self._used, self._allocatable = domain_totals(session.snapshot, everything)
+        self._free = domain_future_idle(session.snapshot, everything)
+        self._parts = self._sort_out()
+        self._room = {cls: self._slots(boards, cls) for part in self._parts for cls in part.waiting}
+        #: Per domain: which candidate holds it, -1: none.
+        self._owner = self._owners(len(everything))
+        self._scores = np.zeros(len(candidates))
+        self._placed = np.zeros(len(candidates), np.int64)
+        self._ready_groups: dict[int, Rows] = {}
+
+    def best(self) -> int:
+        """The candidate with the best predicted score; NO_ROW: none is expected to hold the job."""
+        missing = self._missing_groups()
+        deficit = max(1, self._session.job_deficit(self._work.job))
+        done: Mask = np.zeros(len(self._candidates), np.bool_)
+        for part in self._parts:
+            self._hand_out(part, done)
+            done = self._placed >= deficit
+            for policy, lack in missing.items():
+                done &= self._ready_groups.get(policy, np.zeros(len(done), np.int32)) >= lack
+            if done.all():
+                break
+        fitting = np.flatnonzero(done)
+        if len(fitting) == 0:
+            return NO_ROW
+        return int(self._candidates[min(fitting.tolist(), key=self._preference)])
+
+    def _preference(self, k: int) -> tuple[float, int, int, int]:
+        """Best score, then least room left over, then fewest larger domains broken open, then tree order."""
+        domain = int(self._candidates[k])
+        cls = next(iter(self._parts[0].waiting))
+        return (-float(self._scores[k]), int(self._room[cls][domain]), self._untouched_around(domain), domain)
+
+    def _untouched_around(self, domain: int) -> int:
+        """How many domains around this one hold nothing yet."""
+        count = 0
+        used, _ = domain_totals(self._session.snapshot, self._topology.inside(0))
+        while (domain := int(self._topology.parent[domain])) > 0:
+            count += not used[domain].any()
+        return count
+
+    # -- what is to be placed ----------------------------------------------------------------------------------
+
+    def _sort_out(self) -> list[_Part]:
+        session = self._session
+        required = required_subgroups(session, self._work)
+        attempts = [attempt for attempt in self._work.attempts if attempt]
+        attempts.sort(key=lambda one: (one.subgroup not in required, session.subgroup_key(one.subgroup)))
+        return [self._part(attempt) for attempt in attempts]
+
+    def _part(self, attempt: Attempt) -> _Part:
+        session, snapshot = self._session, self._session.snapshot
+        first = attempt.tasks[: max(1, session.subgroup_deficit(attempt.subgroup))]
+        cls = snapshot.tasks.cls
+        return _Part(
+            attempt,
+            subgroup_constraint(session, attempt.subgroup),
+            _count(cls[attempt.tasks]),
+            _count(cls[first]),
+            requests_of(snapshot, attempt.tasks).sum(axis=0),
+            requests_of(snapshot, first).sum(axis=0),
+        )
+
+    def _missing_groups(self) -> dict[int, int]:
+        """How many more ready sub-groups each policy needs."""
+        missing: dict[int, int] = {}
+        for subgroup in required_subgroups(self._session, self._work):
+            policy = int(self._session.snapshot.subgroups.policy[subgroup])
+            missing[policy] = missing.get(policy, 0) + 1
+        return missing
+
+    def _slots(self, boards: Boards, cls: int) -> NDArray[np.int64]:
+        slots = boards.get(cls, FUTURE).slots(self._session.snapshot, 0, len(self._session.snapshot.nodes))
+        sums = np.concatenate(([0], np.cumsum(slots, dtype=np.int64)))
+        return sums[self._topology.hi] - sums[self._topology.lo]
+
+    def _owners(self, n_domains: int) -> Rows:
+        owner = np.full(n_domains, -1, np.int32)
+        for k, domain in enumerate(self._candidates.tolist()):
+            owner[domain : int(self._topology.last[domain]) + 1] = k
+        return owner
+
+    # -- one step ------------------------------------------------------------------------------------------------
+
+    def _hand_out(self, part: _Part, done: Mask) -> None:
+        """Give the sub-group its best domain in every candidate that still needs it."""
+        rows = self._eligible(part, done)
+        if len(rows) == 0:
+            return
+        scores = self._predict(part, rows)
+        owner = self._owner[rows]
+        order = np.lexsort((rows, -scores, self._topology.tier[rows], owner))
+        first = order[np.unique(owner[order], return_index=True)[1]]
+        chosen, owners = rows[first], owner[first]
+        self._scores[owners] += scores[first]
+        self._placed[owners] += sum(part.needed.values())
+        policy = int(self._session.snapshot.subgroups.policy[part.attempt.subgroup])
+        self._ready_groups.setdefault(policy, np.zeros(len(done), np.int32))[owners] += 1
+        self._take(part, chosen)
+
+    def _eligible(self, part: _Part, done: Mask) -> Rows:
+        topology = self._topology
+        limit = part.constraint.limit
+        if limit is None:
+            rows = self._candidates[~done]
+        else:
+            rows = np.flatnonzero((self._owner >= 0) & (topology.tier <= limit)).astype(np.int32)
+            rows = rows[~done[self._owner[rows]]]
+        room = sum(np.minimum(self._room[cls][rows], count) for cls, count in part.waiting.items())
+        fits = np.asarray(room >= sum(part.needed.values()))
+        asked = part.request if starts_whole(part.constraint, NO_ROW) else part.taken
+        fits &= (self._free[rows] >= asked).all(axis=1)
+        kept: Rows = rows[fits]
+        return kept
+
+    def _predict(self, part: _Part, rows: Rows) -> NDArray[np.float64]:
+        """Scores with what was handed out so far; plugins that cannot be asked about that speak for now."""
+        scores = np.zeros(len(rows))
+        job, subgroup = self._work.job, part.attempt.subgroup
+        for ask in self._session.asked("domain_score"):
+            plugin = getattr(ask, "__self__", None)
+            if isinstance(plugin, NetworkTopologyAware):
+                full = fullness(self._used[rows], self._allocatable[rows], part.request, plugin.weights)
+                scores = scores + plugin.scale * full
+            else:
+                scores = scores + ask(job, subgroup, rows)
+        return scores
+
+    def _take(self, part: _Part, chosen: Rows) -> None:
+        """Book the tasks in the chosen domains, in those around them up to the candidates, and inside them."""
+        rows = chosen
+        tops = self._candidates[self._owner[chosen]]
+        while len(rows):
+            self._book(part.needed, part.taken, rows)
+            below = rows != tops
+            rows, tops = self._topology.parent[rows[below]], tops[below]
+        for domain in chosen.tolist():
+            self._spill(part, domain, 1.0)
+
+    def _spill(self, part: _Part, domain: int, share: float) -> None:
+        """Guess how tasks spread over the domains inside: the fullest that takes all of them, else largest first."""
+        children = self._topology.children[domain]
+        if not children:
+            return
+        cls, count = next(iter(part.needed.items()))
+        left = share * count
+        whole = [child for child in children if self._room[cls][child] >= left]
+        line = (
+            [min(whole, key=lambda child: (self._room[cls][child], child))]
+            if whole
+            else sorted(children, key=lambda child: (-self._room[cls][child], child))
+        )
+        for child in line:
+            amount = min(left, float(self._room[cls][child]))
+            if amount <= 0:
+                break
+            part_share = amount / count
+            needed = {kind: round(part_share * number) for kind, number in part.needed.items()}
+            self._book(needed, np.rint(part_share * part.taken).astype(np.int64), np.array([child], np.int32))
+            self._spill(part, child, part_share)
+            left -= amount
+
+    def _book(self, tasks: dict[int, int], amounts: Amounts, rows: Rows) -> None:
+        self._used[rows] += amounts
+        self._free[rows] -= amounts
+        requests = self._session.snapshot.classes.requests
+        for cls, room in self._room.items():
+            lost = sum(_displaced(requests[other, 0], requests[cls, 0], count) for other, count in tasks.items())
+            room[rows] = np.maximum(room[rows] - lost, 0)
+
+
+def _count(classes: Rows) -> dict[int, int]:
+    kinds, counts = np.unique(classes, return_counts=True)
+    return {int(kind): int(count) for kind, count in zip(kinds, counts, strict=True)}
+
+
+def _displaced(taken: Amounts, wanted: Amounts, count: int) -> int:
+    """How many tasks of one request find no room any more once `count` of another are placed, about."""
+    asked = wanted > 0
+    if not asked.any():
+        return count
+    return int(np.ceil(count * float((taken[asked] / wanted[asked]).max())))

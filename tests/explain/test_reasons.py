@@ -1,0 +1,148 @@
+"""One dominant reason per situation, with the numbers behind it."""
+
+from muster.explain import JobState, headline
+from tests.explain.clusters import explain, gang, group, node, pod, queue
+
+
+def test_a_gang_that_runs_is_shown_with_its_nodes() -> None:
+    found = explain("train", node("n1"), *gang("train", 2, 4))
+    assert found.state is JobState.RUNNING
+    assert [(p.pod, p.node, p.status) for p in found.placements] == [
+        ("team/train-0", "n1", "Running"),
+        ("team/train-1", "n1", "Running"),
+    ]
+    assert headline(found).startswith("team/train runs on n1 for ")
+    assert (found.code, found.advice, found.groups) == ("", (), ())
+
+
+def test_a_job_whose_pods_are_done_has_finished() -> None:
+    done = pod("once", 1, notes='muster.sh/run-seconds: "5"')
+    found = explain("once", node("n1"), done)
+    assert found.state is JobState.FINISHED
+    assert headline(found) == "team/pod/once has finished: 1 succeeded"
+
+
+def test_room_in_pieces_is_told_from_room_in_total() -> None:
+    held = [pod(f"held-{n}", 5, on=n) for n in ("n1", "n2")]
+    found = explain("train", node("n1"), node("n2"), *held, *gang("train", 1, 4))
+    gpu = next(need for need in found.needs if need.resource == "nvidia.com/gpu")
+    assert (found.code, gpu.needed, gpu.free, gpu.missing) == ("insufficient-resources", 4000, 6000, 0)
+    assert found.closest is not None
+    assert (found.closest.name, found.closest.lacks) == ("n1", {"nvidia.com/gpu": 1000})
+    assert headline(found) == "team/train waits: no node has room for 1 of 1 pod"
+
+
+def test_part_of_a_gang_counts_how_many_fit() -> None:
+    found = explain("train", node("n1"), *gang("train", 3, 4))
+    assert (found.still_needed, found.placed) == (3, 2)
+    assert headline(found) == "team/train waits: no node has room for 1 of 3 pods"
+    assert "lower minMember from 3 to 2: that many fit now" in found.advice
+
+
+def test_a_selector_that_matches_nothing_is_the_reason_not_the_lack_of_room() -> None:
+    chosen = pod("picky", 1, extra="  nodeSelector: {disk: ssd}\n")
+    found = explain("picky", node("n1"), node("n2", labels="disk: hdd"), chosen)
+    assert found.code == "node-selector"
+    assert found.nodes_by_reason() == {"node-selector": 2}
+    assert dict(found.selector) == {"disk": "ssd"}
+    assert found.advice == ("label the nodes, or change the node selector (2 nodes)",)
+
+
+def test_a_pod_larger_than_every_node_is_told_the_largest() -> None:
+    found = explain("huge", node("n1"), node("n2", gpus=4), pod("huge", 16))
+    assert found.code == "node-too-small"
+    assert found.advice == (
+        "ask for less per pod: it wants 16 GPUs, and no node where it may run has more than 8 GPUs",
+    )
+
+
+def test_nodes_are_grouped_by_size_and_reason() -> None:
+    nodes = [node("a1"), node("a2"), node("b1", gpus=2), node("c1", gpus=0)]
+    found = explain("train", *nodes, pod("x", 8, on="a1"), pod("y", 8, on="a2"), *gang("train", 1, 4))
+    assert [(g.code, g.nodes, g.examples) for g in found.groups] == [
+        ("insufficient-resources", 2, ("a1", "a2")),
+        ("node-too-small", 1, ("b1",)),
+        ("node-too-small", 1, ("c1",)),
+    ]
+    assert found.nodes_by_reason() == {"insufficient-resources": 2, "node-too-small": 2}
+
+
+def test_a_queue_at_its_capability_says_by_how_much() -> None:
+    limited = queue("small", 'weight: 1, capability: {nvidia.com/gpu: "2"}')
+    found = explain("train", node("n1"), limited, *gang("train", 2, 2, minimum=1, queue="small"))
+    assert found.state is JobState.GROWING
+    assert found.code in ("queue-limit", "queue-overused")
+    assert found.queues[0].limit == {"nvidia.com/gpu": 2000}
+    assert found.queues[0].allocated["nvidia.com/gpu"] == 2000
+    assert found.advice[0].startswith("raise the capability of queue small by 2 GPUs (now 2 GPUs)")
+
+
+def test_what_a_queue_deserves_is_shown() -> None:
+    queues = [queue("a", "weight: 1"), queue("b", "weight: 1")]
+    jobs = [*gang("one", 8, 1, minimum=1, queue="a"), *gang("two", 8, 1, minimum=1, queue="b")]
+    found = explain("one", node("n1"), *queues, *jobs)
+    assert (found.queues[0].name, found.queues[0].deserved["nvidia.com/gpu"]) == ("a", 4000)
+    assert "a deserves 4 GPUs and holds 4 GPUs; one more pod asks for 1 GPU" in headline(found)
+
+
+def test_a_queue_that_does_not_exist() -> None:
+    found = explain("train", node("n1"), *gang("train", 1, 1, queue="nowhere"))
+    assert (found.code, found.queues, found.groups) == ("queue-missing", (), ())
+    assert "create the queue or name another one" in found.advice
+
+
+def test_pods_whose_group_does_not_exist() -> None:
+    found = explain("ghost", node("n1"), pod("ghost-0", 1, group="ghost"))
+    assert found.code == "podgroup-missing"
+
+
+def test_a_group_with_too_few_pods() -> None:
+    found = explain("train", node("n1"), group("train", 3), pod("train-0", 1, group="train"))
+    assert found.code == "too-few-pods"
+    assert found.groups == ()
+
+
+def test_a_group_without_pods_can_be_explained_too() -> None:
+    found = explain("train", node("n1"), group("train", 3))
+    assert found.state is JobState.WAITING
+    assert (found.task, found.request) == ("", {})
+
+
+def test_gates_are_the_reason_before_anything_else_is_looked_at() -> None:
+    gated = pod("gated", 1, extra="  schedulingGates: [{name: example.com/wait}]\n")
+    found = explain("gated", node("n1"), gated)
+    assert found.code == "gated"
+    assert found.advice == ("remove the gates",)
+
+
+def test_a_cluster_without_nodes() -> None:
+    found = explain("train", *gang("train", 1, 1))
+    assert found.state is JobState.WAITING
+    assert found.n_nodes == 0
+    assert "add a node" in found.advice
+
+
+def test_roles_are_counted() -> None:
+    roles = group("mixed", 2, extra=", minTaskMember: {leader: 1, worker: 1}")
+    members = [
+        pod("mixed-leader-0", 1, group="mixed", notes="volcano.sh/task-spec: leader"),
+        pod("mixed-worker-0", 16, group="mixed", notes="volcano.sh/task-spec: worker"),
+    ]
+    found = explain("mixed", node("n1"), roles, *members)
+    assert [(role.name, role.minimum, role.ready) for role in found.roles] == [("leader", 1, 0), ("worker", 1, 0)]
+    assert found.task == "team/mixed-worker-0"
+    assert found.code == "node-too-small"
+
+
+def test_holders_are_only_those_who_are_in_the_way() -> None:
+    labelled = node("n1", labels="pool: a")
+    jobs = [pod("here", 8, on="n1"), pod("elsewhere", 8, on="n2")]
+    wants = pod("wants", 4, extra="  nodeSelector: {pool: a}\n")
+    found = explain("wants", labelled, node("n2"), *jobs, wants)
+    assert [(holder.job, holder.amount) for holder in found.holders] == [("team/pod/here", 8000)]
+    assert found.advice[0] == "wait for team/pod/here to finish: then it fits"
+
+
+def test_explaining_twice_gives_the_same_and_changes_nothing() -> None:
+    documents = (node("n1"), node("n2", gpus=2), *gang("train", 3, 4), *gang("other", 2, 2))
+    assert explain("train", *documents) == explain("train", *documents)
