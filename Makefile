@@ -11,8 +11,6 @@ STRICT ?=
 ONLY   ?=
 PYTEST_ARGS ?=
 
-# Compiled kernels are kept here, not beside the sources.
-export NUMBA_CACHE_DIR ?= $(CURDIR)/$(VENV)/numba-cache
 export RUFF_CACHE_DIR  ?= $(CURDIR)/$(VENV)/ruff-cache
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
@@ -20,7 +18,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 STAMP := $(VENV)/setup-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-').done
 
 # Top-level packages that stand beside src; each is checked as soon as it exists.
-CHECKED := src $(wildcard tests conformance benchmarks)
+CHECKED := src $(wildcard tests conformance benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
@@ -39,6 +37,7 @@ $(STAMP): | $(BIN)/python
 	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
 	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
 	@$(BIN)/python -m pip check >/dev/null || { $(BIN)/python -m pip check; echo "requirements.lock is behind pyproject.toml: make lock"; exit 1; }
+	$(BIN)/python -m muster.kernels
 	@rm -f $(VENV)/setup-*.done
 	@touch $@
 

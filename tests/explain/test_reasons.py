@@ -1,7 +1,9 @@
 """One dominant reason per situation, with the numbers behind it."""
 
-from muster.explain import JobState, headline
-from tests.explain.clusters import explain, gang, group, node, pod, queue
+from muster.explain import JobState, headline, refine_verdict
+from muster.framework import JobVerdict
+from muster.framework.reasons import INSUFFICIENT, QUEUE_MISSING
+from tests.explain.clusters import explain, gang, group, node, pod, queue, run
 
 
 def test_a_gang_that_runs_is_shown_with_its_nodes() -> None:
@@ -146,3 +148,20 @@ def test_holders_are_only_those_who_are_in_the_way() -> None:
 def test_explaining_twice_gives_the_same_and_changes_nothing() -> None:
     documents = (node("n1"), node("n2", gpus=2), *gang("train", 3, 4), *gang("other", 2, 2))
     assert explain("train", *documents) == explain("train", *documents)
+
+
+def test_a_verdict_about_room_is_refined_by_looking_at_every_node() -> None:
+    picky = pod("picky", 1, extra="  nodeSelector: {disk: ssd}\n")
+    session = run(node("n1"), node("n2"), picky, pod("huge", 16)).last_session
+    assert session is not None
+    classes = {session.snapshot.tasks.ids[row]: int(cls) for row, cls in enumerate(session.snapshot.tasks.cls)}
+    wrong_label = refine_verdict(session, JobVerdict(INSUFFICIENT, cls=classes["team/picky"]))
+    assert wrong_label.reason.code == "node-selector"
+    assert wrong_label.detail == "of 2 nodes, 2 lack a label that the pod's node selector asks for"
+    too_large = refine_verdict(session, JobVerdict(INSUFFICIENT, cls=classes["team/huge"]))
+    assert (too_large.reason.code, too_large.detail) == (
+        "node-too-small",
+        "of 2 nodes, 2 are too small even when empty",
+    )
+    other = JobVerdict(QUEUE_MISSING, "nowhere")
+    assert refine_verdict(session, other) is other

@@ -1,4 +1,4 @@
-"""The placement kernel equals its plain-Python twin on random inputs, also when boards are shared and reused."""
+"""The placement kernels equal their plain-Python twins on random inputs, also when boards are shared and reused."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from muster.kernels import placement
-from muster.kernels.placement import FUTURE, IDLE, SEEN, WRITTEN
+from muster.kernels.placement import FUTURE, HI, IDLE, LO, SEEN, WRITTEN
 from muster.kernels.planes import ALLOCATABLE, N_PLANES, PIPELINED, RELEASING, SCORED, USED
 from tests.reference import placement as twin
 
@@ -38,6 +38,12 @@ terms_of_classes = st.lists(
 ).map(lambda rows: np.array(rows, np.float64).reshape(len(rows), 2 + N_RESOURCES))
 
 
+def ranges(n_nodes: int) -> st.SearchStrategy[range]:
+    """Ranges of node rows: often everything, sometimes nothing, with ends inside, at and across blocks."""
+    ends = st.integers(0, n_nodes) | st.sampled_from([0, min(64, n_nodes), n_nodes])
+    return st.tuples(ends, ends).map(lambda pair: range(min(pair), max(pair)))
+
+
 class _Board:
     """The arrays of a board, as the statement holds them."""
 
@@ -62,23 +68,26 @@ def test_interleaved_runs_of_several_classes_equal_the_twin(
         for mode in (IDLE, FUTURE):
             boards[number, mode] = _Board(n_nodes, fixed, mode)
     slow = twin.to_lists(state)
-    for number, mode, n_tasks in data.draw(
-        st.lists(
-            st.tuples(st.integers(0, len(classes) - 1), st.sampled_from((IDLE, FUTURE)), st.integers(1, 9)), max_size=8
-        )
-    ):
+    runs = st.tuples(
+        st.integers(0, len(classes) - 1), st.sampled_from((IDLE, FUTURE)), st.integers(1, 9), ranges(n_nodes)
+    )
+    for number, mode, n_tasks, rows in data.draw(st.lists(runs, max_size=8)):
         requests, terms = classes[number]
         board = boards[number, mode]
         placed = np.full(n_tasks, -1, np.int32)
         board.span[WRITTEN] = written
+        board.span[[LO, HI]] = rows.start, rows.stop
         count = placement.place_run(state, requests, terms, board.scores, board.block_max, log, board.span, placed)
         written = int(board.span[WRITTEN])
 
-        expected = twin.place_run(slow, requests.tolist(), terms.tolist(), board.scores[0].tolist(), mode, n_tasks)
+        expected = twin.place_run(
+            slow, requests.tolist(), terms.tolist(), board.scores[0].tolist(), mode, rows, n_tasks
+        )
 
         assert placed[:count].tolist() == expected
         assert state.tolist() == slow
         assert board.span[SEEN] == written
+        assert log[written - count : written].tolist() == expected
 
 
 @given(clusters(), requests_of_classes, terms_of_classes)
@@ -90,3 +99,61 @@ def test_score_and_fit_of_every_node_equal_the_twin(state: Ints, requests: Ints,
         )
         for mode in (IDLE, FUTURE):
             assert placement.fits(state, requests[0], row, mode) == twin.fits(slow, requests[0].tolist(), row, mode)
+
+
+@given(clusters(), requests_of_classes, st.sampled_from((IDLE, FUTURE)), st.data())
+def test_slots_equal_placing_one_after_the_other(state: Ints, requests: Ints, mode: int, data: st.DataObject) -> None:
+    request = requests[0]
+    request[data.draw(st.integers(0, N_RESOURCES - 1))] = data.draw(st.integers(1, 4))
+    n_nodes = state.shape[1]
+    banned = data.draw(st.sets(st.integers(0, n_nodes - 1)))
+    fixed = np.array([-np.inf if row in banned else 1.0 for row in range(n_nodes)])
+    rows = data.draw(ranges(n_nodes))
+    before = state.copy()
+    slots = np.full(len(rows), -1, np.int32)
+
+    placement.count_slots(state, request, fixed, mode, rows.start, slots)
+
+    assert slots.tolist() == twin.count_slots(state.tolist(), request.tolist(), fixed.tolist(), mode, rows)
+    np.testing.assert_array_equal(state, before)
+
+
+def test_a_node_without_a_limit_has_room_for_more_tasks_than_exist() -> None:
+    state = np.zeros((N_PLANES, 1, 1), np.int64)
+    state[ALLOCATABLE] = 2**61
+    slots = np.zeros(1, np.int32)
+
+    placement.count_slots(state, np.ones(1, np.int64), np.zeros(1), IDLE, 0, slots)
+
+    assert slots.tolist() == [2**31 - 1]
+
+
+@given(
+    clusters(),
+    st.lists(requests_of_classes, min_size=1, max_size=3),
+    st.sampled_from((USED, RELEASING, PIPELINED)),
+    st.sampled_from((-1, 1)),
+    st.sampled_from((-1, 0, 1)),
+    st.data(),
+)
+def test_moving_tasks_equals_the_twin_and_back_again_leaves_no_trace(
+    state: Ints, requests: list[Ints], plane: int, times: int, scored: int, data: st.DataObject
+) -> None:
+    task = st.tuples(st.integers(0, len(requests) - 1), st.integers(-1, state.shape[1] - 1))
+    tasks = data.draw(st.lists(task, max_size=12))
+    table = np.array(tasks, np.int32).reshape(len(tasks), 2)
+    cls, nodes = table[:, 0].copy(), table[:, 1].copy()
+    before, slow, slow_log = state.copy(), state.tolist(), [7]
+    log = np.full(1 + 2 * len(tasks), -5, np.int32)
+    log[0] = 7
+    change = np.array([plane, times, scored], np.int64)
+    classes = np.array(requests)
+
+    written = placement.move_tasks(state, classes, cls, nodes, change, log, 1)
+    twin.move_tasks(slow, classes.tolist(), tasks, (plane, times, scored), slow_log)
+
+    assert state.tolist() == slow
+    assert log[:written].tolist() == slow_log
+    change[1:] *= -1
+    placement.move_tasks(state, classes, cls, nodes, change, log, written)
+    np.testing.assert_array_equal(state, before)

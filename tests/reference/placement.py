@@ -80,13 +80,20 @@ def _binpack(state: Planes, request: list[int], row: int, weights: list[float]) 
 
 
 def place_run(
-    state: Planes, requests: list[list[int]], terms: list[list[float]], fixed: list[float], mode: int, n_tasks: int
+    state: Planes,
+    requests: list[list[int]],
+    terms: list[list[float]],
+    fixed: list[float],
+    mode: int,
+    rows: range,
+    n_tasks: int,
 ) -> list[int]:
-    """Rows of the tasks placed; `state` is changed."""
+    """Rows of the tasks placed, all of them among `rows`; `state` is changed."""
     placed: list[int] = []
     for _ in range(n_tasks):
         best: tuple[float, int] | None = None
-        for row, base in enumerate(fixed):
+        for row in rows:
+            base = fixed[row]
             if base == -math.inf or not fits(state, requests[0], row, mode):
                 continue
             key = (-(base + score(state, requests, terms, row)), row)
@@ -101,6 +108,40 @@ def place_run(
             state[SCORED][row][r] += requests[1][r]
         placed.append(row)
     return placed
+
+
+def count_slots(state: Planes, request: list[int], fixed: list[float], mode: int, rows: range) -> list[int]:
+    """Put tasks on each node, one after the other, until one does not fit; `state` is left as it was."""
+    plane = USED if mode == IDLE else PIPELINED
+    slots = []
+    for row in rows:
+        count = 0
+        while fixed[row] > -math.inf and fits(state, request, row, mode):
+            count += 1
+            for r, amount in enumerate(request):
+                state[plane][row][r] += amount
+        for r, amount in enumerate(request):
+            state[plane][row][r] -= count * amount
+        slots.append(count)
+    return slots
+
+
+def move_tasks(
+    state: Planes,
+    requests: list[list[list[int]]],
+    tasks: list[tuple[int, int]],
+    change: tuple[int, int, int],
+    log: list[int],
+) -> None:
+    """Change `state` for each task (class, node) that has a node, and write the node into `log`."""
+    plane, times, scored_times = change
+    for cls, row in tasks:
+        if row < 0:
+            continue
+        for r, (amount, scored) in enumerate(zip(*requests[cls], strict=True)):
+            state[plane][row][r] += times * amount
+            state[SCORED][row][r] += scored_times * scored
+        log.append(row)
 
 
 def to_lists(array: Any) -> Any:

@@ -41,7 +41,7 @@ def condition_holds(operator: str, value: str | None, values: Sequence[str]) -> 
         return value is not None
     if operator == "DoesNotExist":
         return value is None
-    if operator in ("Gt", "Lt"):
+    if operator in ("Gt", "Lt") and len(values) == 1:
         try:
             left, right = int(value or "none"), int(values[0])
         except ValueError:

@@ -90,8 +90,8 @@ class Allocate(Action):
         else:
             found = placer.place(work.attempts[0], statement)
             work.verdict = work.attempts[0].verdict
+        session.record(job, work.verdict or JobVerdict(NOT_TRIED))
         if not found:
-            session.record(job, work.verdict or JobVerdict(NOT_TRIED))
             return
         if session.job_deficit(job) > 0:
             return  # pipelined: keeps its places for this cycle, and is not bound

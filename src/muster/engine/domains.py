@@ -78,7 +78,8 @@ def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains:
         sums = np.concatenate(([0], np.cumsum(np.minimum(slots, count), dtype=np.int64)))
         room += np.minimum(sums[hi] - sums[lo], count)
     kept = room >= needed
-    if whole or (len(classes) > 1 and needed >= len(tasks)):
+    # Equal tasks that must all fit have been counted exactly.
+    if (whole and needed < len(tasks)) or (len(classes) > 1 and needed >= len(tasks)):
         request = snapshot.classes.requests[classes, 0]
         total = (request * counts[:, None]).sum(axis=0)
         free = np.maximum(snapshot.nodes.future_idle()[base:end], 0)

@@ -13,6 +13,7 @@ from muster.explain.model import (
     QueuePicture,
     RoleCount,
 )
+from muster.explain.nodes import refine_verdict
 from muster.explain.text import explanation_lines, headline, waiting_reason
 
 __all__ = [
@@ -29,5 +30,6 @@ __all__ = [
     "explanation_lines",
     "find_job",
     "headline",
+    "refine_verdict",
     "waiting_reason",
 ]

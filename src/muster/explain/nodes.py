@@ -6,15 +6,17 @@ Free resources are counted as of the end of the session.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.explain.model import ClosestNode, Holder, Named, NodeGroup
-from muster.framework import FITS, Reason, Session, Verdicts, reason, reason_number
+from muster.explain.words import counted, joined, nodes_text
+from muster.framework import FITS, JobVerdict, Reason, Session, Verdicts, reason, reason_number
 from muster.framework.reasons import INSUFFICIENT, NODE_NOT_READY
-from muster.snapshot import ALLOCATED_STATUSES, Amounts, Mask, Rows, Snapshot
+from muster.framework.verdicts import NO_CLASS
+from muster.snapshot import ALLOCATED_STATUSES, NO_ROW, Amounts, Mask, Rows, Snapshot
 
 TOO_SMALL = reason(
     "node-too-small",
@@ -100,21 +102,41 @@ def dominant_reason(view: NodeView) -> Reason:
 def node_groups(view: NodeView) -> tuple[NodeGroup, ...]:
     """Gather nodes with equal allocatable amounts and the same reason, largest group first."""
     snapshot = view.snapshot
-    allocatable = snapshot.nodes.allocatable()
-    members: dict[tuple[int, bytes], list[int]] = {}
-    for row in range(len(snapshot.nodes)):
-        members.setdefault((int(view.verdicts[row]), allocatable[row].tobytes()), []).append(row)
-    groups = [
-        NodeGroup(
-            code=reason_number(number).code,
-            text=reason_number(number).text,
-            nodes=len(rows),
-            allocatable=snapshot.axis.amounts(allocatable[rows[0]]),
-            examples=tuple(sorted(snapshot.nodes.names[row] for row in rows)[:_EXAMPLES]),
+    if not len(snapshot.nodes):
+        return ()
+    keys = np.column_stack((view.verdicts.astype(np.int64), snapshot.nodes.allocatable()))
+    kinds, member_of = np.unique(keys, axis=0, return_inverse=True)
+    groups = []
+    for kind, key in enumerate(kinds):
+        rows = np.flatnonzero(member_of == kind).tolist()
+        why = reason_number(int(key[0]))
+        groups.append(
+            NodeGroup(
+                code=why.code,
+                text=why.text,
+                nodes=len(rows),
+                allocatable=snapshot.axis.amounts(key[1:]),
+                examples=tuple(sorted(snapshot.nodes.names[row] for row in rows)[:_EXAMPLES]),
+            )
         )
-        for (number, _), rows in members.items()
-    ]
     return tuple(sorted(groups, key=lambda group: (-group.nodes, group.code, group.examples)))
+
+
+def refine_verdict(session: Session, verdict: JobVerdict) -> JobVerdict:
+    """Return a verdict that "nothing has room" with the reason that really dominates, and nodes counted by reason.
+
+    For reports on many jobs: looks at the nodes for the class alone, and makes no advice.
+    """
+    if verdict.reason is not INSUFFICIENT or verdict.cls == NO_CLASS or verdict.detail:
+        return verdict
+    view = view_nodes(session, verdict.cls, NO_ROW)
+    numbers, counts = np.unique(view.verdicts, return_counts=True)
+    parts = sorted(
+        (-int(n), "fit" if number == FITS else reason_number(int(number)).text)
+        for number, n in zip(numbers, counts, strict=True)
+    )
+    detail = f"of {counted(len(session.snapshot.nodes), 'node')}, {joined(nodes_text(-n, text) for n, text in parts)}"
+    return replace(verdict, reason=dominant_reason(view), detail=detail if parts else "")
 
 
 def closest_node(view: NodeView) -> ClosestNode | None:

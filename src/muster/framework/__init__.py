@@ -8,7 +8,7 @@ from muster.framework.config import (
     load_config,
     parse_config,
 )
-from muster.framework.plugin import Arguments, NodeScores, Plugin, Purpose, Rejection, Vote
+from muster.framework.plugin import Arguments, Eviction, NodeScores, Plugin, Purpose, Rejection, Vote
 from muster.framework.reasons import FITS, Reason, Verdicts, all_reasons, reason, reason_number
 from muster.framework.registry import Action, Registry
 from muster.framework.session import Committed, Session
@@ -19,6 +19,7 @@ __all__ = [
     "Action",
     "Arguments",
     "Committed",
+    "Eviction",
     "JobVerdict",
     "NodeScores",
     "Plugin",

@@ -54,6 +54,15 @@ class Purpose(IntEnum):
     EVICT = 1
 
 
+class Eviction(IntEnum):
+    """Between whom an eviction takes place."""
+
+    #: Jobs of one queue: by priority.
+    PREEMPT = 0
+    #: Jobs of different queues: by what the queues deserve.
+    RECLAIM = 1
+
+
 @dataclass(frozen=True, slots=True)
 class Rejection:
     """No, and why: the reason code, and the numbers behind it as text."""
@@ -209,6 +218,16 @@ class Plugin:
         return True
 
     # -- evictions: intersection within a tier, the first tier with an opinion decides -----------------------
+
+    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
+        """Which candidates may the job `evictor` evict as parts of whole gangs? None: no opinion.
+
+        Asked once for the whole list, in the order in which victims would be taken: what a plugin counts (a queue's
+        share, a budget) is used up from the front. Not controlled by a flag.
+        """
+
+    def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
+        """Replace the choice of victims for a gang in a domain; None: no opinion. The first answer wins."""
 
     def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
         """Which candidates may the task `preemptor` evict, inside its queue? None: no opinion."""

@@ -16,7 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework.config import SchedulerConfig
-from muster.framework.plugin import NodeScores, Plugin, Purpose, Rejection, Vote, overrides
+from muster.framework.plugin import Eviction, NodeScores, Plugin, Purpose, Rejection, Vote, overrides
 from muster.framework.reasons import FITS, NODE_NOT_READY, Verdicts
 from muster.framework.registry import Registry
 from muster.framework.verdicts import JobVerdict
@@ -261,6 +261,44 @@ class Session:
 
     def preemptive(self, queue: int, tasks: Rows) -> bool:
         return all(ask(queue, tasks) for ask in self._points.flat["preemptive"])
+
+    # -- evictions -------------------------------------------------------------------------------------------
+
+    def preemptable(self, preemptor: int, candidates: Rows) -> Rows:
+        """Which candidates a task may evict inside its queue."""
+        return self._victims("preemptable", candidates, preemptor)
+
+    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows:
+        """Which candidates a task may evict from other queues."""
+        return self._victims("reclaimable", candidates, reclaimer)
+
+    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows:
+        """Which candidates a job may evict as parts of whole gangs."""
+        return self._victims("evictable", candidates, evictor, kind)
+
+    def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
+        """The first plugin's own choice of victims; None: nobody makes one."""
+        for ask in self._points.flat["select_victims"]:
+            chosen: Rows | None = ask(evictor, domain, candidates)
+            if chosen is not None:
+                return chosen
+        return None
+
+    def _victims(self, point: str, candidates: Rows, *evictor: int) -> Rows:
+        """Intersect within a tier; the first tier with an opinion decides, also if its opinion is: nobody."""
+        for tier in self._points.tiers[point]:
+            agreed: Rows | None = None
+            for ask in tier:
+                answer: Rows | None = ask(*evictor, candidates)
+                if answer is not None:
+                    agreed = answer if agreed is None else agreed[np.isin(agreed, answer)]
+            if agreed is not None:
+                return agreed
+        return np.empty(0, np.int32)
+
+    def victim_queue_key(self, queue: int, evictor: int) -> tuple[Any, ...]:
+        """Order of a queue as a source of victims for the queue `evictor`; smaller is taken from first."""
+        return tuple(ask(queue, evictor) for ask in self._points.flat["victim_queue_order"])
 
     # -- changes -------------------------------------------------------------------------------------------
 

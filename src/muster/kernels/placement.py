@@ -235,6 +235,7 @@ def count_slots(
 def move_tasks(
     state: NDArray[np.int64],
     requests: NDArray[np.int64],
+    cls: NDArray[np.int32],
     nodes: NDArray[np.int32],
     change: NDArray[np.int64],
     touch_log: NDArray[np.int32],
@@ -242,17 +243,19 @@ def move_tasks(
 ) -> int:
     """Change the planes of nodes for one task each; return how long the touch log is now.
 
-    requests   int64[2, n_resources]        IN     the request, and the request as scores count it
-    nodes      int32[n_tasks]               IN     negative: on none
-    change     int64[3]                     IN     plane, how often the request is added to it, and to SCORED
-    touch_log  int32[>= written + n_tasks]  INOUT
+    requests   int64[n_classes, 2, n_resources]  IN
+    cls        int32[n_tasks]                    IN     class of each task
+    nodes      int32[n_tasks]                    IN     negative: on none
+    change     int64[3]                          IN     plane, how often the request is added to it, and to SCORED
+    touch_log  int32[>= written + n_tasks]       INOUT
     """
     for t in range(nodes.shape[0]):
         row = nodes[t]
         if row >= 0:
-            for r in range(requests.shape[1]):
-                state[change[0], row, r] += change[1] * requests[0, r]
-                state[SCORED, row, r] += change[2] * requests[1, r]
+            c = cls[t]
+            for r in range(requests.shape[2]):
+                state[change[0], row, r] += change[1] * requests[c, 0, r]
+                state[SCORED, row, r] += change[2] * requests[c, 1, r]
             touch_log[written] = row
             written += 1
     return written

@@ -49,8 +49,11 @@ class LookAhead:
         everything = self._topology.inside(0)
         self._used, self._allocatable = domain_totals(session.snapshot, everything)
         self._free = domain_future_idle(session.snapshot, everything)
+        self._untouched: Mask = ~self._used.any(axis=1)
         self._parts = self._sort_out()
-        self._room = {cls: self._slots(boards, cls) for part in self._parts for cls in part.waiting}
+        classes = dict.fromkeys(cls for part in self._parts for cls in part.waiting)
+        self._room = {cls: self._slots(boards, cls) for cls in classes}
+        self._scarce = {cls: self._scarcest(cls) for cls in classes}
         #: Per domain: which candidate holds it, -1: none.
         self._owner = self._owners(len(everything))
         self._scores = np.zeros(len(candidates))
@@ -74,18 +77,17 @@ class LookAhead:
             return NO_ROW
         return int(self._candidates[min(fitting.tolist(), key=self._preference)])
 
-    def _preference(self, k: int) -> tuple[float, int, int, int]:
+    def _preference(self, k: int) -> tuple[float, float, int, int]:
         """Best score, then least room left over, then fewest larger domains broken open, then tree order."""
         domain = int(self._candidates[k])
         cls = next(iter(self._parts[0].waiting))
-        return (-float(self._scores[k]), int(self._room[cls][domain]), self._untouched_around(domain), domain)
+        return (-float(self._scores[k]), float(self._room[cls][domain]), self._untouched_around(domain), domain)
 
     def _untouched_around(self, domain: int) -> int:
         """How many domains around this one hold nothing yet."""
         count = 0
-        used, _ = domain_totals(self._session.snapshot, self._topology.inside(0))
         while (domain := int(self._topology.parent[domain])) > 0:
-            count += not used[domain].any()
+            count += bool(self._untouched[domain])
         return count
 
     # -- what is to be placed ----------------------------------------------------------------------------------
@@ -118,10 +120,10 @@ class LookAhead:
             missing[policy] = missing.get(policy, 0) + 1
         return missing
 
-    def _slots(self, boards: Boards, cls: int) -> NDArray[np.int64]:
+    def _slots(self, boards: Boards, cls: int) -> NDArray[np.float64]:
         slots = boards.get(cls, FUTURE).slots(self._session.snapshot, 0, len(self._session.snapshot.nodes))
         sums = np.concatenate(([0], np.cumsum(slots, dtype=np.int64)))
-        return sums[self._topology.hi] - sums[self._topology.lo]
+        return (sums[self._topology.hi] - sums[self._topology.lo]).astype(np.float64)
 
     def _owners(self, n_domains: int) -> Rows:
         owner = np.full(n_domains, -1, np.int32)
@@ -155,7 +157,8 @@ class LookAhead:
         else:
             rows = np.flatnonzero((self._owner >= 0) & (topology.tier <= limit)).astype(np.int32)
             rows = rows[~done[self._owner[rows]]]
-        room = sum(np.minimum(self._room[cls][rows], count) for cls, count in part.waiting.items())
+        # A part of a slot may be a whole one on the right node: better a proposal too many than a solution missed.
+        room = sum(np.minimum(np.ceil(self._room[cls][rows]), count) for cls, count in part.waiting.items())
         fits = np.asarray(room >= sum(part.needed.values()))
         asked = part.request if starts_whole(part.constraint, NO_ROW) else part.taken
         fits &= (self._free[rows] >= asked).all(axis=1)
@@ -214,18 +217,17 @@ class LookAhead:
         self._free[rows] -= amounts
         requests = self._session.snapshot.classes.requests
         for cls, room in self._room.items():
-            lost = sum(_displaced(requests[other, 0], requests[cls, 0], count) for other, count in tasks.items())
+            scarce = self._scarce[cls]
+            wanted = max(int(requests[cls, 0, scarce]), 1)
+            lost = sum(count * int(requests[other, 0, scarce]) / wanted for other, count in tasks.items())
             room[rows] = np.maximum(room[rows] - lost, 0)
+
+    def _scarcest(self, cls: int) -> int:
+        """The resource that limits how many tasks of a class the network takes."""
+        request = self._session.snapshot.classes.requests[cls, 0]
+        return int(np.where(request > 0, self._free[0] / np.maximum(request, 1), np.inf).argmin())
 
 
 def _count(classes: Rows) -> dict[int, int]:
     kinds, counts = np.unique(classes, return_counts=True)
     return {int(kind): int(count) for kind, count in zip(kinds, counts, strict=True)}
-
-
-def _displaced(taken: Amounts, wanted: Amounts, count: int) -> int:
-    """How many tasks of one request find no room any more once `count` of another are placed, about."""
-    asked = wanted > 0
-    if not asked.any():
-        return count
-    return int(np.ceil(count * float((taken[asked] / wanted[asked]).max())))

@@ -14,6 +14,7 @@ import numpy as np
 
 from muster.api import to_base
 from muster.api.resources import format_amount
+from muster.explain import refine_verdict
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import NOT_TRIED
 from muster.scheduler import CycleResult
@@ -116,7 +117,18 @@ def _verdicts(session: Session | None) -> dict[str, JobVerdict]:
     if session is None:
         return {}
     records = session.snapshot.jobs.records
-    return {records[job].id: verdict for job, verdict in session.verdicts.items()}
+    # Tasks of one class find the same nodes, so each class is looked at once however many jobs wait.
+    refined: dict[tuple[str, int], JobVerdict] = {}
+    verdicts: dict[str, JobVerdict] = {}
+    for job, verdict in session.verdicts.items():
+        key = (verdict.reason.code, verdict.cls)
+        if verdict.detail:
+            verdicts[records[job].id] = verdict
+            continue
+        if key not in refined:
+            refined[key] = refine_verdict(session, verdict)
+        verdicts[records[job].id] = refined[key]
+    return verdicts
 
 
 def report_nodes(snapshot: Snapshot) -> dict[str, NodeReport]:

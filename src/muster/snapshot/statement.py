@@ -18,7 +18,7 @@ from muster.kernels.placement import FUTURE, HI, IDLE, LO, MODE, WRITTEN, move_t
 from muster.kernels.planes import PIPELINED, RELEASING, USED
 from muster.snapshot.board import Board
 from muster.snapshot.rows import NO_ROW, Rows
-from muster.snapshot.status import BEST_EFFORT_PENDING, TaskStatus
+from muster.snapshot.status import BEST_EFFORT_PENDING, N_COUNTS, TaskStatus
 from muster.snapshot.tables import BEST_EFFORT, Snapshot
 
 
@@ -110,20 +110,11 @@ class Statement:
         self.operations.append(operation)
 
     def evict(self, tasks: Rows, beneficiary: int = NO_ROW, note: str = "") -> None:
-        """Mark running or bound tasks as leaving; tasks may be of different jobs and classes."""
-        for task in tasks:
-            self._evict_one(int(task), beneficiary, note)
-
-    def _evict_one(self, task: int, beneficiary: int, note: str) -> None:
+        """Mark running or bound tasks as leaving, all at once; they may be of different jobs and classes."""
+        if len(tasks) == 0:
+            return
         table = self.snapshot.tasks
-        operation = Operation(
-            OperationKind.EVICT,
-            np.array([task], np.int32),
-            table.node[[task]].copy(),
-            note,
-            beneficiary,
-            table.status[[task]].copy(),
-        )
+        operation = Operation(OperationKind.EVICT, tasks, table.node[tasks], note, beneficiary, table.status[tasks])
         self._move_on_nodes(operation, +1)
         self._book(operation, +1)
         self.operations.append(operation)
@@ -175,11 +166,11 @@ class Statement:
         """Change the node state for the tasks of an operation, and log the rows for the boards."""
         snapshot = self.snapshot
         self._reserve_log(len(operation.tasks))
-        requests = snapshot.classes.requests[snapshot.tasks.cls[operation.tasks[0]]]
         plane, scored = _PLANES[operation.kind]
         snapshot.touched = move_tasks(
             snapshot.nodes.state,
-            requests,
+            snapshot.classes.requests,
+            snapshot.tasks.cls[operation.tasks],
             operation.nodes,
             np.array([plane, sign, sign * scored], np.int64),
             snapshot.touch_log,
@@ -190,19 +181,38 @@ class Statement:
         """Change task columns, counters and totals for an operation (sign +1) or its undoing (-1)."""
         snapshot = self.snapshot
         tasks = operation.tasks
-        if operation.kind is OperationKind.EVICT:
-            assert operation.previous is not None
-            before, after = TaskStatus(int(operation.previous[0])), TaskStatus.RELEASING
-            weight = -sign * len(tasks)
-            snapshot.tasks.status[tasks] = after if sign > 0 else before
-        else:
-            before, after = TaskStatus.PENDING, _TARGET[operation.kind]
-            weight = sign * len(tasks)
-            snapshot.tasks.status[tasks] = after if sign > 0 else before
-            snapshot.tasks.node[tasks] = operation.nodes if sign > 0 else NO_ROW
+        if operation.previous is not None:
+            self._book_evicted(operation, sign)
+            return
+        before, after = TaskStatus.PENDING, _TARGET[operation.kind]
+        snapshot.tasks.status[tasks] = after if sign > 0 else before
+        snapshot.tasks.node[tasks] = operation.nodes if sign > 0 else NO_ROW
         first = int(tasks[0])
         self._count(first, before, after, sign * len(tasks))
-        self._total(first, weight)
+        self._total(first, sign * len(tasks))
+
+    def _book_evicted(self, operation: Operation, sign: int) -> None:
+        """As `_book`, for tasks of any jobs and classes."""
+        snapshot, tasks = self.snapshot, operation.tasks
+        previous = np.asarray(operation.previous, np.int32)
+        leaving = np.full(len(tasks), TaskStatus.RELEASING, np.int32)
+        table = snapshot.tasks
+        table.status[tasks] = TaskStatus.RELEASING if sign > 0 else previous
+        jobs = table.job[tasks]
+        for counts, rows in (
+            (snapshot.jobs.counts, jobs),
+            (snapshot.roles.counts, table.role[tasks]),
+            (snapshot.subgroups.counts, table.subgroup[tasks]),
+        ):
+            np.add.at(counts.reshape(-1), rows * N_COUNTS + previous, -sign)
+            np.add.at(counts.reshape(-1), rows * N_COUNTS + leaving, sign)
+        amounts = -sign * snapshot.classes.requests[table.cls[tasks], 0]
+        np.add.at(snapshot.jobs.allocated, jobs, amounts)
+        queues = snapshot.jobs.queue[jobs]
+        for queue in np.unique(queues[queues != NO_ROW]):
+            amount = amounts[queues == queue].sum(axis=0)
+            snapshot.queues.own_allocated[queue] += amount
+            snapshot.queues.tree_allocated[snapshot.queues.paths[queue]] += amount
 
     def _count(self, task: int, before: TaskStatus, after: TaskStatus, amount: int) -> None:
         snapshot = self.snapshot

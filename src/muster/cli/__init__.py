@@ -1,0 +1,1 @@
+"""Commands: a thin shell over the simulator, the registry and explanations."""

@@ -1,0 +1,158 @@
+"""`muster demo`: a tour of the scheduler on the objects beside this file, in two moments of one run.
+
+Every table, picture and sentence with a number comes from running the simulator, as `muster simulate` does on
+the same files; only the narration is written here.
+"""
+
+from __future__ import annotations
+
+import textwrap
+from pathlib import Path
+from typing import Any
+
+from rich.console import Console
+from rich.text import Text
+
+from muster.api import load_files
+from muster.cli.picture import cluster_picture, draw
+from muster.cli.runs import print_explained
+from muster.cli.screen import make_console, plain_table
+from muster.cli.tables import node_counts
+from muster.explain import JobState, explain_job, find_job, headline
+from muster.explain.words import counted, duration_text
+from muster.framework import Session
+from muster.simulate import SimulationResult, simulate
+
+OBJECTS = Path(__file__).parent / "objects"
+#: Before the first job ends, and after everything has come to rest.
+EARLY_S = 60.0
+MAX_WIDTH = 100
+
+_ABOUT = {
+    "research/train": "gang of 2, all or nothing",
+    "research/sweep": "1 leader and 2 workers needed, 3 workers wanted",
+    "product/serve": "elastic: 2 pods needed, 6 wanted",
+    "default/pod/notebook": "a lone pod: a gang of one",
+    "research/pretrain": "gang of 2, all or nothing",
+}
+
+
+def tell(console: Console | None = None) -> None:
+    """Print the tour."""
+    console = console or make_console()
+    console.width = min(console.width, MAX_WIDTH)
+    early = simulate(load_files([OBJECTS]), until=EARLY_S)
+    late = simulate(load_files([OBJECTS]))
+    _introduce(console)
+    _show_start(console, early)
+    _show_waiting(console, early)
+    _show_end(console, late)
+    _close(console)
+
+
+def tell_beginning(console: Console) -> None:
+    """Print the parts of the tour that fit a picture."""
+    early = simulate(load_files([OBJECTS]), until=EARLY_S)
+    _show_start(console, early)
+    _show_waiting(console, early)
+
+
+def _introduce(console: Console) -> None:
+    _step(console, "1", "A small cluster, two queues, six jobs")
+    _say(
+        console,
+        "Four nodes with 8 GPUs each and one without. When all want more than there is, queue research",
+        "gets 3 GPUs for every 1 of product. Jobs are ordinary Kubernetes and Volcano YAML.",
+    )
+
+
+def _show_start(console: Console, result: SimulationResult) -> None:
+    _step(console, "2", "What starts at once")
+    _decisions(console, result, 0.0)
+    console.print()
+    _draw(console, result)
+
+
+def _show_waiting(console: Console, result: SimulationResult) -> None:
+    _step(console, "3", "What waits, and why")
+    session = _session(result)
+    _explain(console, session, "pretrain", in_full=True)
+    _say(console, "  Half a gang never starts: 14 GPUs are free, but nowhere six on one node.")
+    console.print()
+    _explain(console, session, "serve")
+    _explain(console, session, "evaluate")
+
+
+def _show_end(console: Console, result: SimulationResult) -> None:
+    ended = next(cycle for cycle in result.cycles if cycle.time - result.start > EARLY_S)
+    after = duration_text(round(ended.time - result.start))
+    _step(console, "4", f"After {after}: train has finished, its room goes to those who waited")
+    _decisions(console, result, EARLY_S)
+    console.print()
+    _draw(console, result)
+    session = _session(result)
+    still = [
+        record.id
+        for row, record in enumerate(session.snapshot.jobs.records)
+        if session.snapshot.jobs.live[row] and explain_job(session, row).state in (JobState.WAITING, JobState.GROWING)
+    ]
+    console.print()
+    for job in sorted(still):
+        _explain(console, session, job)
+
+
+def _close(console: Console) -> None:
+    _step(console, "5", "Try it")
+    for command, meaning in (
+        ("muster simulate examples/demo", "every decision; also as JSON"),
+        ("muster explain pretrain examples/demo --until 60", "the explanation above"),
+        ("muster config show", "the configuration that was used"),
+    ):
+        console.print(Text.assemble(f"   {command:<50}", (meaning, "dim")))
+
+
+def _step(console: Console, number: str, title: str) -> None:
+    console.print()
+    console.print(Text.assemble((f"{number}  ", "bold cyan"), (title, "bold")))
+
+
+def _say(console: Console, *lines: str) -> None:
+    for line in lines:
+        console.print(Text(f"   {line}", style="dim"), soft_wrap=True)
+
+
+def _decisions(console: Console, result: SimulationResult, after_s: float) -> None:
+    """Print one line per job that got nodes after a moment: what it is, how many pods, and where."""
+    table = plain_table("   job", "bound", "on", "what it is")
+    bound: dict[str, list[dict[str, Any]]] = {}  # Any: entries of the documented JSON
+    for entry in result.to_json()["decisions"]:
+        if entry["kind"] == "bind" and entry["time"] >= after_s:
+            bound.setdefault(entry["job"], []).append(entry)
+    for job, entries in bound.items():
+        pods = counted(len(entries), "pod" if after_s == 0 else "more pod")
+        table.add_row(
+            Text(f"   {job}"),
+            Text(pods, style="green"),
+            Text(node_counts(entries)),
+            Text(_ABOUT.get(job, ""), style="dim"),
+        )
+    console.print(table)
+
+
+def _draw(console: Console, result: SimulationResult) -> None:
+    console.print(draw(cluster_picture(_session(result).snapshot), console.width))
+
+
+def _explain(console: Console, session: Session, job: str, *, in_full: bool = False) -> None:
+    explanation = explain_job(session, find_job(session.snapshot, job))
+    if in_full:
+        print_explained(console, explanation, indent="   ")
+    else:
+        lines = textwrap.wrap(headline(explanation), console.width - 5, subsequent_indent="  ")
+        for line in lines:
+            console.print(Text(f"   {line}"))
+
+
+def _session(result: SimulationResult) -> Session:
+    assert result.last_session is not None
+    return result.last_session

@@ -1,0 +1,123 @@
+"""`muster simulate` and `muster explain`: load objects, run the scheduler on the embedded cluster, print.
+
+Both run the same way, so that what is explained is what was simulated.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import typer
+import yaml
+from rich.console import Console
+from rich.text import Text
+
+from muster.api import LoadedFiles, UserError, load_files, parse_duration
+from muster.cli.picture import cluster_picture, draw
+from muster.cli.screen import heading, make_console
+from muster.cli.tables import decision_table, job_table
+from muster.cluster import load_timeline
+from muster.explain import Explanation, explain_job, explanation_lines, find_job
+from muster.explain.words import counted
+from muster.framework import default_config, load_config
+from muster.simulate import SimulationResult, simulate
+
+_MAX_SKIPPED = 5
+
+
+@dataclass(frozen=True, slots=True)
+class RunOptions:
+    """What the options of a command say, as given."""
+
+    files: Sequence[str]
+    config: Path | None = None
+    cycles: int | None = None
+    until: str | None = None
+    seed: int = 0
+    timeline: Path | None = None
+
+
+def run_simulation(options: RunOptions) -> SimulationResult:
+    """Run the scheduler as the options say. Raises UserError for anything wrong with them."""
+    if options.cycles is not None and options.until is not None:
+        raise UserError("--cycles and --until exclude each other; give one of them")
+    until = None if options.until is None else _seconds(options.until)
+    config = default_config() if options.config is None else load_config(options.config)
+    loaded = load_files(options.files)
+    _report_skipped(loaded)
+    timeline = None if options.timeline is None else load_timeline(options.timeline)
+    return simulate(loaded, config, cycles=options.cycles, until=until, seed=options.seed, timeline=timeline)
+
+
+def _seconds(text: str) -> float:
+    """Read the limit of --until: a duration, or a plain number of seconds."""
+    try:
+        seconds = float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text)
+    except ValueError as error:
+        raise UserError(f"--until: {error}") from None
+    if seconds < 0:
+        raise UserError(f'--until: expected a time from now on, such as "10m", got "{text}"')
+    return seconds
+
+
+def _report_skipped(loaded: LoadedFiles) -> None:
+    """Say what was left out, where it does not disturb the output."""
+    if not loaded.skipped:
+        return
+    names = [f"{skipped.kind} {skipped.name}" for skipped in loaded.skipped[:_MAX_SKIPPED]]
+    more = len(loaded.skipped) - len(names)
+    listed = ", ".join(names) + (f" and {more} more" if more else "")
+    left_out = counted(len(loaded.skipped), "object")
+    sys.stderr.write(f"note: {left_out} that scheduling does not need left out: {listed}\n")
+
+
+def print_simulation(options: RunOptions, output: str) -> None:
+    """Run and print in the wanted format."""
+    result = run_simulation(options)
+    if output == "json":
+        typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
+    elif output == "yaml":
+        typer.echo(yaml.safe_dump(result.to_json(), sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        _print_tables(result)
+
+
+def _print_tables(result: SimulationResult) -> None:
+    document = result.to_json()
+    console = make_console()
+    n_decisions = len(document["decisions"])
+    console.print(heading(f"{counted(n_decisions, 'decision')} in {counted(document['cycles'], 'cycle')}"))
+    if n_decisions:
+        console.print(decision_table(document["decisions"]))
+    console.print()
+    console.print(heading("Jobs"))
+    console.print(job_table(document["jobs"]) if document["jobs"] else Text("  none"))
+    if result.last_session is not None and len(result.last_session.snapshot.nodes):
+        console.print()
+        console.print(heading("Cluster"))
+        console.print(draw(cluster_picture(result.last_session.snapshot), console.width))
+
+
+def print_explanation(job: str, options: RunOptions, output: str) -> None:
+    """Run, find the job, and say how it stands at the end."""
+    result = run_simulation(options)
+    session = result.last_session
+    assert session is not None  # the first cycle is at time zero, whatever the limit
+    end = session.now if options.until is None else result.start + _seconds(options.until)
+    explanation = explain_job(session, find_job(session.snapshot, job), end)
+    if output == "json":
+        typer.echo(json.dumps(explanation.to_json(), indent=2, ensure_ascii=False))
+        return
+    console = make_console()
+    print_explained(console, explanation)
+
+
+def print_explained(console: Console, explanation: Explanation, indent: str = "") -> None:
+    """Print an explanation, its headline in bold."""
+    lines = explanation_lines(explanation, console.width - len(indent))
+    for number, line in enumerate(lines):
+        console.print(Text(indent + line, style="bold" if number == 0 else ""))

@@ -1,0 +1,1 @@
+"""Makes the reference pages from the code, so that they cannot drift from it."""

@@ -1,0 +1,106 @@
+"""The page on plugins and actions, and the page on the configuration file that names them."""
+
+from __future__ import annotations
+
+import inspect
+
+from muster.cli.inventory import PartInfo, extension_points, inventory
+from muster.docs.markdown import code, page, table
+from muster.framework import Plugin
+from muster.framework.config import DEFAULT_YAML
+from muster.framework.plugin import BEHAVIOUR_FLAGS, FLAGS, OTHER_FLAGS
+from muster.framework.registry import NOT_YET_ACTIONS, NOT_YET_PLUGINS
+from muster.scheduler.builtin import builtin_registry
+
+
+def builtin_parts() -> list[PartInfo]:
+    """Describe what Muster ships; what else is installed here is nobody else's business."""
+    return inventory(builtin_registry(third_party=False))
+
+
+def plugin_page() -> str:
+    """Return the page on plugins, actions and extension points."""
+    parts = builtin_parts()
+    plugins = [part for part in parts if part.kind == "plugin"]
+    actions = [part for part in parts if part.kind == "action"]
+    return page(
+        "Plugins and actions",
+        "`muster plugins` prints the same, with the plugins of packages that are installed beside muster. "
+        "Arguments are given in the [configuration](configuration.md). "
+        "How to write one: [write a plugin](../how-to/write-a-plugin.md).",
+        "## Plugins",
+        *[_part(part) for part in plugins],
+        "## Actions",
+        *[_part(part) for part in actions],
+        "## Extension points",
+        "What the session asks plugins, and what the answers cause. A plugin is asked only what it implements.",
+        table(
+            ("extension point", "flag", "question"),
+            [(f"`{point}`", _flag(point), _question(point)) for point in extension_points()],
+        ),
+        "## Not supported yet",
+        "A configuration that names one of these is refused with a message that says so.",
+        f"Plugins: {_names(NOT_YET_PLUGINS)}.\n\nActions: {_names(NOT_YET_ACTIONS)}.",
+    )
+
+
+def configuration_page() -> str:
+    """Return the page on the configuration file."""
+    return page(
+        "Configuration",
+        "Volcano's scheduler configuration file, read as it is. `muster config check FILE` prints what it was "
+        "understood to say; `muster config show` prints the default, which is:",
+        code(DEFAULT_YAML, "yaml"),
+        table(
+            ("field", "meaning"),
+            (
+                ("`actions`", "the steps of a cycle, in order, separated by commas; each at most once"),
+                ("`tiers`", "groups of plugins; a later tier decides only what the earlier ones left open"),
+                ("`tiers[].plugins[].name`", "a plugin; each at most once in the file"),
+                ("`tiers[].plugins[].arguments`", "its arguments: see [plugins and actions](plugins.md)"),
+                ("`tiers[].plugins[].enable…`", "flags: turn single extension points of the plugin off"),
+                ("`configurations[].name`", "an action"),
+                ("`configurations[].arguments`", "its arguments"),
+                ("`metrics`", "accepted, without effect"),
+            ),
+        ),
+        'Numbers and truth values may be written as text (`"10"`, `"true"`). An argument without a value has '
+        "its default. Names that nobody knows are errors.",
+        "## Flags",
+        "Each is `true` unless the file says `false`, except those marked.",
+        table(("flag", "turns off"), _flag_rows()),
+    )
+
+
+def _part(part: PartInfo) -> str:
+    blocks = [f"### {part.name}", part.summary]
+    if part.points:
+        blocks.append(f"Answers {', '.join(f'`{point}`' for point in part.points)}.")
+    if part.arguments:
+        rows = [(f"`{a.name}`", a.type, f"`{a.default}`", a.meaning) for a in part.arguments]
+        blocks.append(table(("argument", "type", "default", "meaning"), rows))
+    else:
+        blocks.append("No arguments.")
+    return "\n\n".join(blocks)
+
+
+def _question(point: str) -> str:
+    return (inspect.getdoc(getattr(Plugin, point)) or "").replace("\n", " ")
+
+
+def _flag(point: str) -> str:
+    return f"`{FLAGS[point]}`" if point in FLAGS else "always on"
+
+
+def _flag_rows() -> list[tuple[str, str]]:
+    points: dict[str, list[str]] = {}
+    for point, flag in FLAGS.items():
+        points.setdefault(flag, []).append(f"`{point}`")
+    rows = [(f"`{flag}`", ", ".join(points[flag])) for flag in sorted(points)]
+    rows += [(f"`{flag}`", "nothing: changes how the plugin works, off unless set") for flag in sorted(BEHAVIOUR_FLAGS)]
+    rows += [(f"`{flag}`", "nothing: accepted, without effect") for flag in sorted(OTHER_FLAGS)]
+    return rows
+
+
+def _names(names: frozenset[str]) -> str:
+    return ", ".join(f"`{name}`" for name in sorted(names))

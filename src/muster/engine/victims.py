@@ -1,0 +1,62 @@
+"""Victims: who may be evicted for whom, and who goes first.
+
+Candidates are pods that run or are bound, that did not ask to be spared, and that belong to this scheduler. The
+order of victims is the reverse of the order of service: the queue that gives first, then the job that would be
+served last, then the job's last task.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.framework import Session
+from muster.snapshot import FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, TaskStatus
+
+
+def may_be_evicted(session: Session) -> Mask:
+    """Tasks that somebody might evict."""
+    tasks = session.snapshot.tasks
+    on_node = ((tasks.status == TaskStatus.RUNNING) | (tasks.status == TaskStatus.BOUND)) & (tasks.node != NO_ROW)
+    willing = (tasks.flags & (PREEMPTABLE | FOREIGN)) == PREEMPTABLE
+    mask: Mask = on_node & willing & (tasks.job != NO_ROW)
+    return mask
+
+
+def in_queue_of(session: Session, job: int) -> Mask:
+    """Tasks of other jobs in the job's queue."""
+    snapshot = session.snapshot
+    queues = _queue_of_tasks(session)
+    mask: Mask = (queues == snapshot.jobs.queue[job]) & (snapshot.tasks.job != job)
+    return mask
+
+
+def in_other_queues(session: Session, job: int) -> Mask:
+    """Tasks in other queues than the job's, as far as those queues let themselves be taken from."""
+    snapshot = session.snapshot
+    queues = _queue_of_tasks(session)
+    giving = np.array([record.reclaimable for record in snapshot.queues.records] + [False], np.bool_)
+    mask: Mask = (queues != snapshot.jobs.queue[job]) & giving[queues]
+    return mask
+
+
+def _queue_of_tasks(session: Session) -> Rows:
+    snapshot = session.snapshot
+    queues: Rows = np.append(snapshot.jobs.queue, np.int32(NO_ROW))[snapshot.tasks.job]
+    return queues
+
+
+def victim_order(session: Session, tasks: Rows, evictor: int) -> Rows:
+    """Order tasks as victims for the job `evictor`, first to go first."""
+    snapshot = session.snapshot
+    if len(tasks) == 0:
+        return tasks
+    last_first = session.sort_tasks(tasks)[::-1]
+    home = int(snapshot.jobs.queue[evictor])
+    jobs = snapshot.tasks.job[last_first]
+    ranked = sorted(np.unique(jobs).tolist(), key=session.job_key, reverse=True)
+    if any(snapshot.jobs.queue[job] != home for job in ranked):
+        ranked.sort(key=lambda job: session.victim_queue_key(int(snapshot.jobs.queue[job]), home))
+    place = {job: k for k, job in enumerate(ranked)}
+    order = np.argsort([place[job] for job in jobs.tolist()], kind="stable")
+    ordered: Rows = last_first[order]
+    return ordered

@@ -1,0 +1,38 @@
+"""Compile the kernels ahead of their first use: `python -m muster.kernels`.
+
+Compiled code is kept beside the sources and found again by every later process; without this step the first command
+of a fresh installation would spend seconds on it.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from muster.kernels.placement import HI, catch_up, count_slots, fits, move_tasks, place_run
+from muster.kernels.planes import ALLOCATABLE, N_PLANES
+from muster.kernels.totals import book_on_nodes, sum_requests
+
+
+def compile_all() -> None:
+    """Call every kernel once with the types that the scheduler uses."""
+    n_nodes, n_resources = 2, 3
+    state = np.zeros((N_PLANES, n_nodes, n_resources), np.int64)
+    state[ALLOCATABLE] = 10
+    requests = np.ones((1, 2, n_resources), np.int64)
+    tasks = np.zeros(1, np.int32)
+    log = np.zeros(8, np.int32)
+    book_on_nodes(state, requests, tasks, tasks, np.zeros(1, np.bool_))
+    sum_requests(requests, tasks, tasks, np.zeros((1, n_resources), np.int64))
+    board, block_max = np.zeros((2, n_nodes)), np.zeros(1)
+    terms = np.array([[kind, 1.0, 1.0, 1.0, 1.0] for kind in range(4)])
+    span = np.array([-1, 0, 0, 0, 0], np.int64)
+    span[HI] = n_nodes
+    catch_up(state, requests[0], terms, board, block_max, log, span)
+    place_run(state, requests[0], terms, board, block_max, log, span, tasks)
+    fits(state, requests[0, 0], 0, 0)
+    count_slots(state, requests[0, 0], board[0], 0, 0, np.zeros(n_nodes, np.int32))
+    move_tasks(state, requests, tasks, tasks, np.array([1, 1, 1], np.int64), log, 0)
+
+
+if __name__ == "__main__":
+    compile_all()
