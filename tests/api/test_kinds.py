@@ -274,3 +274,17 @@ def test_unknown_kinds_and_versions_say_what_is_known(api_version: str, kind: st
     with pytest.raises(UserError) as caught:
         decode({"apiVersion": api_version, "kind": kind, "metadata": {"name": "x"}})
     assert str(caught.value).startswith(message)
+
+
+def test_ports_of_a_pod_in_the_host_network_are_held_on_the_node() -> None:
+    pod = decode(
+        {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": {"name": "p"},
+            "spec": {"hostNetwork": True, "containers": [{"name": "c", "ports": [{"containerPort": 80}]}]},
+        }
+    )
+
+    assert isinstance(pod, Pod)
+    assert pod.spec.containers[0].ports[0].host_port == 80

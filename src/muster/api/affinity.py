@@ -7,6 +7,7 @@ inside a term must all hold, and a term without conditions matches nothing.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
 
 from msgspec import field
@@ -18,11 +19,12 @@ from muster.api.node import Taint
 _NAME_FIELD = "metadata.name"
 
 
+_INTEGER = re.compile(r"[+-]?[0-9]+")
+
+
 def _integer(text: str | None) -> int | None:
-    try:
-        return None if text is None else int(text)
-    except ValueError:
-        return None
+    """Read what Kubernetes reads as a number; Python's int() would also take "1_000" and blanks."""
+    return int(text) if text is not None and _INTEGER.fullmatch(text) else None
 
 
 class NodeSelectorRequirement(LabelSelectorRequirement):

@@ -180,6 +180,10 @@ def with_defaults(decoded: KubeObject) -> KubeObject:
         metadata.namespace = ""
     if isinstance(decoded, Node) and not decoded.status.allocatable:
         decoded.status.allocatable = decoded.status.capacity
+    if isinstance(decoded, Pod) and decoded.spec.host_network:
+        for container in (*decoded.spec.containers, *decoded.spec.init_containers):
+            for port in container.ports:
+                port.host_port = port.host_port or port.container_port
     return decoded
 
 

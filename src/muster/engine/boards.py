@@ -30,6 +30,8 @@ class Boards:
         self._fixed: dict[int, NDArray[np.float64]] = {}
         self._terms: dict[int, NDArray[np.float64]] = {}
         self._outside, self._bonus = self._shard()
+        #: What nodes had free, or would have, when the first action began; int64[nodes, resources].
+        self.free_at_first = session.snapshot.nodes.future_idle()
 
     def get(self, cls: int, mode: int = IDLE) -> Board:
         """The board of a class; shared by all its tasks."""

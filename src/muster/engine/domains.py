@@ -10,7 +10,7 @@ from muster.engine.boards import Boards
 from muster.engine.constraints import Constraint
 from muster.framework import Purpose, Session
 from muster.kernels.placement import FUTURE
-from muster.snapshot import NO_ROW, Rows, TopologyTable
+from muster.snapshot import NO_ROW, Amounts, Rows, TopologyTable
 
 ROOT = 0
 
@@ -60,10 +60,13 @@ def search_space(session: Session, job: int, constraint: Constraint, placed: int
     return kept
 
 
-def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains: Rows, *, whole: bool = False) -> Rows:
-    """Domains that can hold `needed` of the tasks, by slots of each class, and all of them by totals if `whole`.
+def holding(
+    session: Session, boards: Boards, tasks: Rows, needed: int, domains: Rows, free: Amounts | None = None
+) -> Rows:
+    """Domains that can hold `needed` of the tasks, by slots of each class and, if all are needed, by totals.
 
-    What is only promised to become free counts as free: nothing that could work is dropped.
+    What is only promised to become free counts as free: nothing that could work is dropped. With `free`, amounts
+    per node, a domain must also have room by totals in it for all the tasks.
     """
     if len(domains) == 0:
         return domains
@@ -79,12 +82,13 @@ def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains:
         room += np.minimum(sums[hi] - sums[lo], count)
     kept = room >= needed
     # Equal tasks that must all fit have been counted exactly.
-    if (whole and needed < len(tasks)) or (len(classes) > 1 and needed >= len(tasks)):
-        request = snapshot.classes.requests[classes, 0]
-        total = (request * counts[:, None]).sum(axis=0)
-        free = np.maximum(snapshot.nodes.future_idle()[base:end], 0)
-        sums2 = np.concatenate((np.zeros((1, free.shape[1]), np.int64), np.cumsum(free, axis=0)))
-        kept &= ((sums2[hi] - sums2[lo]) >= total).all(axis=1)
+    if free is None and len(classes) > 1 and needed >= len(tasks):
+        free = snapshot.nodes.future_idle()
+    if free is not None:
+        total = (snapshot.classes.requests[classes, 0] * counts[:, None]).sum(axis=0)
+        inside = np.maximum(free[base:end], 0)
+        totals = np.concatenate((np.zeros((1, inside.shape[1]), np.int64), np.cumsum(inside, axis=0)))
+        kept &= ((totals[hi] - totals[lo]) >= total).all(axis=1)
     return domains[kept]
 
 

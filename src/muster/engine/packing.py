@@ -98,16 +98,10 @@ class Packer:
         for k, part in enumerate(parts):
             whole = [other for other in parts[k:] if other.room >= left]
             if whole and (part.own == 0 or any(other.own for other in whole)):
-                best = min(
-                    whole, key=lambda other: (-other.own, self._fewest(other.domain, left), other.room, other.lo)
-                )
-                chosen.append((best, left))
+                chosen.append((self._best_fit(whole, left), left))
                 break
-            amount = min(left, part.room)
-            chosen.append((part, amount))
-            left -= amount
-            if left == 0:
-                break
+            chosen.append((part, part.room))
+            left -= part.room
         return chosen
 
     def _best_fit(self, parts: list[_Part], tasks: int) -> _Part:

@@ -122,9 +122,8 @@ class Placer:
         queue = int(session.snapshot.jobs.queue[attempt.job])
         slots = session.queue_slots(queue, session.snapshot.classes.requests[cls, 0])
         if slots <= 0:
-            # A share that is all of a full cluster is not what keeps the job waiting.
-            room = task in self._live or self._boards.get(cls, FUTURE).has_room(session.snapshot)
-            attempt.verdict = JobVerdict(QUEUE_FULL if room else INSUFFICIENT, cls=cls, task=task)
+            reason = INSUFFICIENT if self._queue_has_it_all(queue, cls) else QUEUE_FULL
+            attempt.verdict = JobVerdict(reason, cls=cls, task=task)
             return end
         want = min(end - start, max(1, self.deficit(attempt)), slots)
         placed = self._place_alike(attempt.tasks[start : start + want], statement, scope)
@@ -134,6 +133,14 @@ class Placer:
         if session.snapshot.roles.names[role]:
             attempt.failed_roles.add(role)
         return end if may_go_on(session, attempt) else ~end
+
+    def _queue_has_it_all(self, queue: int, cls: int) -> bool:
+        """Whether the cluster is full and all of it is the queue's: then its share is not what it lacks."""
+        snapshot = self._session.snapshot
+        held = snapshot.queues.own_allocated
+        asked = snapshot.classes.requests[cls, 0] > 0
+        alone = (held.sum(axis=0) == held[queue])[asked].all()
+        return bool(alone) and not self._boards.get(cls, FUTURE).has_room(snapshot)
 
     def _run_end(self, tasks: Rows, start: int) -> int:
         """End of the run of tasks that can be placed by one call."""

@@ -26,7 +26,7 @@ from muster.engine.domains import ROOT, holding, ranked, search_gradients
 from muster.engine.placement import Attempt, Placer, Scope
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import TOPOLOGY
-from muster.snapshot import NO_ROW, Operation, Rows, Statement
+from muster.snapshot import NO_ROW, Amounts, Operation, Rows, Statement
 
 
 @dataclass(slots=True)
@@ -86,23 +86,38 @@ class TwoLevelPlacer:
         session, job = self._session, work.job
         constraint, placed = job_constraint(session, job), job_domain(session.snapshot, job)
         needed = max(1, session.job_deficit(job))
+        steps = search_gradients(session, job, NO_ROW, ROOT, constraint, placed)
+        tasks = work.tasks()
         whole = starts_whole(constraint, placed) and not session.snapshot.jobs.records[job].sub_groups
-        for gradient in search_gradients(session, job, NO_ROW, ROOT, constraint, placed):
-            domains = holding(session, self._boards, work.tasks(), needed, gradient, whole=whole)
-            best: _Solution | None = None
-            for domain, _ in ranked(session, job, NO_ROW, domains, placed):
-                solution = self._try(work, domain, statement)
-                if solution is not None and (best is None or solution.score > best.score):
-                    best = solution
-                if best is not None and not session.snapshot.jobs.records[job].sub_groups:
-                    break
-            if best is not None:
-                statement.redo(best.operations)
-                work.attempts = best.left.attempts
-                return True
+        for free in self._room_for_all(needed < len(tasks) and whole):
+            for step in steps:
+                domains = holding(session, self._boards, tasks, needed, step, free)
+                best = self._best(work, ranked(session, job, NO_ROW, domains, placed), statement)
+                if best is not None:
+                    statement.redo(best.operations)
+                    work.attempts = best.left.attempts
+                    return True
         if work.verdict is None:
             work.verdict = JobVerdict(TOPOLOGY)
         return False
+
+    def _room_for_all(self, whole: bool) -> list[Amounts | None]:  # noqa: FBT001 - called in one line each
+        """What all tasks, beyond those that are needed, must fit into: what is free; else what was free at first.
+
+        At first: when the actions began. What others took since then does not make a domain too small to start in.
+        """
+        return [self._session.snapshot.nodes.future_idle(), self._boards.free_at_first] if whole else [None]
+
+    def _best(self, work: JobWork, domains: list[tuple[int, float]], statement: Statement) -> _Solution | None:
+        """The solution with the best score; without sub-groups the first one, as domains come best first."""
+        best: _Solution | None = None
+        for domain, _ in domains:
+            solution = self._try(work, domain, statement)
+            if solution is not None and (best is None or solution.score > best.score):
+                best = solution
+            if best is not None and not self._session.snapshot.jobs.records[work.job].sub_groups:
+                break
+        return best
 
     def _try(self, work: JobWork, domain: int, statement: Statement) -> _Solution | None:
         """Place the job inside one domain, note how, and undo it."""
@@ -151,18 +166,24 @@ class TwoLevelPlacer:
             placed = subgroup_domain(snapshot, attempt.subgroup)
             steps = search_gradients(session, attempt.job, attempt.subgroup, domain, constraint, placed)
         needed = max(1, self._placer.deficit(attempt))
-        whole = starts_whole(constraint, placed)
-        for step in steps:
-            domains = holding(session, self._boards, attempt.tasks, needed, step, whole=whole)
-            for candidate, score in ranked(session, attempt.job, attempt.subgroup, domains, placed):
-                trial = attempt.copy()
-                mark = statement.mark()
-                scope = Scope(candidate, packed=bool(constraint))
-                if self._placer.place(trial, statement, scope) and statement.mark() > mark:
-                    attempt.tasks = trial.tasks
-                    return score
-                attempt.verdict = trial.verdict or attempt.verdict
+        whole = needed < len(attempt.tasks) and starts_whole(constraint, placed)
+        for free in self._room_for_all(whole):
+            for step in steps:
+                domains = holding(session, self._boards, attempt.tasks, needed, step, free)
+                for candidate, score in ranked(session, attempt.job, attempt.subgroup, domains, placed):
+                    if self._place_in(attempt, Scope(candidate, packed=bool(constraint)), statement):
+                        return score
         return None
+
+    def _place_in(self, attempt: Attempt, scope: Scope, statement: Statement) -> bool:
+        """Place a sub-group in one domain; what was tried leaves the attempt if it works."""
+        trial = attempt.copy()
+        mark = statement.mark()
+        if self._placer.place(trial, statement, scope) and statement.mark() > mark:
+            attempt.tasks = trial.tasks
+            return True
+        attempt.verdict = trial.verdict or attempt.verdict
+        return False
 
     def _key(self, attempt: Attempt, required: set[int]) -> tuple[object, ...]:
         if attempt.subgroup == NO_ROW:
