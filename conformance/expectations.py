@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from conformance.cases import Body, Case
 from conformance.results import Mismatch, Value
 from conformance.scheduling import Cycle
+from conformance.topology_questions import binds_per_domain
 from muster.snapshot import OperationKind
 
 #: Expected value and cycle -> what the product says in the same form; equal: the expectation holds.
@@ -92,7 +93,7 @@ def _job_numbers(wanted: Value, cycle: Cycle) -> Value:
     got = {job: {"bound": 0, "pipelined": len(cycle.pipelined.get(job, ())), "evicted": 0} for job in wanted}
     for committed in cycle.session.committed:
         for operation in committed.operations:
-            if operation.kind is OperationKind.PIPELINE:
+            if operation.kind not in (OperationKind.ALLOCATE, OperationKind.EVICT):
                 continue
             what = "bound" if operation.kind is OperationKind.ALLOCATE else "evicted"
             for task in operation.tasks.tolist():
@@ -127,4 +128,5 @@ READERS: dict[str, Reader] = {
     "taskStatusNums": _status_numbers,
     "jobs": _job_numbers,
     "observedAllocated": _allocated,
+    "bindNumsInHyperNode": binds_per_domain,
 }

@@ -1,8 +1,7 @@
 """What a case needs and Muster does not have: such a case is skipped, with the feature named.
 
 Plugins and actions are skipped while the product itself calls them "not supported yet", so a new one makes its
-cases run without a change here, and a name that nobody knows is a failure. The rest is named by tag; a line goes
-when the feature arrives.
+cases run without a change here, and a name that nobody knows is a failure.
 """
 
 from __future__ import annotations
@@ -12,10 +11,8 @@ from conformance.scheduling import config_of
 from muster.framework import Registry
 from muster.framework.registry import NOT_YET_ACTIONS, NOT_YET_PLUGINS
 
-#: Tags of Volcano's cluster cases, the more telling one first.
-_MISSING_TAGS = {
-    "custom-plugin": "custom-plugin (exists in Volcano's tests only)",
-}
+#: The tag of cases that need a plugin of Volcano's own tests.
+_CUSTOM = "custom-plugin"
 
 
 def missing_feature(case: Case, registry: Registry) -> str:
@@ -24,13 +21,13 @@ def missing_feature(case: Case, registry: Registry) -> str:
         return "kai (profile not built yet)"
     if case.is_function:
         return "webhook" if "webhook" in case.tags else ""
-    return _missing_part(case, registry) or _missing_tag(case)
+    return _missing_part(case, registry)
 
 
 def _missing_part(case: Case, registry: Registry) -> str:
     """Name the first action, plugin or argument of the configuration that is not there."""
-    if "custom-plugin" in case.tags:
-        return _MISSING_TAGS["custom-plugin"]
+    if _CUSTOM in case.tags:
+        return f"{_CUSTOM} (exists in Volcano's tests only)"
     config = case.body["config"]
     for action in config.get("actions") or ():
         if action in NOT_YET_ACTIONS - registry.actions.keys():
@@ -40,7 +37,3 @@ def _missing_part(case: Case, registry: Registry) -> str:
         if option.name in missing:
             return f"plugin {option.name}"
     return ""
-
-
-def _missing_tag(case: Case) -> str:
-    return next((feature for tag, feature in _MISSING_TAGS.items() if tag in case.tags), "")

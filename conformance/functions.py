@@ -12,6 +12,7 @@ import msgspec
 from conformance.cases import Body, Case
 from conformance.pictures import decode_as, document, job_session, objects_session, status_columns
 from conformance.results import Mismatch
+from conformance.topology_functions import TOPOLOGY_ADAPTERS
 from muster.actions.backfill import pick_up
 from muster.api import (
     Pod,
@@ -195,4 +196,5 @@ ADAPTERS: dict[str, Adapter] = {
     "capacity.queueShare": _queue_share,
     "pdb.victims": _budget_victims,
     "backfill.pickUpPendingTasks": _pick_up_pending,
+    **TOPOLOGY_ADAPTERS,
 }

@@ -14,6 +14,7 @@ from numpy.typing import NDArray
 from conformance.cases import Body, Case
 from conformance.results import Mismatch, Value
 from conformance.scheduling import open_session
+from conformance.topology_questions import SCORED_NODES, TOPOLOGY_QUESTIONS
 from muster.api import KubeObject, decode, names
 from muster.framework import FITS, Registry, Session, reason_number
 from muster.kernels.placement import score_node
@@ -182,6 +183,7 @@ QUESTIONS: dict[str, Question] = {
     _FIRST_JOB: _first_job_enqueueable,
     _JOB_ORDER: _first_job_before_second,
     _VICTIMS: _preemptable_victims,
+    **TOPOLOGY_QUESTIONS,
 }
-#: Keys that are understood here; the last one holds input.
-KNOWN_KEYS = frozenset({*QUESTIONS, _VICTIM_PODS})
+#: Keys that are understood here; the last two hold input.
+KNOWN_KEYS = frozenset({*QUESTIONS, _VICTIM_PODS, SCORED_NODES})

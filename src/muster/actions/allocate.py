@@ -68,7 +68,10 @@ class Allocate(Action):
         for job, tasks in self._pending(session):
             verdict = why_not_schedulable(session, job)
             session.record(job, verdict or JobVerdict(NOT_TRIED))
-            if verdict is None:
+            if verdict is not None:
+                # Room is not kept for a job that cannot use it now.
+                session.statement().release(tasks)
+            else:
                 queue = int(session.snapshot.jobs.queue[job])
                 lines.setdefault(queue, JobLine()).push(session.job_key(job), job)
                 works[job] = make_work(session, job, tasks)
@@ -85,6 +88,7 @@ class Allocate(Action):
         """Let one job try; a job that is ready with tasks left goes back in line."""
         job = work.job
         statement = session.statement()
+        statement.release(session.snapshot.tasks_of(job))
         if needs_domains(session, job):
             found = domains.place(work, statement)
         else:
@@ -92,6 +96,7 @@ class Allocate(Action):
             work.verdict = work.attempts[0].verdict
         session.record(job, work.verdict or JobVerdict(NOT_TRIED))
         if not found:
+            statement.rollback()
             return
         if session.job_deficit(job) > 0:
             return  # pipelined: keeps its places for this cycle, and is not bound

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 
 from muster.api import InternalError
 from muster.framework import Committed, Session
-from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot
+from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
 from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
 
 
@@ -37,17 +37,21 @@ class CycleResult:
 
 
 def decisions_of(session: Session) -> list[Decision]:
-    """Turn what the session's actions committed into decisions, in order."""
-    return [
+    """Turn what the session's actions committed into decisions, in order; stale nominations are taken back last."""
+    made = [
         decision
         for committed in session.committed
         for operation in committed.operations
         for decision in _decisions(session.snapshot, committed, operation)
     ]
+    promised = {decision.pod for decision in made}
+    return [*made, *(lapsed for lapsed in stale_nominations(session) if lapsed.pod not in promised)]
 
 
 def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -> Iterator[Decision]:
     tasks = snapshot.tasks
+    if operation.kind is OperationKind.RELEASE:
+        return
     if operation.kind is OperationKind.PIPELINE and not _evicts(committed):
         return  # waits for room that comes free anyway: a plan of this cycle, not a promise
     why = f"{committed.action}: {operation.note or _default_note(snapshot, operation)}"
@@ -62,6 +66,15 @@ def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -
         elif tasks.nominated[task] != row:
             # A promise that stands already is not made again.
             yield Nominate(pod, node, job, why, beneficiary)
+
+
+def stale_nominations(session: Session) -> Iterator[Nominate]:
+    """Nominations to take back: their node cannot have the pod any more, and the pod found no other place."""
+    tasks, jobs = session.snapshot.tasks, session.snapshot.jobs
+    for task in session.snapshot.stale_nominations.tolist():
+        if tasks.status[task] == TaskStatus.PENDING and tasks.job[task] != NO_ROW:
+            job = jobs.records[int(tasks.job[task])].id
+            yield Nominate(tasks.ids[task], "", job, "the nominated node will not have room for it")
 
 
 def _evicts(committed: Committed) -> bool:

@@ -33,7 +33,7 @@ class Evict:
 
 @dataclass(frozen=True, slots=True)
 class Nominate:
-    """Promise a node to a pod that waits for others to leave it."""
+    """Promise a node to a pod that waits for others to leave it; an empty node takes the promise back."""
 
     pod: str
     node: str

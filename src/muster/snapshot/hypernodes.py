@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from itertools import combinations
 
 from muster.api import HyperNode, Node
 from muster.api.patterns import compile_pattern, matches
@@ -23,8 +24,8 @@ _DIGITS = re.compile(r"(\d+)")
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
     """Sort key that puts rack-2 before rack-10."""
-    parts = [(0, int(part), "") if part.isdigit() else (1, 0, part) for part in _DIGITS.split(name) if part]
-    return (*parts, (2, 0, name))
+    parts = [(1, int(part), "") if part.isdecimal() else (2, 0, part) for part in _DIGITS.split(name) if part]
+    return (*parts, (0, 0, name))
 
 
 def select_members(selector: MemberSelector, nodes: Iterable[Node]) -> list[str]:
@@ -78,10 +79,12 @@ class HyperNodeForest:
 
     def leaves(self, name: str) -> list[str]:
         """HyperNodes without HyperNodes inside, from `name` down, by name."""
-        below = self.children.get(name, [])
-        if not below:
-            return [name] if name in self.tiers else []
-        return sorted({leaf for child in below for leaf in self.leaves(child)})
+        found, left = {name}, [name]
+        while left:  # a HyperNode inside itself is met again, and not followed twice
+            below = set(self.children.get(left.pop(), ())) - found
+            found |= below
+            left += below
+        return sorted(known for known in found if known in self.tiers and not self.children[known])
 
 
 def build_forest(hyper_nodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> HyperNodeForest:
@@ -203,8 +206,7 @@ def _find_overlaps(forest: HyperNodeForest) -> None:
             owners.setdefault(node, []).append(name)
     shared: dict[tuple[str, str], list[str]] = {}
     for node, names in sorted(owners.items()):
-        first = names[0]
-        for other in names[1:]:
+        for first, other in combinations(names, 2):
             if first not in forest.ancestors(other) and other not in forest.ancestors(first):
                 shared.setdefault((other, first), []).append(node)
     for (other, first), nodes in sorted(shared.items()):

@@ -34,6 +34,7 @@ from muster.snapshot.grow import Columns
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.queues import build_queues
 from muster.snapshot.records import JobRecord, QueueRecord, job_from_group, queue_from_volcano
+from muster.snapshot.reservations import reserve_nominated
 from muster.snapshot.rows import NO_ROW, Rows
 from muster.snapshot.status import (
     ALLOCATED_STATUSES,
@@ -189,6 +190,7 @@ class Mirror:
             np.where(_OCCUPYING[tasks.status], tasks.node, NO_ROW).astype(np.int32),
             tasks.status == TaskStatus.RELEASING,
         )
+        stale = reserve_nominated(nodes, classes, tasks, self._book.tasks["nominated"])
         return Snapshot(
             axis=self._axis,
             nodes=nodes,
@@ -200,6 +202,7 @@ class Mirror:
             queues=queues,
             topology=topology,
             objects={kind: dict(items) for kind, items in self._objects.items()},
+            stale_nominations=stale,
             touch_log=np.empty(max(1024, BLOCK), np.int32),
         )
 
@@ -278,6 +281,7 @@ class Mirror:
             status=columns["status"].copy(),
             node=rows_of_nodes[columns["node"]],
             nominated=rows_of_nodes[columns["nominated"]],
+            reserved=np.zeros(columns.size, np.bool_),
             priority=columns["priority"].copy(),
             rank=ranks.copy(),
             flags=columns["flags"].copy(),

@@ -28,6 +28,8 @@ class OperationKind(IntEnum):
     ALLOCATE = 0
     PIPELINE = 1
     EVICT = 2
+    #: Give up the places that earlier cycles promised to pending tasks.
+    RELEASE = 3
 
 
 @dataclass(slots=True)
@@ -51,6 +53,7 @@ _PLANES = {
     OperationKind.ALLOCATE: (USED, +1),
     OperationKind.PIPELINE: (PIPELINED, +1),
     OperationKind.EVICT: (RELEASING, -1),
+    OperationKind.RELEASE: (PIPELINED, -1),
 }
 _TARGET = {OperationKind.ALLOCATE: TaskStatus.ALLOCATED, OperationKind.PIPELINE: TaskStatus.PIPELINED}
 
@@ -119,6 +122,16 @@ class Statement:
         self._book(operation, +1)
         self.operations.append(operation)
 
+    def release(self, tasks: Rows) -> None:
+        """Give up what is reserved for those of the tasks that were nominated to a node; they may go elsewhere."""
+        table = self.snapshot.tasks
+        reserved = tasks[table.reserved[tasks]]
+        if len(reserved):
+            operation = Operation(OperationKind.RELEASE, reserved, table.nominated[reserved])
+            self._move_on_nodes(operation, +1)
+            self._book(operation, +1)
+            self.operations.append(operation)
+
     # -- undoing and keeping -----------------------------------------------------------------------------
 
     def mark(self) -> int:
@@ -167,12 +180,14 @@ class Statement:
         snapshot = self.snapshot
         self._reserve_log(len(operation.tasks))
         plane, scored = _PLANES[operation.kind]
+        # A release takes its requests off the plane; everything else adds them.
+        times = -sign if operation.kind is OperationKind.RELEASE else sign
         snapshot.touched = move_tasks(
             snapshot.nodes.state,
             snapshot.classes.requests,
             snapshot.tasks.cls[operation.tasks],
             operation.nodes,
-            np.array([plane, sign, sign * scored], np.int64),
+            np.array([plane, times, sign * scored], np.int64),
             snapshot.touch_log,
             snapshot.touched,
         )
@@ -181,6 +196,9 @@ class Statement:
         """Change task columns, counters and totals for an operation (sign +1) or its undoing (-1)."""
         snapshot = self.snapshot
         tasks = operation.tasks
+        if operation.kind is OperationKind.RELEASE:
+            snapshot.tasks.reserved[tasks] = sign < 0
+            return
         if operation.previous is not None:
             self._book_evicted(operation, sign)
             return

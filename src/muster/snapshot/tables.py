@@ -97,6 +97,8 @@ class TaskTable:
     node: Rows
     #: Node row of status.nominatedNodeName, NO_ROW if none.
     nominated: Rows
+    #: Pending tasks for which room is set aside on the nominated node (it counts as pipelined there).
+    reserved: Mask
     priority: Rows
     #: Order inside the job where no plugin has an opinion: age, index in the name, uid.
     rank: Rows
@@ -199,6 +201,8 @@ class Snapshot:
     topology: TopologyTable
     #: Other objects that plugins may need, by kind and "namespace/name".
     objects: dict[str, dict[str, object]]
+    #: Pending tasks whose nominated node is gone or will not have room for them; nothing is reserved.
+    stale_nominations: Rows
     #: Rows changed so far, for the boards; grows with the statement.
     touch_log: Rows
     touched: int = 0
