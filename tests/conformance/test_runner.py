@@ -28,8 +28,6 @@ def with_plugin(name: str, **changes: Any) -> dict[str, Any]:
     [
         (with_plugin("tdm"), "plugin tdm"),
         (with_plugin("gang", actions=["allocate", "shuffle"]), "action shuffle"),
-        (cluster_case(RIGHT, tags=["hypernode"]), "network topology"),
-        (cluster_case(RIGHT, tags=["subgroup"]), "sub-groups"),
         (cluster_case(RIGHT, tags=["custom-plugin"]), "custom-plugin (exists in Volcano's tests only)"),
         (cluster_case({**RIGHT, "moonPhase(full)": 1}), "expectation moonPhase"),
         (function_case("noSuchFunction", {}, {}), "function noSuchFunction"),

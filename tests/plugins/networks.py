@@ -60,9 +60,7 @@ def partitioned_gang(
     group = builders.pod_group(name, minimum=sum(sizes))
     spec = msgspec.structs.replace(group.spec, network_topology=constraint(tier), sub_group_policy=[parts])
     pods = [
-        builders.pod(
-            f"{name}-{number}-{k}", group=name, cpu=4, gpu=gpus[k % len(gpus)], labels={GROUP_ID: str(number)}
-        )
+        builders.pod(f"{name}-{number}-{k}", group=name, cpu=4, gpu=gpus[k % len(gpus)], labels={GROUP_ID: str(number)})
         for number, size in enumerate(sizes)
         for k in range(size)
     ]
@@ -71,7 +69,7 @@ def partitioned_gang(
 
 def random_cluster(seed: int) -> list[KubeObject]:
     """An uneven network, filled at random, and one gang with sub-groups."""
-    rng = random.Random(seed)  # noqa: S311 - a reproducible cluster, not a secret
+    rng = random.Random(seed)
     shape = [[rng.randint(2, 6) for _ in range(rng.randint(2, 5))] for _ in range(rng.randint(2, 5))]
     objects = network(shape)
     fill = rng.choice([0.0, 0.3, 0.5, 0.7])

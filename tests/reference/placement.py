@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from muster.kernels.placement import BALANCED, IDLE, LEAST_ALLOCATED, MOST_ALLOCATED
+from muster.kernels.placement import ANYHOW, BALANCED, IDLE, LEAST_ALLOCATED, MOST_ALLOCATED
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
 
 Planes = list[list[list[int]]]
@@ -15,7 +15,7 @@ def fits(state: Planes, request: list[int], row: int, mode: int) -> bool:
     for r, need in enumerate(request):
         idle = state[ALLOCATABLE][row][r] - state[USED][row][r]
         future = idle + state[RELEASING][row][r] - state[PIPELINED][row][r]
-        if need > 0 and (need > future or (mode == IDLE and need > idle)):
+        if mode != ANYHOW and need > 0 and (need > future or (mode == IDLE and need > idle)):
             return False
     return True
 

@@ -36,9 +36,7 @@ def hyper_node(
 ) -> HyperNode:
     """Make a HyperNode from nodes and smaller HyperNodes by name, or from any other members."""
     found = [*exact("HyperNode", *inside), *exact("Node", *nodes), *members]
-    return HyperNode(
-        metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=found)
-    )
+    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=tier, tier_name=tier_name, members=found))
 
 
 def racks(
@@ -79,7 +77,11 @@ def parts(
 
 
 def group(
-    name: str, minimum: int, topology: NetworkTopology | None = None, policies: Sequence[SubGroupPolicy] = (), **more: Any
+    name: str,
+    minimum: int,
+    topology: NetworkTopology | None = None,
+    policies: Sequence[SubGroupPolicy] = (),
+    **more: Any,
 ) -> PodGroup:
     """Make an admitted PodGroup."""
     made = pod_group(name, minimum=minimum, phase=more.pop("phase", "Inqueue"), **more)

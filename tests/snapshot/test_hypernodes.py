@@ -157,9 +157,7 @@ def test_hypernodes_in_a_circle() -> None:
 
 
 def test_what_hangs_on_a_circle_is_not_blamed_for_it() -> None:
-    made = forest(
-        hyper_node("leaf", 1), hyper_node("a", 2, inside=["leaf", "b"]), hyper_node("b", 3, inside=["a"])
-    )
+    made = forest(hyper_node("leaf", 1), hyper_node("a", 2, inside=["leaf", "b"]), hyper_node("b", 3, inside=["a"]))
     assert sorted(made.faults) == ["a", "b"]
 
 
@@ -172,7 +170,9 @@ def test_a_tier_that_is_not_above_that_of_a_member(tier: int) -> None:
 def test_a_node_in_two_hypernodes() -> None:
     made = forest(*plain("n1", "n2", "n3"), hyper_node("a", 1, nodes=["n1", "n2"]), hyper_node("b", 1, nodes=["n2"]))
     assert made.faults == {"b": "node 'n2' is in 'a' too"}
-    made = forest(*plain("n1", "n2", "n3"), hyper_node("a", 1, nodes=["n1", "n2"]), hyper_node("b", 2, nodes=["n1", "n2"]))
+    made = forest(
+        *plain("n1", "n2", "n3"), hyper_node("a", 1, nodes=["n1", "n2"]), hyper_node("b", 2, nodes=["n1", "n2"])
+    )
     assert made.faults == {"b": "node 'n1' and 1 more are in 'a' too"}
 
 
@@ -202,7 +202,7 @@ def test_one_tier_name_for_two_tiers() -> None:
 def test_a_pattern_that_go_does_not_read() -> None:
     made = forest(*plain("n1"), hyper_node("a", 1, members=[regex("Node", "(?=n)")]))
     assert list(made.faults) == ["a"]
-    assert made.faults["a"].startswith("expected a regular expression in Go's syntax, got \"(?=n)\"")
+    assert made.faults["a"].startswith('expected a regular expression in Go\'s syntax, got "(?=n)"')
 
 
 def test_the_first_fault_is_shown_and_all_are_kept() -> None:

@@ -45,11 +45,7 @@ def print_topology(files: Sequence[str], options: ShowOptions) -> None:
     """Draw the tree of some files."""
     if not files and sys.stdin.isatty():
         raise UserError("expected files with nodes and HyperNodes, or the same on standard input")
-    objects = Objects.of(_objects(files or [STDIN], run=options.run))
-    _check_resource(options.resource, objects)
-    view = make_view(objects, options.resource)
-    if options.tier is not None:
-        view = prune(view, options.tier)
+    view = look_at(files or [STDIN], options)
     if options.output == "json":
         typer.echo(json.dumps(view_document(view), indent=2, ensure_ascii=False))
     elif options.output == "dot":
@@ -58,6 +54,14 @@ def print_topology(files: Sequence[str], options: ShowOptions) -> None:
         typer.echo(svg_text(view), nl=False)
     else:
         _print_tree(view, everything=options.everything)
+
+
+def look_at(files: Sequence[str], options: ShowOptions) -> TopologyView:
+    """Return the tree of some files, as the options want to see it. Raises UserError."""
+    objects = Objects.of(_objects(files, run=options.run))
+    _check_resource(options.resource, objects)
+    view = make_view(objects, options.resource)
+    return view if options.tier is None else prune(view, options.tier)
 
 
 def _objects(files: Sequence[str], *, run: bool) -> list[KubeObject]:

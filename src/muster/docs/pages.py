@@ -11,6 +11,7 @@ from muster.docs.json_page import json_page
 from muster.docs.picture import demo_picture
 from muster.docs.plugin_page import configuration_page, plugin_page
 from muster.docs.reason_page import reason_page
+from muster.docs.topology_page import topology_json_page, topology_picture
 
 #: Path below the folder of the docs, and what makes the page.
 PAGES: dict[str, Callable[[], str]] = {
@@ -19,7 +20,9 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/configuration.md": configuration_page,
     "reference/reasons.md": reason_page,
     "reference/simulate-json.md": json_page,
+    "reference/topology-json.md": topology_json_page,
     "images/demo.svg": demo_picture,
+    "images/topology.svg": topology_picture,
 }
 
 

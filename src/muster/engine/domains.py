@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
 from muster.engine.constraints import Constraint
@@ -74,13 +75,8 @@ def holding(
     topology = snapshot.topology
     base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
     lo, hi = topology.lo[domains] - base, topology.hi[domains] - base
-    room = np.zeros(len(domains), np.int64)
     classes, counts = _count_classes(snapshot.tasks.cls[tasks])
-    for cls, count in zip(classes, counts, strict=True):
-        slots = boards.get(int(cls), FUTURE).slots(snapshot, base, end)
-        sums = np.concatenate(([0], np.cumsum(np.minimum(slots, count), dtype=np.int64)))
-        room += np.minimum(sums[hi] - sums[lo], count)
-    kept = room >= needed
+    kept = _room(session, boards, classes, counts, domains) >= needed
     # Equal tasks that must all fit have been counted exactly.
     if free is None and len(classes) > 1 and needed >= len(tasks):
         free = snapshot.nodes.future_idle()
@@ -90,6 +86,30 @@ def holding(
         totals = np.concatenate((np.zeros((1, inside.shape[1]), np.int64), np.cumsum(inside, axis=0)))
         kept &= ((totals[hi] - totals[lo]) >= total).all(axis=1)
     return domains[kept]
+
+
+def roomiest(session: Session, boards: Boards, tasks: Rows, domains: Rows) -> tuple[int, int]:
+    """The domain with slots for most of the tasks, and for how many; (NO_ROW, 0) for no domains."""
+    if len(domains) == 0 or len(tasks) == 0:
+        return NO_ROW, 0
+    classes, counts = _count_classes(session.snapshot.tasks.cls[tasks])
+    room = _room(session, boards, classes, counts, domains)
+    best = int(np.argmax(room))
+    return int(domains[best]), int(room[best])
+
+
+def _room(session: Session, boards: Boards, classes: Rows, counts: Rows, domains: Rows) -> NDArray[np.int64]:
+    """For how many of the tasks each domain has slots, each class counted by itself."""
+    snapshot = session.snapshot
+    topology = snapshot.topology
+    base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
+    lo, hi = topology.lo[domains] - base, topology.hi[domains] - base
+    room = np.zeros(len(domains), np.int64)
+    for cls, count in zip(classes, counts, strict=True):
+        slots = boards.get(int(cls), FUTURE).slots(snapshot, base, end)
+        sums = np.concatenate(([0], np.cumsum(np.minimum(slots, count), dtype=np.int64)))
+        room += np.minimum(sums[hi] - sums[lo], count)
+    return room
 
 
 def _count_classes(classes: Rows) -> tuple[Rows, Rows]:

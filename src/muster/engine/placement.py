@@ -99,12 +99,12 @@ class Placer:
             return self._session.job_pipelined_deficit(attempt.job)
         return self._session.subgroup_pipelined_deficit(attempt.subgroup)
 
-    def place_all(self, tasks: Rows, statement: Statement) -> int:
+    def place_all(self, tasks: Rows, statement: Statement, scope: Scope = EVERYWHERE) -> int:
         """Place tasks one run after the other, whatever queue and gang say; stop at the first that does not fit."""
         start = 0
         while start < len(tasks):
             end = self._run_end(tasks, start)
-            placed = self._place_alike(tasks[start:end], statement, EVERYWHERE)
+            placed = self._place_alike(tasks[start:end], statement, scope)
             start += placed
             if start < end:
                 break

@@ -9,6 +9,7 @@ Trials leave no trace: what is not kept is rolled back bit for bit.
 from __future__ import annotations
 
 import heapq
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,10 +23,10 @@ from muster.engine.constraints import (
     subgroup_constraint,
     subgroup_domain,
 )
-from muster.engine.domains import ROOT, holding, ranked, search_gradients
+from muster.engine.domains import ROOT, holding, ranked, roomiest, search_gradients
 from muster.engine.placement import Attempt, Placer, Scope
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import TOPOLOGY
+from muster.framework.reasons import QUEUE_FULL, TOPOLOGY
 from muster.snapshot import NO_ROW, Amounts, Operation, Rows, Statement
 
 
@@ -89,7 +90,7 @@ class TwoLevelPlacer:
         steps = search_gradients(session, job, NO_ROW, ROOT, constraint, placed)
         tasks = work.tasks()
         whole = starts_whole(constraint, placed) and not session.snapshot.jobs.records[job].sub_groups
-        for free in self._room_for_all(needed < len(tasks) and whole):
+        for free in self._room_for_all(whole=whole and needed < len(tasks)):
             for step in steps:
                 domains = holding(session, self._boards, tasks, needed, step, free)
                 best = self._best(work, ranked(session, job, NO_ROW, domains, placed), statement)
@@ -97,11 +98,23 @@ class TwoLevelPlacer:
                     statement.redo(best.operations)
                     work.attempts = best.left.attempts
                     return True
-        if work.verdict is None:
-            work.verdict = JobVerdict(TOPOLOGY)
+        if work.verdict is None or (constraint and work.verdict.reason is not QUEUE_FULL):
+            work.verdict = self._no_domain(tasks, len(tasks) if whole else needed, constraint, steps)
         return False
 
-    def _room_for_all(self, whole: bool) -> list[Amounts | None]:  # noqa: FBT001 - called in one line each
+    def _no_domain(self, tasks: Rows, needed: int, constraint: Constraint, steps: Sequence[Rows]) -> JobVerdict:
+        """Say how far the domain with the most room is from holding the job."""
+        domains = np.unique(np.concatenate(steps)) if steps else np.empty(0, np.int32)
+        domain, room = roomiest(self._session, self._boards, tasks, domains)
+        detail = f"{needed} tasks are needed together"
+        if constraint and not constraint.soft:
+            detail += f" within tier {constraint.limit}"
+        if domain != NO_ROW:
+            name = self._session.snapshot.topology.names[domain]
+            detail += f"; {name} comes closest with room for {min(room, needed)}"
+        return JobVerdict(TOPOLOGY, detail, int(self._session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
+
+    def _room_for_all(self, *, whole: bool) -> list[Amounts | None]:
         """What all tasks, beyond those that are needed, must fit into: what is free; else what was free at first.
 
         At first: when the actions began. What others took since then does not make a domain too small to start in.
@@ -167,7 +180,7 @@ class TwoLevelPlacer:
             steps = search_gradients(session, attempt.job, attempt.subgroup, domain, constraint, placed)
         needed = max(1, self._placer.deficit(attempt))
         whole = needed < len(attempt.tasks) and starts_whole(constraint, placed)
-        for free in self._room_for_all(whole):
+        for free in self._room_for_all(whole=whole):
             for step in steps:
                 domains = holding(session, self._boards, attempt.tasks, needed, step, free)
                 for candidate, score in ranked(session, attempt.job, attempt.subgroup, domains, placed):

@@ -86,6 +86,8 @@ tiers:
   - name: proportion
   - name: nodeorder
   - name: binpack
+  - name: network-topology-aware
+  - name: propose
 """
 
 

@@ -89,6 +89,10 @@ class Plugin:
     #: One line for `muster plugins`.
     summary: ClassVar[str] = ""
     Args: ClassVar[type[Arguments]] = Arguments
+    #: True promises for `preemptable` and `reclaimable`: there is always an opinion; it depends on the evictor's queue,
+    #: priority and request alone; and candidates that are named together, of one node or of many, may go together.
+    #: The engine then asks once for many nodes and tasks, else once per node and task.
+    steady_victims: ClassVar[bool] = False
 
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments

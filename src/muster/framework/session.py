@@ -276,6 +276,12 @@ class Session:
         """Which candidates a job may evict as parts of whole gangs."""
         return self._victims("evictable", candidates, evictor, kind)
 
+    def has_steady_victims(self, kind: Eviction) -> bool:
+        """Whether many nodes and tasks may be asked about at once; see `Plugin.steady_victims`."""
+        tiers = self._points.tiers["preemptable" if kind is Eviction.PREEMPT else "reclaimable"]
+        # Steady plugins always have an opinion, so no later tier is ever asked.
+        return not tiers or all(method.__self__.steady_victims for method in tiers[0])
+
     def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
         """The first plugin's own choice of victims; None: nobody makes one."""
         for ask in self._points.flat["select_victims"]:

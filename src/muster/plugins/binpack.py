@@ -15,11 +15,9 @@ from msgspec import Meta
 
 from muster.framework.plugin import Arguments, NodeScores, Plugin
 from muster.kernels.placement import BINPACK
-
-Weight = Annotated[int, Meta(ge=0, le=1_000_000)]
+from muster.plugins.resource_weights import Weight, take_weights
 
 _RESOURCES: Final = "binpack.resources"
-_PREFIX: Final = "binpack.resources."
 
 
 class BinpackArguments(Arguments, frozen=True, kw_only=True):
@@ -50,11 +48,7 @@ class Binpack(Plugin):
     def read_arguments(raw: Mapping[str, Any]) -> Arguments:  # Any: values as YAML gave them
         """Check arguments, also those whose names hold resource names."""
         given = {name: value for name, value in raw.items() if value is not None}
-        listed = _listed(given.pop(_RESOURCES, ""))
-        weights = {name[len(_PREFIX) :]: given.pop(name) for name in sorted(given) if name.startswith(_PREFIX)}
-        checked = {resource: _weight(f"{_PREFIX}{resource}", weight) for resource, weight in weights.items()}
-        # A weight for a resource that is not listed has no effect, as in Volcano.
-        given[_RESOURCES] = {resource: checked.get(resource, 1) for resource in listed}
+        given[_RESOURCES] = take_weights(given, _RESOURCES)
         return msgspec.convert(given, BinpackArguments, strict=False)
 
     def node_score(self, cls: int) -> NodeScores:
@@ -64,21 +58,3 @@ class Binpack(Plugin):
         weights = {**arguments.resources, "cpu": arguments.cpu, "memory": arguments.memory}
         columns = [float(weights.get(name, 0)) for name in self.session.snapshot.axis.names]
         return NodeScores(terms=[[float(BINPACK), float(arguments.weight), *columns]])
-
-
-def _listed(given: object) -> list[str]:
-    """Read names separated by commas; each counts once."""
-    if not isinstance(given, str):
-        # A ValueError like every other wrong argument: the registry names plugin and file.
-        raise ValueError(  # noqa: TRY004
-            f'{_RESOURCES}: expected names separated by commas, such as "nvidia.com/gpu", got {given!r}'
-        )
-    names = (name.strip() for name in given.split(","))
-    return list(dict.fromkeys(name for name in names if name))
-
-
-def _weight(argument: str, given: object) -> int:
-    try:
-        return msgspec.convert(given, Weight, strict=False)
-    except msgspec.ValidationError:
-        raise ValueError(f"{argument}: expected a whole number from 0 to 1000000, got {given!r}") from None

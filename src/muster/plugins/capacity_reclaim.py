@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from muster.plugins.capacity_tree import Standing
+from muster.plugins.queue_books import NO_LIMIT
 from muster.snapshot import Amounts
 
 
@@ -25,21 +26,35 @@ class Reclaim:
 
     def takes(self, reclaimer: int, wanted: Amounts, source: int, offered: Amounts) -> bool:
         """May a task with the request `offered` go from queue `source` for one with the request `wanted`?"""
+        return self.takes_many(reclaimer, wanted, source, offered, 1) == 1
+
+    def takes_many(self, reclaimer: int, wanted: Amounts, source: int, offered: Amounts, count: int) -> int:
+        """How many of `count` equal tasks may go, one after the other; see `takes`."""
         if not self._overlaps(wanted, offered):
-            return False
-        if (self._of(source) - offered < self._standing.guarantees[source]).any():
-            return False
+            return 0
+        going = min(count, self._above_guarantee(source, offered))
         if self._is_unentitled(source, offered):
             if self._share_ancestor(reclaimer, source) and self._is_unentitled(reclaimer, wanted):
-                return False
-        elif not self._is_over(source, offered):
-            return False
+                return 0
+        else:
+            going = min(going, self._while_over(source, offered))
         line = self._line_to_check(reclaimer, source)
-        if not all(self._is_unentitled(row, offered) or self._is_over(row, offered) for row in line):
-            return False
+        for row in line:
+            if not self._is_unentitled(row, offered):
+                going = min(going, self._while_over(row, offered))
+        if going <= 0:
+            return 0
         for row in (source, *line):
-            self._left[row] = self._of(row) - offered
-        return True
+            self._left[row] = self._of(row) - going * offered
+        return going
+
+    def _above_guarantee(self, queue: int, request: Amounts) -> int:
+        """How many such tasks the queue can lose before it is below what is guaranteed to it."""
+        beyond = self._of(queue) - self._standing.guarantees[queue]
+        asked = request > 0
+        if (beyond < 0).any() or not asked.any():
+            return 0 if (beyond < 0).any() else NO_LIMIT
+        return int((beyond[asked] // request[asked]).min())
 
     def _of(self, queue: int) -> Amounts:
         """What a queue still holds."""
@@ -57,11 +72,14 @@ class Reclaim:
         """Does the queue deserve nothing of what is requested?"""
         return not ((request > 0) & (self._standing.deserved[queue] > 0)).any()
 
-    def _is_over(self, queue: int, request: Amounts) -> bool:
-        """Does the queue hold more than it deserves of something requested that it has a say on?"""
-        over = (request > 0) & self._standing.named[queue] & (self._of(queue) > self._standing.deserved[queue])
-        over[self._pods] = False
-        return bool(over.any())
+    def _while_over(self, queue: int, request: Amounts) -> int:
+        """How many such tasks can go while the queue holds more than it deserves of something that they have."""
+        counted = (request > 0) & self._standing.named[queue]
+        counted[self._pods] = False
+        if not counted.any():
+            return 0
+        beyond = self._of(queue)[counted] - self._standing.deserved[queue][counted]
+        return max(0, int((-(-beyond // request[counted])).max()))
 
     def _near(self, queue: int) -> list[int]:
         """The ancestors that have a say, the nearest first."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 
 from muster.api import Pod
-from muster.framework.plugin import Plugin
+from muster.framework.plugin import Eviction, Plugin
 from muster.snapshot import Rows
 
 SYSTEM_NAMESPACE = "kube-system"
@@ -22,6 +22,7 @@ class Conformance(Plugin):
 
     name = "conformance"
     summary = "Never evict pods of kube-system or of the system-critical priority classes."
+    steady_victims = True
 
     def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
         return self._evictable(candidates)
@@ -29,6 +30,11 @@ class Conformance(Plugin):
     def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
         return self._evictable(candidates)
 
+    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
+        return self._evictable(candidates)
+
     def _evictable(self, candidates: Rows) -> Rows:
         pods = self.session.snapshot.tasks.pods
-        return np.array([task for task in candidates.tolist() if not is_critical(pods[task])], np.int32)
+        spared = np.fromiter((not is_critical(pods[task]) for task in candidates.tolist()), np.bool_, len(candidates))
+        victims: Rows = candidates[spared]
+        return victims

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.framework.plugin import Plugin, Rejection
+from muster.framework.plugin import Eviction, Plugin, Rejection
 from muster.framework.reasons import reason
 from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, GroupTable, Rows, TaskStatus
 
@@ -66,6 +66,7 @@ class Gang(Plugin):
 
     name = "gang"
     summary = "Start a job only with its minimum of pods: of the job, of each role, of each sub-group."
+    steady_victims = True
 
     def open(self, session: Session) -> None:
         super().open(session)
@@ -169,6 +170,10 @@ class Gang(Plugin):
 
     def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
         return self._surplus(candidates)
+
+    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
+        """All of them: who evicts whole gangs has counted what each gang can spare, and says so by bundles."""
+        return candidates
 
     def _surplus(self, candidates: Rows) -> Rows:
         """Candidates that their gangs can spare, taken in the order given."""

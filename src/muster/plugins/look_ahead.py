@@ -49,7 +49,7 @@ class LookAhead:
         everything = self._topology.inside(0)
         self._used, self._allocatable = domain_totals(session.snapshot, everything)
         self._free = domain_future_idle(session.snapshot, everything)
-        self._untouched: Mask = ~self._used.any(axis=1)
+        self._untouched: Mask = np.asarray(self._used.sum(axis=1) == 0)
         self._parts = self._sort_out()
         classes = dict.fromkeys(cls for part in self._parts for cls in part.waiting)
         self._room = {cls: self._slots(boards, cls) for cls in classes}

@@ -195,8 +195,11 @@ class NetworkTopologyAware(Plugin):
             self._owners = []
             for tier in range(int(topology.tier.min()), topology.root_tier + 1):
                 owner = np.full(len(self.session.snapshot.nodes), -1, np.int32)
-                for domain in np.flatnonzero(topology.tier == tier).tolist():
-                    owner[topology.lo[domain] : topology.hi[domain]] = domain
+                domains = np.flatnonzero(topology.tier == tier).astype(np.int32)
+                sizes = topology.hi[domains] - topology.lo[domains]
+                # Domains of one tier do not overlap: the rows of each are its first row and those after it.
+                rows = np.arange(sizes.sum()) + np.repeat(topology.lo[domains] - (np.cumsum(sizes) - sizes), sizes)
+                owner[rows] = np.repeat(domains, sizes)
                 self._owners.append((tier, owner))
         return self._owners
 

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.framework.plugin import Plugin
+from muster.framework.plugin import Eviction, Plugin
 from muster.snapshot import Rows, TaskStatus
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ class Priority(Plugin):
 
     name = "priority"
     summary = "Higher priority first, for jobs in a queue and for pods in a job; lower ones may be preempted."
+    steady_victims = True
 
     def open(self, session: Session) -> None:
         super().open(session)
@@ -51,4 +52,12 @@ class Priority(Plugin):
             jobs.priority[owners] < jobs.priority[job],
         )
         victims: Rows = candidates[lower]
+        return victims
+
+    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
+        """Inside a queue, tasks of jobs with strictly lower priority; between queues priority has no say."""
+        if kind is not Eviction.PREEMPT:
+            return None
+        owners = self.session.snapshot.tasks.job[candidates]
+        victims: Rows = candidates[self._jobs.priority[owners] < self._jobs.priority[evictor]]
         return victims

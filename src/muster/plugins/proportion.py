@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.framework.plugin import Plugin, Vote
+from muster.framework.plugin import Eviction, Plugin, Vote
 from muster.plugins.queue_books import QueueBooks, slots
 from muster.plugins.water_filling import water_fill
 from muster.snapshot import NO_ROW, Amounts, Rows
@@ -27,6 +27,7 @@ class Proportion(Plugin):
 
     name = "proportion"
     summary = "Divide the cluster among queues by weight, within their guarantee, capability and demand."
+    steady_victims = True
 
     def open(self, session: Session) -> None:
         super().open(session)
@@ -139,3 +140,20 @@ class Proportion(Plugin):
                 left[queue] -= snapshot.request(task)
                 victims.append(task)
         return np.array(victims, np.int32)
+
+    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
+        """Between queues as `reclaimable`, for many candidates at once."""
+        if kind is not Eviction.RECLAIM:
+            return None
+        snapshot = self.session.snapshot
+        requests = snapshot.classes.requests[snapshot.tasks.cls[candidates], 0]
+        queues = snapshot.jobs.queue[snapshot.tasks.job[candidates]]
+        taken = np.zeros(len(candidates), np.bool_)
+        for queue in np.unique(queues[queues != NO_ROW]).tolist():
+            mine = np.flatnonzero(queues == queue)
+            # What the queue holds only shrinks, so the first that may not go ends it.
+            before = self._queues.own_allocated[queue] - np.cumsum(requests[mine], axis=0) + requests[mine]
+            over = (before > self.deserved[queue]).any(axis=1)
+            taken[mine] = np.logical_and.accumulate(over)
+        victims: Rows = candidates[taken]
+        return victims

@@ -91,4 +91,15 @@ def _default_note(snapshot: Snapshot, operation: Operation) -> str:
         return "makes room"
     if jobs.task_count(job) == 1:
         return "best of the nodes that fit"
-    return f"{jobs.ready_count(job)} of {jobs.task_count(job)} tasks placed, {int(jobs.min_member[job])} needed"
+    where = _domain_of(snapshot, job)
+    return f"{jobs.ready_count(job)} of {jobs.task_count(job)} tasks placed{where}, {int(jobs.min_member[job])} needed"
+
+
+def _domain_of(snapshot: Snapshot, job: int) -> str:
+    """Name the domain that holds a job with a topology constraint; nothing for other jobs."""
+    record = snapshot.jobs.records[job]
+    if record.topology is None and not record.sub_groups:
+        return ""
+    nodes = snapshot.tasks.node[snapshot.tasks_of(job)]
+    domain = snapshot.topology.domain_of_nodes(nodes[nodes != NO_ROW])
+    return f" in {snapshot.topology.names[domain]}"

@@ -14,12 +14,24 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
+from msgspec.structs import replace
 
-from muster.api import KubeObject, Taint, Toleration
-from muster.framework import NodeScores, Plugin, PluginOption, Registry, Rejection, SchedulerConfig, Session, Vote
+from muster.api import HyperNode, KubeObject, NetworkTopology, ObjectMeta, SubGroupPolicy, Taint, Toleration
+from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from muster.framework import (
+    NodeScores,
+    Plugin,
+    PluginOption,
+    Purpose,
+    Registry,
+    Rejection,
+    SchedulerConfig,
+    Session,
+    Vote,
+)
 from muster.framework.plugin import overrides
 from muster.framework.reasons import all_reasons
-from muster.snapshot import Mirror, TaskStatus
+from muster.snapshot import NO_ROW, Mirror, TaskStatus
 from muster.testing.builders import gang, node, pod, pod_group, priority_class, queue
 from muster.testing.fingerprint import fingerprint
 
@@ -63,7 +75,29 @@ def sample_cluster() -> list[KubeObject]:
         pod("busy-1", group="busy", gpu=2, node="n2", created=10, tolerations=[tolerates]),
         pod("lone", gpu=1, selector={"zone": "b"}, tolerations=[tolerates], created=70),
         pod("tiny", created=80),
+        *_network(),
     ]
+
+
+def _network() -> list[KubeObject]:
+    """Two racks under one spine, and a gang with two sub-groups that each want a rack."""
+    mesh = pod_group("mesh", minimum=4, queue="ops", created=60)
+    hard = [NetworkTopology(mode="hard", highest_tier_allowed=tier) for tier in (1, 2)]
+    part = SubGroupPolicy(name="part", match_label_keys=["part"], sub_group_size=2, network_topology=hard[0])
+    spec = replace(mesh.spec, network_topology=hard[1], sub_group_policy=[part])
+    pods = [pod(f"mesh-{k}", group="mesh", gpu=1, created=60, labels={"part": str(k // 2)}) for k in range(4)]
+    return [
+        _hyper_node("rack-1", 1, "Node", "n1", "n2"),
+        _hyper_node("rack-2", 1, "Node", "n3", "n4"),
+        _hyper_node("spine", 2, "HyperNode", "rack-1", "rack-2"),
+        replace(mesh, spec=spec),
+        *pods,
+    ]
+
+
+def _hyper_node(name: str, tier: int, kind: str, *members: str) -> HyperNode:
+    listed = [Member(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=member))) for member in members]
+    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=tier, members=listed))
 
 
 def _open(plugin: type[Plugin], arguments: Mapping[str, Any], objects: list[KubeObject]) -> Session:
@@ -85,11 +119,14 @@ def _ask_everything(session: Session, name: str) -> Answers:
             answer = getattr(plugin, point)(*arguments)
             problem = check(answer)
             assert not problem, f"plugin {name}: {point}({label}): {problem}"
-            answers[f"{point} {label}"] = _by_name(session, answer)
+            answers[f"{point} {label}"] = _domains(answer) if point in _DOMAIN_POINTS else _by_name(session, answer)
         if point.endswith("_order") and point != "task_order":
             _check_comparable(name, point, [answers[f"{point} {label}"] for label, _ in rows])
     return answers
 
+
+#: Points whose answers are rows of domains, which are numbered alike in every snapshot.
+_DOMAIN_POINTS = ("domain_gradients", "search_space")
 
 Row = tuple[str, tuple[Any, ...]]
 Check = Callable[[Answer], str]
@@ -115,6 +152,9 @@ def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
     all_pending = np.array(pending, np.int32)
     request = snapshot.request(pending[0])
     count, flag, key = _a_count, _a_bool, _anything
+    domains = snapshot.topology.inside(0)
+    placing: list[Row] = [(label, (row, NO_ROW)) for label, (row,) in jobs]
+    placing += [(label, (int(snapshot.subgroups.job[row]), row)) for label, (row,) in subgroups]
     return {
         "job_order": (jobs, key),
         "queue_order": (queues, key),
@@ -139,6 +179,18 @@ def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
         "task_score": (
             tasks,
             lambda answer: "" if answer is None else _an_array(answer, np.float64, len(snapshot.nodes)),
+        ),
+        "domain_gradients": (
+            [(label, (*row, 0)) for label, row in placing],
+            lambda answer: next((found for step in answer or () if (found := _rows(step, len(domains)))), ""),
+        ),
+        "domain_score": (
+            [(label, (*row, domains)) for label, row in placing],
+            lambda answer: _an_array(answer, np.float64, len(domains)),
+        ),
+        "search_space": (
+            [(f"{label} {purpose.name}", (row, purpose)) for label, (row,) in jobs for purpose in Purpose],
+            lambda answer: "" if answer is None else _rows(answer, len(domains)),
         ),
         "overused": (queues, flag),
         "queue_allocatable": ([(label, (row, request)) for label, (row,) in queues], count),
@@ -190,6 +242,12 @@ def _scores(answer: Answer, session: Session) -> str:
     return "" if answer.fixed is None else _an_array(answer.fixed, np.float64, len(session.snapshot.nodes))
 
 
+def _rows(answer: Answer, count: int) -> str:
+    if not isinstance(answer, np.ndarray) or answer.dtype != np.int32:
+        return _not("an array of int32 rows", answer)
+    return "" if set(answer.tolist()) <= set(range(count)) else f"expected rows below {count}, got {answer!r}"
+
+
 def _a_choice(answer: Answer, candidates: Answer) -> str:
     if answer is None or set(np.asarray(answer).tolist()) <= set(candidates.tolist()):
         return ""
@@ -216,6 +274,12 @@ def _by_name(session: Session, answer: Answer) -> Answer:
             return sorted(session.snapshot.tasks.ids[task] for task in answer.tolist())
         return answer.tolist()
     return answer
+
+
+def _domains(answer: Answer) -> Answer:
+    if answer is None or isinstance(answer, np.ndarray):
+        return None if answer is None else answer.tolist()
+    return [step.tolist() for step in answer]
 
 
 def _same(one: Answers, other: Answers) -> bool:

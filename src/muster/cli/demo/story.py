@@ -18,12 +18,15 @@ from muster.cli.picture import cluster_picture, draw
 from muster.cli.runs import print_explained
 from muster.cli.screen import make_console, plain_table
 from muster.cli.tables import node_counts
+from muster.cli.topology_reports import ShowOptions, look_at
 from muster.explain import JobState, explain_job, find_job, headline
 from muster.explain.words import counted, duration_text
 from muster.framework import Session
 from muster.simulate import SimulationResult, simulate
+from muster.topology.outline import outline, text_lines
 
 OBJECTS = Path(__file__).parent / "objects"
+NETWORK = Path(__file__).parent / "network"
 #: Before the first job ends, and after everything has come to rest.
 EARLY_S = 60.0
 MAX_WIDTH = 100
@@ -34,6 +37,7 @@ _ABOUT = {
     "product/serve": "elastic: 2 pods needed, 6 wanted",
     "default/pod/notebook": "a lone pod: a gang of one",
     "research/pretrain": "gang of 2, all or nothing",
+    "research/ring": "4 whole nodes under one spine, in rank order",
 }
 
 
@@ -47,6 +51,7 @@ def tell(console: Console | None = None) -> None:
     _show_start(console, early)
     _show_waiting(console, early)
     _show_end(console, late)
+    _show_network(console)
     _close(console)
 
 
@@ -101,11 +106,29 @@ def _show_end(console: Console, result: SimulationResult) -> None:
         _explain(console, session, job)
 
 
+def _show_network(console: Console) -> None:
+    _step(console, "5", "Another cluster, where the network matters")
+    _say(
+        console,
+        "Eight nodes in racks of two, two racks under a spine switch. `ring` needs four nodes under one",
+        "spine, `pair` two nodes in one rack; `old` runs already.",
+    )
+    result = simulate(load_files([NETWORK]))
+    _decisions(console, result, 0.0)
+    console.print()
+    tree = outline(look_at([str(NETWORK)], ShowOptions(run=True)))
+    for line in text_lines(tree):
+        console.print(Text(f"   {line}"))
+    console.print()
+    _explain(console, _session(result), "pair")
+
+
 def _close(console: Console) -> None:
-    _step(console, "5", "Try it")
+    _step(console, "6", "Try it")
     for command, meaning in (
         ("muster simulate examples/demo", "every decision; also as JSON"),
         ("muster explain pretrain examples/demo --until 60", "the explanation above"),
+        ("muster topology show examples/network --run", "the tree above"),
         ("muster config show", "the configuration that was used"),
     ):
         console.print(Text.assemble(f"   {command:<50}", (meaning, "dim")))
