@@ -9,6 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
 from muster.engine.constraints import placed_nodes
@@ -16,7 +17,16 @@ from muster.engine.packing import Packer
 from muster.framework import FITS, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_FULL
 from muster.kernels.placement import FUTURE, IDLE, MODE, fits
-from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Board, Rows, Statement, TaskStatus
+from muster.snapshot import (
+    BEST_EFFORT_PENDING,
+    NO_ROW,
+    READY_STATUSES,
+    Board,
+    Rows,
+    Snapshot,
+    Statement,
+    TaskStatus,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +72,9 @@ class Placer:
         self._boards = boards
         self._rank_order = rank_order
         self._live = session.live_tasks()
+        self._runs = _run_keys(session.snapshot, self._live)
+        #: Whether a queue holds all of a cluster that is full for a class, as of a length of the touch log.
+        self._alone: dict[tuple[int, int], tuple[int, bool]] = {}
 
     def place(self, attempt: Attempt, statement: Statement, scope: Scope = EVERYWHERE) -> bool:
         """Place tasks until the job (or sub-group) is ready or nothing more fits.
@@ -137,6 +150,13 @@ class Placer:
     def _queue_has_it_all(self, queue: int, cls: int) -> bool:
         """Whether the cluster is full and all of it is the queue's: then its share is not what it lacks."""
         snapshot = self._session.snapshot
+        known = self._alone.get((queue, cls))
+        if known is None or known[0] != snapshot.touched:
+            known = self._alone[queue, cls] = (snapshot.touched, self._look_at_queue(queue, cls))
+        return known[1]
+
+    def _look_at_queue(self, queue: int, cls: int) -> bool:
+        snapshot = self._session.snapshot
         held = snapshot.queues.own_allocated
         asked = snapshot.classes.requests[cls, 0] > 0
         alone = (held.sum(axis=0) == held[queue])[asked].all()
@@ -144,21 +164,10 @@ class Placer:
 
     def _run_end(self, tasks: Rows, start: int) -> int:
         """End of the run of tasks that can be placed by one call."""
-        table = self._session.snapshot.tasks
-        first = int(tasks[start])
-        if first in self._live or table.nominated[first] != NO_ROW:
-            return start + 1
-        rest = tasks[start:]
-        alike = (
-            (table.cls[rest] == table.cls[first])
-            & (table.role[rest] == table.role[first])
-            & (table.subgroup[rest] == table.subgroup[first])
-            & (table.nominated[rest] == NO_ROW)
-        )
-        if self._live:
-            alike &= np.fromiter((int(task) not in self._live for task in rest), np.bool_, len(rest))
-        different = np.flatnonzero(~alike)
-        return start + (int(different[0]) if len(different) else len(rest))
+        keys = self._runs[tasks[start:]]
+        different = keys != keys[0]
+        first = int(different.argmax())
+        return start + first if different[first] else len(tasks)
 
     def _place_alike(self, tasks: Rows, statement: Statement, scope: Scope) -> int:
         """Place as many of a run as fit, on what is free now, then on what will be; return how many."""
@@ -227,6 +236,18 @@ class Placer:
                 statement.place(task, node, mode)
                 return True
         return False
+
+
+def _run_keys(snapshot: Snapshot, live: frozenset[int]) -> NDArray[np.int64]:
+    """Numbers that are equal for tasks of one batch: same class, role and sub-group, and no node of their own."""
+    tasks = snapshot.tasks
+    keys = (tasks.cls.astype(np.int64) * (len(snapshot.roles) + 1) + tasks.role) * (len(snapshot.subgroups) + 1)
+    keys += tasks.subgroup
+    alone = np.flatnonzero(tasks.nominated != NO_ROW)
+    keys[alone] = -1 - alone
+    for task in live:
+        keys[task] = -1 - task
+    return keys
 
 
 def may_go_on(session: Session, attempt: Attempt) -> bool:
