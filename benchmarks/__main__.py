@@ -12,8 +12,11 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
-from benchmarks.cases import CASES, Case
+from benchmarks.cases import ALLOCATE_CASES, Case
+from benchmarks.evictions import EVICTION_CASES
+from benchmarks.report import write_page
 
+CASES = (*ALLOCATE_CASES, *EVICTION_CASES)
 #: Narrower tables fold the description of the work into a column of single words.
 WIDTH = 150
 RESULTS = Path(__file__).with_name("results.json")
@@ -24,12 +27,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument("--only", default="", help="cases or groups of cases, such as A1,A3 (default: all)")
     parser.add_argument("--out", type=Path, default=RESULTS, help="where to write the results as JSON")
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/performance.md from the results")
     parser.add_argument("--child", default="", help=argparse.SUPPRESS)
     options = parser.parse_args()
     if options.child:
         from benchmarks.measure import measure  # noqa: PLC0415 - only the child pays for importing the scheduler
 
         json.dump(measure(_named(options.child)), sys.stdout)
+        return 0
+    if options.docs:
+        write_page(json.loads(options.out.read_text()))
         return 0
     chosen = _chosen(options.only)
     terminal = Console()

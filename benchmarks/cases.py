@@ -14,7 +14,6 @@ from muster.framework import SchedulerConfig, parse_config
 from muster.snapshot import Mirror
 
 CONFIG = """
-actions: "allocate"
 tiers:
 - plugins:
   - name: priority
@@ -46,9 +45,15 @@ class Case:
     goal: float
     build: Callable[[Mirror], None]
     #: What must come out, so that it is certain that the work was done.
-    bound: int
+    bound: int = 0
+    pipelined: int = 0
+    #: None: not known beforehand.
+    evicted: int | None = 0
     #: Adds the plugins network-topology-aware and propose.
     topology: bool = False
+    actions: str = "allocate"
+    #: Lines of the section `configurations`.
+    options: str = ""
 
 
 TOPOLOGY_CONFIG = """\
@@ -61,7 +66,8 @@ TOPOLOGY_CONFIG = """\
 
 def config(case: Case) -> SchedulerConfig:
     """The plugins that the peers were measured with; with topology also the one that proposes domains."""
-    return parse_config(CONFIG + (TOPOLOGY_CONFIG if case.topology else ""), "benchmark configuration")
+    text = f'actions: "{case.actions}"\n' + CONFIG + (TOPOLOGY_CONFIG if case.topology else "") + case.options
+    return parse_config(text, "benchmark configuration")
 
 
 def _empty(nodes: int, tasks: int, queues: int = 1) -> Callable[[Mirror], None]:
@@ -139,7 +145,7 @@ def _partitioned(jobs: int) -> Callable[[Mirror], None]:
     return build
 
 
-CASES: tuple[Case, ...] = (
+ALLOCATE_CASES: tuple[Case, ...] = (
     Case("A1", "1,000 nodes, 1,000 one-GPU tasks in gangs of 8", 0.030, _empty(1000, 1000), 1000),
     Case("A2", "1,000 nodes, 10,000 such tasks (8,000 fit)", 0.250, _empty(1000, 10000), 8000),
     Case("A3/1-queue", "5,000 nodes, 1,000 tasks, one queue", 0.060, _empty(5000, 1000), 1000),

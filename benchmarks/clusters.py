@@ -7,7 +7,7 @@ so that building fifty thousand of them takes seconds.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 import msgspec
 
@@ -54,12 +54,16 @@ def node_name(i: int) -> str:
     return f"node-{i:05d}"
 
 
-def add_queues(mirror: Mirror, count: int) -> list[str]:
-    """Add queues q1, q2, ... of weight 1 and the priority classes high and low."""
+PRIORITIES = {"top": 2000, "high": 1000, "low": 10}
+
+
+def add_queues(mirror: Mirror, count: int, weights: Sequence[int] = ()) -> list[str]:
+    """Add queues q1, q2, ... of the given weights (else 1) and the priority classes."""
     names = [f"q{i + 1}" for i in range(count)]
-    for name in names:
-        mirror.upsert(Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=1)))
-    for name, value in (("high", 1000), ("low", 10)):
+    for i, name in enumerate(names):
+        weight = weights[i] if weights else 1
+        mirror.upsert(Queue(metadata=ObjectMeta(name=name), spec=QueueSpec(weight=weight)))
+    for name, value in PRIORITIES.items():
         mirror.upsert(PriorityClass(metadata=ObjectMeta(name=name), value=value))
     return names
 
@@ -83,6 +87,7 @@ def add_gang(
     resources: ResourceRequirements,
     *,
     nodes: Iterator[str] | None = None,
+    priority: str = "low",
     topology: NetworkTopology | None = None,
     partition: int = 0,
 ) -> None:
@@ -91,13 +96,14 @@ def add_gang(
     `partition`: so many pods each form a sub-group that is held together at tier 1.
     """
     running = nodes is not None
+    rank = priority if running else "high"
     mirror.upsert(
         PodGroup(
             metadata=ObjectMeta(name=name, namespace=NAMESPACE),
             spec=PodGroupSpec(
                 min_member=tasks,
                 queue=queue,
-                priority_class_name="low" if running else "high",
+                priority_class_name=rank,
                 network_topology=topology,
                 sub_group_policy=[_partitions(partition, tasks)] if partition else (),
             ),
@@ -106,7 +112,7 @@ def add_gang(
     )
     template = Pod(
         metadata=ObjectMeta(name=name, namespace=NAMESPACE, annotations={GROUP_NAME: name}),
-        spec=PodSpec(containers=[Container(name="main", resources=resources)], priority=10 if running else 1000),
+        spec=PodSpec(containers=[Container(name="main", resources=resources)], priority=PRIORITIES[rank]),
         status=PodStatus(phase="Running" if running else "Pending"),
     )
     for i in range(tasks):
@@ -154,6 +160,13 @@ def hyper_node(name: str, tier: int, kind: str, members: list[str]) -> HyperNode
             ],
         ),
     )
+
+
+def fill_in_order(mirror: Mirror, n_nodes: int, gpus: int, queue: str, *, priority: str = "low") -> None:
+    """Fill every GPU with running gangs of 8 tasks: gang after gang, node after node."""
+    slots = (node_name(k * gpus // 8) for k in range(8 * n_nodes // gpus))
+    for i in range(n_nodes // gpus):
+        add_gang(mirror, f"running-{i:05d}", queue, 8, requests(gpus), nodes=slots, priority=priority)
 
 
 def fill_at_random(mirror: Mirror, n_nodes: int, share: float, queue: str) -> None:

@@ -27,8 +27,10 @@ def measure(case: Case, runs: int = RUNS) -> dict[str, Any]:
     _cycle(mirror, chosen, registry, known)
     samples = [_cycle(mirror, chosen, registry, known) for _ in range(runs)]
     done = samples[0]["done"]
-    if done["bound"] != case.bound or any(sample["done"] != done for sample in samples):
-        raise SystemExit(f"{case.name}: expected {case.bound} bound, got {[sample['done'] for sample in samples]}")
+    wanted = {"bound": case.bound, "pipelined": case.pipelined, "evicted": case.evicted}
+    wrong = any(count is not None and done[what] != count for what, count in wanted.items())
+    if wrong or any(sample["done"] != done for sample in samples):
+        raise SystemExit(f"{case.name}: expected {wanted}, got {[sample['done'] for sample in samples]}")
     return {
         "case": case.name,
         "work": case.work,
@@ -64,8 +66,22 @@ def _cycle(mirror: Mirror, chosen: SchedulerConfig, registry: Registry, known: d
             "bound": kinds[OperationKind.ALLOCATE],
             "evicted": kinds[OperationKind.EVICT],
             "pipelined": int((snapshot.tasks.status == TaskStatus.PIPELINED).sum()),
+            **_broken(snapshot),
             **_spread(snapshot),
         },
+    }
+
+
+def _broken(snapshot: Snapshot) -> dict[str, int]:
+    """Gangs that lost pods, and those of them that keep running below their minimum."""
+    counts = snapshot.jobs.counts
+    hit = counts[:, TaskStatus.RELEASING] > 0
+    if not hit.any():
+        return {}
+    running = counts[:, TaskStatus.RUNNING]
+    return {
+        "gangs hit": int(hit.sum()),
+        "left below minimum": int((hit & (running > 0) & (running < snapshot.jobs.min_member)).sum()),
     }
 
 
@@ -74,7 +90,8 @@ def _spread(snapshot: Snapshot) -> dict[str, int]:
     topology = snapshot.topology
     if len(topology) == 1:
         return {}
-    nodes = snapshot.tasks.node[snapshot.tasks.status == TaskStatus.ALLOCATED]
+    placed = np.isin(snapshot.tasks.status, (TaskStatus.ALLOCATED, TaskStatus.PIPELINED))
+    nodes = snapshot.tasks.node[placed]
     touched = np.searchsorted(np.unique(nodes), [topology.lo, topology.hi])
     used = topology.tier[touched[1] > touched[0]]
     return {f"tier {tier}": int((used == tier).sum()) for tier in np.unique(topology.tier[1:])}

@@ -64,7 +64,7 @@ def _run(options: argparse.Namespace) -> int:
             print(f"{result.outcome} {result.case.file} {result.case.id}{note}")
     # With a part of the cases, an entry that nothing matches proves nothing.
     problems = disagreements.problems(complete=not options.only)
-    for line in (*table(results), "", *skipped_lines(results)):
+    for line in (*table(results), "", *skipped_lines(results), *runner.no_worse.lines()):
         print(line)
     for problem in problems:
         print(f"error: disagreements.yaml: {problem}")

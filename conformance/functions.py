@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterator
 import msgspec
 
 from conformance.cases import Body, Case
+from conformance.eviction_functions import EVICTION_ADAPTERS
 from conformance.pictures import decode_as, document, job_session, objects_session, status_columns
 from conformance.results import Mismatch
 from conformance.topology_functions import TOPOLOGY_ADAPTERS
@@ -197,4 +198,5 @@ ADAPTERS: dict[str, Adapter] = {
     "pdb.victims": _budget_victims,
     "backfill.pickUpPendingTasks": _pick_up_pending,
     **TOPOLOGY_ADAPTERS,
+    **EVICTION_ADAPTERS,
 }

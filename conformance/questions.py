@@ -13,10 +13,10 @@ from numpy.typing import NDArray
 
 from conformance.cases import Body, Case
 from conformance.results import Mismatch, Value
-from conformance.scheduling import open_session
+from conformance.scheduling import decode_all, open_session
 from conformance.topology_questions import SCORED_NODES, TOPOLOGY_QUESTIONS
 from muster.api import KubeObject, decode, names
-from muster.framework import FITS, Registry, Session, reason_number
+from muster.framework import FITS, Eviction, Registry, Session, reason_number
 from muster.kernels.placement import score_node
 
 _TOLERANCE = 1e-8
@@ -26,6 +26,7 @@ _FIRST_JOB = "jobEnqueueable(job1)"
 _JOB_ORDER = "jobOrderFn(job1,job2): job1 before job2"
 _VICTIMS = "preemptable victims"
 _VICTIM_PODS = "preempteePods"
+_EVICTABLE = "unifiedEvictable with evictor job priority 500"
 
 #: Session and expected value -> what the product says, in the same form.
 Question = Callable[[Session, Value], Value]
@@ -50,9 +51,18 @@ def _objects_of(case: Case) -> list[KubeObject] | None:
     """Objects of cases that describe them elsewhere than in `objects`; None: they are there."""
     if jobs := case.body["config"].get("jobs"):
         return list(_bare_jobs(jobs))
+    if _EVICTABLE in case.body["expect"]:
+        return [*decode_all(case.body["objects"]), *_evictor()]
     if pods := case.body["expect"].get(_VICTIM_PODS):
         return [decode({"apiVersion": "v1", "kind": "Pod", **pod}) for pod in pods]
     return None
+
+
+def _evictor() -> Iterator[KubeObject]:
+    """The job that asks for victims, of priority 500."""
+    yield decode({**_document("scheduling.k8s.io/v1", "PriorityClass", {"name": "evictor"}), "value": 500})
+    group = _document("scheduling.volcano.sh/v1beta1", "PodGroup", {"name": "evictor", "namespace": "default"})
+    yield decode({**group, "spec": {"queue": "q1", "priorityClassName": "evictor"}})
 
 
 def _bare_jobs(jobs: Body) -> Iterator[KubeObject]:
@@ -175,6 +185,21 @@ def _preemptable_victims(session: Session, _: Value) -> Value:
     return [tasks.ids[task] for task in victims.tolist()]
 
 
+def _evictable_victims(session: Session, wanted: Value) -> Value:
+    """Candidates that every plugin lets go, for gangs; no opinion is no objection."""
+    tasks = session.snapshot.tasks
+    evictor = session.snapshot.jobs.index["default/evictor"]
+    kinds = {"GangPreempt": Eviction.PREEMPT, "GangReclaim": Eviction.RECLAIM}
+    got = {}
+    for name in wanted:
+        victims = np.arange(len(tasks), dtype=np.int32)
+        for ask in session.asked("evictable"):
+            answer = ask(evictor, kinds[name], victims)
+            victims = victims if answer is None else answer
+        got[name] = sorted(tasks.ids[task] for task in victims.tolist())
+    return got
+
+
 QUESTIONS: dict[str, Question] = {
     "nodeScores": _node_scores,
     "predicateStatus": _predicate_status,
@@ -183,6 +208,7 @@ QUESTIONS: dict[str, Question] = {
     _FIRST_JOB: _first_job_enqueueable,
     _JOB_ORDER: _first_job_before_second,
     _VICTIMS: _preemptable_victims,
+    _EVICTABLE: _evictable_victims,
     **TOPOLOGY_QUESTIONS,
 }
 #: Keys that are understood here; the last two hold input.

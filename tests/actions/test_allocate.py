@@ -22,7 +22,9 @@ def order_of_jobs(session: Session) -> list[str]:
     ]
 
 
-def jobs(*names: str, queue: str = "default", pods: int = 1, minimum: int | None = None, **each: object) -> list[KubeObject]:
+def jobs(
+    *names: str, queue: str = "default", pods: int = 1, minimum: int | None = None, **each: object
+) -> list[KubeObject]:
     made: list[KubeObject] = []
     for k, name in enumerate(names):
         made += gang(name, pods, minimum=minimum, queue=queue, created=float(k), **{"gpu": 1, **each})  # type: ignore[arg-type]
@@ -79,7 +81,12 @@ def test_the_gang_s_minimum_is_placed_in_one_turn_and_the_rest_one_by_one() -> N
 
 
 def test_priority_decides_inside_a_queue_alone() -> None:
-    objects: list[KubeObject] = [priority_class("high", 10), node("n", gpu=2), queue("a", created=0.0), queue("b", created=1.0)]
+    objects: list[KubeObject] = [
+        priority_class("high", 10),
+        node("n", gpu=2),
+        queue("a", created=0.0),
+        queue("b", created=1.0),
+    ]
     objects += gang("low", 1, queue="a", gpu=1, created=0.0)
     objects += gang("urgent-late", 1, queue="a", gpu=1, created=9.0, priority_class="high")
     objects += gang("urgent-b", 1, queue="b", gpu=1, created=0.0, priority_class="high")
@@ -157,6 +164,13 @@ def test_a_role_that_found_no_node_is_not_tried_again_and_others_go_on() -> None
     objects = roled(2, {"b": 2}, a=(2, 9), b=(3, 1))
     session = run([node("n", gpu=8), *objects], configured("gang"))
     assert sorted(binds(session)) == ["job-b-0", "job-b-1", "job-b-2"]
+
+
+def test_when_one_pod_of_a_role_finds_no_node_the_role_s_other_pods_are_not_tried() -> None:
+    objects = roled(2, {"b": 2}, a=(1, 9), b=(2, 1))
+    objects.append(pod("job-a-1", group="job", role="a", gpu=1, created=0.0))
+    session = run([node("n", gpu=8), *objects], configured("gang"))
+    assert sorted(binds(session)) == ["job-b-0", "job-b-1"]
 
 
 def test_a_role_below_its_minimum_stops_the_job() -> None:

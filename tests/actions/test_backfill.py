@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from muster.api import KubeObject
 from muster.testing import node, pod, pod_group, queue
 from tests.engine.stage import binds, bound_jobs, configured, racks_of, run
@@ -11,7 +13,7 @@ CONFIG = configured("gang", "predicates", "network-topology-aware", actions=("en
 NOWHERE = {"kubernetes.io/hostname": "elsewhere"}
 
 
-def free(job: str, count: int, minimum: int, **more: object) -> list[KubeObject]:
+def free(job: str, count: int, minimum: int, **more: Any) -> list[KubeObject]:
     return [pod_group(job, minimum=minimum, phase="Inqueue"), *members(job, count, **more)]
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from muster.actions.enqueue import Enqueue
 from muster.api import KubeObject
 from muster.framework import Arguments, Plugin, PluginOption, Registry, SchedulerConfig, Session, Vote
-from muster.actions.enqueue import Enqueue
 from muster.snapshot import JobPhase, Mirror
 from muster.testing import gang, node, pod, pod_group, queue
 

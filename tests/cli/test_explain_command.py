@@ -12,7 +12,7 @@ def test_text_says_why_and_what_would_help(capsys: pytest.CaptureFixture[str]) -
     assert run(["explain", "pretrain", DEMO, "--until", "60"]) == 0
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "research/pretrain waits: no node has room for 2 of 2 pods"
-    assert "    - wait for research/train to finish: then it fits" in lines
+    assert "    - wait for research/train and product/serve to finish: then it fits" in lines
 
 
 def test_a_running_job_is_explained_as_of_the_end_of_the_run(capsys: pytest.CaptureFixture[str]) -> None:

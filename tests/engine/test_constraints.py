@@ -74,7 +74,9 @@ def test_sub_groups_have_their_own_constraint_and_the_rest_is_held_by_the_job_s(
     session = open_session(
         [
             *TREE,
-            group("job", 3, hard(2), [parts(1, topology=hard(1)), parts(1, topology=SOFT, name="q"), parts(1, name="r")]),
+            group(
+                "job", 3, hard(2), [parts(1, topology=hard(1)), parts(1, topology=SOFT, name="q"), parts(1, name="r")]
+            ),
             *members("job", 1, part="a", gpu=1),
             *members("job", 1, first=5, gpu=1),
         ]

@@ -47,7 +47,9 @@ def dealt(table: TopologyTable, domain: int, slots: Rows, shares: list[Share]) -
     """Tasks per child of the domain; -1: nodes that are in none."""
     found: Counter[int] = Counter()
     for share in shares:
-        inside = [child for child in table.children[domain] if table.lo[child] <= share.lo and share.hi <= table.hi[child]]
+        inside = [
+            child for child in table.children[domain] if table.lo[child] <= share.lo and share.hi <= table.hi[child]
+        ]
         if inside:
             found[inside[0]] += share.tasks
             continue
@@ -158,6 +160,11 @@ def test_where_the_gang_is_already_comes_before_the_best_fit() -> None:
 def test_where_more_of_the_gang_is_comes_first() -> None:
     table = tree([2], [2], [2])
     assert placed(table, rows(1, 1, 1, 1, 1, 1), rows(0, 2, 2), 2) == {"s1": 2}
+
+
+def test_several_small_places_of_the_gang_are_filled_before_a_large_new_one() -> None:
+    table = tree([3], [3], [2], [2])
+    assert placed(table, np.ones(10, np.int32), rows(6, 8), 7) == {"s2": 2, "s3": 2, "s0": 3}
 
 
 def test_of_equal_spines_the_one_that_needs_fewer_racks_is_chosen() -> None:

@@ -1,20 +1,21 @@
-"""Two-level placement: the best domain of the lowest tier with room, few parts, ranks in order, and no trace of trials."""
+"""Two-level placement: the best domain of the lowest tier with room, few parts, ranks in order, no trace of trials."""
 
 from __future__ import annotations
 
 import copy
 from datetime import UTC, datetime
+from typing import Any
 
 import pytest
 
-from muster.api import KubeObject, Pod
+from muster.api import KubeObject, NetworkTopology, Pod
 from muster.api.affinity import Affinity, PodAffinity, PodAffinityTerm
 from muster.api.meta import LabelSelector
 from muster.engine.boards import boards_of
 from muster.engine.placement import Placer
 from muster.engine.two_level import TwoLevelPlacer, make_work, needs_domains
 from muster.engine.waiting import schedulable_tasks
-from muster.framework import Session
+from muster.framework import PluginOption, Session
 from muster.snapshot import Snapshot, TaskStatus
 from muster.testing import fingerprint, node, queue
 from tests.engine.stage import (
@@ -40,9 +41,9 @@ def leaving(*pods: KubeObject) -> list[KubeObject]:
     return list(pods)
 
 
-def filled(*nodes: str, gpu: int = 8) -> list[KubeObject]:
-    """A job that runs on the nodes and takes so many GPUs of each."""
-    return [group("filler", 1), *members("filler", len(nodes), on=nodes, gpu=gpu)]
+def filled(*nodes: str, gpu: int = 8, cpu: int = 0) -> list[KubeObject]:
+    """A job that runs on the nodes and takes so much of each."""
+    return [group("filler", 1), *members("filler", len(nodes), on=nodes, gpu=gpu, cpu=cpu)]
 
 
 def ranks(session: Session, job: str) -> list[str]:
@@ -64,9 +65,9 @@ def test_a_gang_takes_the_lowest_tier_that_has_room() -> None:
 
 
 @pytest.mark.parametrize("topology", [hard(3), SOFT])
-def test_a_gang_that_spans_spines_uses_as_few_as_it_can(topology: object) -> None:
+def test_a_gang_that_spans_spines_uses_as_few_as_it_can(topology: NetworkTopology) -> None:
     tree = racks({"s0": [1, 1], "s1": [2, 2], "s2": [1], "s3": [2, 1]})
-    session = run([*tree, group("job", 6, topology), *members("job", 6, gpu=8)])  # type: ignore[arg-type]
+    session = run([*tree, group("job", 6, topology), *members("job", 6, gpu=8)])
     found = ranks(session, "job")
     assert racks_of(found) == {"s1-r0": 2, "s1-r1": 2, "s3-r0": 2}
 
@@ -107,10 +108,16 @@ def test_uneven_trees_are_used_by_tier() -> None:
 # -- rank order -----------------------------------------------------------------------------------------------------
 
 
-def ranked_gang(topology: object, **arguments: object) -> list[str]:
+def ranked_gang(topology: NetworkTopology | None, **arguments: Any) -> list[str]:
     tree = racks({"s0": [2, 2], "s1": [2]})
-    config = configured("gang", "predicates", "nodeorder", allocate=arguments)
-    objects = [*tree, *filled("s0-r0-n1", "s0-r1-n0", gpu=4), group("job", 5, topology), *members("job", 5, gpu=4)]  # type: ignore[arg-type]
+    emptiest_first = PluginOption("nodeorder", arguments={"balancedresource.weight": 0})
+    config = configured("gang", "predicates", emptiest_first, allocate=arguments)
+    objects = [
+        *tree,
+        *filled("s0-r0-n1", "s0-r1-n0", gpu=4, cpu=10),
+        group("job", 5, topology),
+        *members("job", 5, gpu=4, cpu=20),
+    ]
     return ranks(run(objects, config), "job")
 
 
@@ -138,7 +145,9 @@ def test_jobs_without_a_constraint_are_not_ranked() -> None:
 # -- sub-groups -----------------------------------------------------------------------------------------------------
 
 
-def two_parts(job: int, part: int, size: int = 2, *, parts_needed: int | None = None, count: int = 2) -> list[KubeObject]:
+def two_parts(
+    job: int, part: int, size: int = 2, *, parts_needed: int | None = None, count: int = 2
+) -> list[KubeObject]:
     """A job with a constraint, of `count` parts with one each."""
     needed = (parts_needed or count) * size
     objects: list[KubeObject] = [group("job", needed, hard(job), [parts(size, parts_needed, hard(part))])]
@@ -250,6 +259,25 @@ def test_a_part_that_grows_stays_in_its_own_domain_and_others_in_the_job_s() -> 
     }
 
 
+def test_a_part_that_comes_later_goes_near_the_others_before_it_goes_where_the_score_is_best() -> None:
+    tree = racks({"s0": [1, 2], "s1": [2]})
+    objects = [
+        *filled("s1-r0-n0", gpu=4),
+        group("job", 1, hard(3), [parts(1, 0, hard(1))]),
+        *members("job", 1, on=["s0-r0-n0"], part="0", gpu=8),
+        *members("job", 1, part="1", gpu=4),
+    ]
+    assert racks_of(binds(run([*tree, *objects])).values()) == {"s0-r1": 1}
+
+
+def test_a_gang_too_large_for_every_domain_says_how_far_the_roomiest_is_from_holding_it() -> None:
+    tree = racks({"s0": [2], "s1": [1]})
+    session = run([*tree, group("job", 3, hard(2)), *members("job", 3, gpu=8)])
+    verdict = session.verdicts[job_row(session, "job")]
+    assert verdict.reason.code == "topology"
+    assert verdict.detail == "3 tasks are needed together within tier 2; s0 comes closest with room for 2"
+
+
 def test_an_elastic_gang_starts_where_all_of_it_has_room() -> None:
     tree = racks({"s0": [1], "s1": [3]})
     session = run([*tree, group("job", 1, hard(1)), *members("job", 3, gpu=8)])
@@ -329,7 +357,7 @@ def test_which_jobs_are_placed_by_domains() -> None:
     assert found == {"plain": False, "soft": True, "parted": True, "hard": True}
 
 
-# -- waiting for room, nominated nodes, other pods ----------------------------------------------------------------------
+# -- waiting for room, nominated nodes, other pods -------------------------------------------------------------------
 
 
 def test_a_gang_that_waits_for_room_keeps_its_places_for_the_cycle_and_is_not_bound() -> None:

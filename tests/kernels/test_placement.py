@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from muster.kernels import placement
-from muster.kernels.placement import FUTURE, HI, IDLE, LO, SEEN, WRITTEN
+from muster.kernels.placement import ANYHOW, FUTURE, HI, IDLE, LO, SEEN, WRITTEN
 from muster.kernels.planes import ALLOCATABLE, N_PLANES, PIPELINED, RELEASING, SCORED, USED
 from tests.reference import placement as twin
 
@@ -65,7 +65,7 @@ def test_interleaved_runs_of_several_classes_equal_the_twin(
     boards = {}
     for number in range(len(classes)):
         fixed = np.where(rng.random(n_nodes) < 0.2, -np.inf, rng.integers(0, 5, n_nodes).astype(float))
-        for mode in (IDLE, FUTURE):
+        for mode in (IDLE, FUTURE, ANYHOW):
             boards[number, mode] = _Board(n_nodes, fixed, mode)
     slow = twin.to_lists(state)
     runs = st.tuples(
@@ -97,7 +97,7 @@ def test_score_and_fit_of_every_node_equal_the_twin(state: Ints, requests: Ints,
         assert placement.score_node(state, requests, terms, row) == twin.score(
             slow, requests.tolist(), terms.tolist(), row
         )
-        for mode in (IDLE, FUTURE):
+        for mode in (IDLE, FUTURE, ANYHOW):
             assert placement.fits(state, requests[0], row, mode) == twin.fits(slow, requests[0].tolist(), row, mode)
 
 

@@ -58,3 +58,34 @@ def test_requests_are_summed_by_group_like_the_twin(columns: TaskColumns) -> Non
     twin.sum_requests(requests, cls, group, slow)
 
     assert sums.tolist() == slow
+
+
+@given(task_columns(), st.sampled_from((-1, 1)))
+def test_requests_are_moved_between_groups_like_the_twin(columns: TaskColumns, sign: int) -> None:
+    requests, tasks, n_groups, n_resources = columns
+    sums = np.full((n_groups, n_resources), 2**60, np.int64)
+    before, slow = sums.copy(), sums.tolist()
+    cls, group = [task[0] for task in tasks], [task[1] for task in tasks]
+    arrays = np.array(requests, np.int64), np.array(cls, np.int32), np.array(group, np.int32)
+
+    totals.move_requests(*arrays, sums, sign)
+    twin.move_requests(requests, cls, group, slow, sign)
+
+    assert sums.tolist() == slow
+    totals.move_requests(*arrays, sums, -sign)
+    np.testing.assert_array_equal(sums, before)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 4)), max_size=12), st.integers(0, 4))
+def test_tasks_are_moved_between_states_like_the_twin(tasks: list[tuple[int, int]], after: int) -> None:
+    counts = np.full((4, 5), 20, np.int32)
+    before, slow = counts.copy(), counts.tolist()
+    group, states = [task[0] for task in tasks], [task[1] for task in tasks]
+    arrays = np.array(group, np.int32), np.array(states, np.int8)
+
+    totals.move_counts(counts, *arrays, after, 1)
+    twin.move_counts(slow, group, states, after, 1)
+
+    assert counts.tolist() == slow
+    totals.move_counts(counts, *arrays, after, -1)
+    np.testing.assert_array_equal(counts, before)

@@ -48,8 +48,8 @@ def only(**weights: int) -> dict[str, int]:
         # (3/4 + 7/8) / 2 and (1/2 + 3/4) / 2 of the node is free, in whole points per resource
         ("leastrequested", {"large": (75 + 87) // 2, "small": (50 + 75) // 2}),
         ("mostrequested", {"large": (25 + 12) // 2, "small": (50 + 25) // 2}),
-        # half the difference of the used fractions: 1/16 and 1/8
-        ("balancedresource", {"large": 93, "small": 87}),
+        # half the difference of the used fractions, 1/16 and 1/8, makes 93 and 87 of the 100 points of an empty node
+        ("balancedresource", {"large": 50 + (50 + 93 - 100) // 2, "small": 50 + (50 + 87 - 100) // 2}),
     ],
 )
 def test_resources(score: str, expected: dict[str, int]) -> None:
@@ -70,9 +70,9 @@ def test_gpus_are_balanced_for_those_who_ask_for_them() -> None:
         builders.pod("without", cpu=1, memory="1Gi"),
     ]
     session = open_session(objects, nodeorder=only(balancedresource=1))
-    # fractions 1/4, 1/4 and 1: standard deviation 0.3535
-    assert all_scores(session, "with") == {"n": 64}
-    assert all_scores(session, "without") == {"n": 100}
+    # fractions 1/4, 1/4 and 1: standard deviation 0.3535, so 64 of the 100 points that the empty node has
+    assert all_scores(session, "with") == {"n": 50 + (50 + 64 - 100) // 2}
+    assert all_scores(session, "without") == {"n": 75}
 
 
 def test_the_defaults_are_volcanos() -> None:

@@ -48,13 +48,19 @@ def _spread(state: Planes, wanted: list[int], row: int, kind: float, weights: li
 
 
 def _balanced(state: Planes, request: list[int], row: int, weights: list[float]) -> float:
+    gain = _balance(state, request, row, weights) - _balance(state, [0] * len(request), row, weights)
+    return 50.0 + math.trunc((50 + gain) / 2)
+
+
+def _balance(state: Planes, request: list[int], row: int, weights: list[float]) -> int:
     fractions = []
     for r, weight in enumerate(weights):
         capacity = state[ALLOCATABLE][row][r]
         if weight > 0 and capacity > 0:
-            fractions.append(min((state[USED][row][r] + state[PIPELINED][row][r] + request[r]) / capacity, 1.0))
+            used = state[USED][row][r] + state[PIPELINED][row][r] + request[r]
+            fractions.append(min(used / capacity, 1.0))
     if not fractions:
-        return 0.0
+        return 0
     mean = 0.0
     for fraction in fractions:
         mean += fraction
@@ -62,7 +68,7 @@ def _balanced(state: Planes, request: list[int], row: int, weights: list[float])
     variance = 0.0
     for fraction in fractions:
         variance += (fraction - mean) * (fraction - mean)
-    return float(int((1.0 - math.sqrt(variance / len(fractions))) * 100))
+    return int((1.0 - math.sqrt(variance / len(fractions))) * 100)
 
 
 def _binpack(state: Planes, request: list[int], row: int, weights: list[float]) -> float:

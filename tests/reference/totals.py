@@ -27,3 +27,18 @@ def sum_requests(requests: list[list[list[int]]], cls: list[int], group: list[in
         if row >= 0:
             for r, amount in enumerate(requests[c][0]):
                 totals[row][r] += amount
+
+
+def move_requests(
+    requests: list[list[list[int]]], cls: list[int], group: list[int], totals: list[list[int]], sign: int
+) -> None:
+    for c, row in zip(cls, group, strict=True):
+        if row >= 0:
+            for r, amount in enumerate(requests[c][0]):
+                totals[row][r] += sign * amount
+
+
+def move_counts(counts: list[list[int]], group: list[int], before: list[int], after: int, sign: int) -> None:
+    for row, state in zip(group, before, strict=True):
+        counts[row][state] -= sign
+        counts[row][after] += sign

@@ -12,8 +12,8 @@ from muster.snapshot import Mirror, Snapshot, Statement
 from tests.snapshot.objects import group, node, pod, queue
 
 
-def nominated(name: str, where: str, priority: int = 0, **requests: str) -> Pod:
-    plain = pod(name, "gang", **requests)
+def nominated(name: str, where: str, priority: int = 0, cpu: str = "1") -> Pod:
+    plain = pod(name, "gang", cpu=cpu)
     return msgspec.structs.replace(
         plain,
         spec=msgspec.structs.replace(plain.spec, priority=priority),

@@ -5,8 +5,11 @@ from __future__ import annotations
 from muster.actions.allocate import Allocate
 from muster.actions.backfill import Backfill
 from muster.actions.enqueue import Enqueue
+from muster.actions.gang_evictions import GangPreempt, GangReclaim
+from muster.actions.preempt import Preempt
+from muster.actions.reclaim import Reclaim
 from muster.framework import Action
 
-BUILTIN: tuple[type[Action], ...] = (Enqueue, Allocate, Backfill)
+BUILTIN: tuple[type[Action], ...] = (Enqueue, Allocate, Backfill, Preempt, Reclaim, GangPreempt, GangReclaim)
 
-__all__ = ["BUILTIN", "Allocate", "Backfill", "Enqueue"]
+__all__ = ["BUILTIN", "Allocate", "Backfill", "Enqueue", "GangPreempt", "GangReclaim", "Preempt", "Reclaim"]

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from muster.engine.boards import boards_of
+from muster.engine.gangs import place_best_effort, relies_on_best_effort
 from muster.engine.lines import JobLine, QueueLine, related_queues
 from muster.engine.placement import Placer
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
@@ -37,12 +38,12 @@ class Backfill(Action):
         statement = session.statement()
         left = tasks
         while len(left):
-            placed = placer.place_all(left, statement)
+            placed = place_best_effort(session, placer, left, statement)
             if placed < len(left):
                 task = int(left[placed])
                 session.record(job, JobVerdict(INSUFFICIENT, cls=int(session.snapshot.tasks.cls[task]), task=task))
             left = left[placed + 1 :]
-        if _really_ready(session, job):
+        if session.job_deficit(job) == 0 and not relies_on_best_effort(session, job):
             session.commit(statement, self.name)
         else:
             statement.rollback()
@@ -54,11 +55,3 @@ def pick_up(session: Session) -> dict[int, Rows]:
     tasks = schedulable_tasks(session)
     free = tasks[(session.snapshot.tasks.flags[tasks] & BEST_EFFORT) != 0]
     return {job: own for job, own in tasks_by_job(session, free) if why_not_schedulable(session, job) is None}
-
-
-def _really_ready(session: Session, job: int) -> bool:
-    """Is the gang complete without counting pending best-effort tasks, as far as anybody asks for gangs?"""
-    if session.job_deficit(job) > 0:
-        return False
-    jobs = session.snapshot.jobs
-    return not session.asked("job_ready") or jobs.ready_count(job) >= int(jobs.min_member[job])

@@ -28,7 +28,7 @@ from muster.api.kai import (
     KaiTopologyConstraint,
 )
 from muster.api.kinds import KINDS, decode, encode
-from muster.api.links import group_of, is_preemptable, pod_index, role_of
+from muster.api.links import group_of, is_critical, is_preemptable, pod_index, role_of
 from muster.api.load import Loaded, LoadedFiles, Skipped, Source, load_files, load_text
 from muster.api.meta import (
     Condition,
@@ -179,6 +179,7 @@ __all__ = [
     "format_quantity",
     "group_of",
     "is_best_effort",
+    "is_critical",
     "is_preemptable",
     "load_files",
     "load_text",

@@ -11,6 +11,10 @@ from muster.api.pod import Pod
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
+SYSTEM_NAMESPACE = "kube-system"
+CRITICAL_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
+
+
 def group_of(pod: Pod) -> str | None:
     """Return the name of the pod's PodGroup (of the same namespace), or None for a gang of one."""
     annotations = pod.metadata.annotations
@@ -37,6 +41,11 @@ def is_preemptable(pod: Pod) -> bool:
     """
     value = _marked(pod, names.PREEMPTABLE)
     return value is None or value in _TRUE
+
+
+def is_critical(pod: Pod) -> bool:
+    """Whether the cluster itself depends on the pod, so that nobody evicts it."""
+    return pod.namespace == SYSTEM_NAMESPACE or pod.spec.priority_class_name in CRITICAL_CLASSES
 
 
 def pod_index(pod: Pod) -> int:

@@ -131,7 +131,9 @@ def simulate(
 
 @app.command(short_help="Say why a job is not running.")
 def explain(
-    job: Annotated[str, typer.Argument(metavar="JOB", help="Name of the job, or namespace/name.")],
+    job: Annotated[
+        str, typer.Argument(metavar="JOB", help="Name of the job or of one of its pods, or namespace/name.")
+    ],
     files: Files,
     *,
     config: Config = None,
@@ -143,7 +145,8 @@ def explain(
 ) -> None:
     """Say why JOB is not running, with the numbers behind it, and what would let it start.
 
-    The objects of FILEs are run as by `muster simulate`; the job is explained as it stands at the end.
+    The objects of FILEs are run as by `muster simulate`; the job is explained as it stands at the end, and every
+    eviction of its pods with the reason they were chosen.
 
     Example: muster explain team-a/train cluster.yaml jobs.yaml
     """

@@ -7,9 +7,11 @@ from __future__ import annotations
 
 import json
 import sys
+import textwrap
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import typer
 import yaml
@@ -21,12 +23,13 @@ from muster.cli.picture import cluster_picture, draw
 from muster.cli.screen import heading, make_console
 from muster.cli.tables import decision_table, job_table
 from muster.cluster import load_timeline
-from muster.explain import Explanation, explain_job, explanation_lines, find_job
-from muster.explain.words import counted
+from muster.explain import Explanation, explain_job, explanation_lines, find_job, find_pods
+from muster.explain.words import counted, duration_text
 from muster.framework import default_config, load_config
 from muster.simulate import SimulationResult, simulate
 
 _MAX_SKIPPED = 5
+_MAX_EVICTED = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,12 +111,38 @@ def print_explanation(job: str, options: RunOptions, output: str) -> None:
     session = result.last_session
     assert session is not None  # the first cycle is at time zero, whatever the limit
     end = session.now if options.until is None else result.start + _seconds(options.until)
-    explanation = explain_job(session, find_job(session.snapshot, job), end)
+    pods = find_pods(session.snapshot, job)
+    row = find_job(session.snapshot, job) if not pods else int(session.snapshot.tasks.job[pods[0]])
+    explanation = explain_job(session, row, end)
+    evictions = _evictions(result, explanation.job, {session.snapshot.tasks.ids[pod] for pod in pods})
     if output == "json":
-        typer.echo(json.dumps(explanation.to_json(), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps({**explanation.to_json(), "evictions": evictions}, indent=2, ensure_ascii=False))
         return
     console = make_console()
     print_explained(console, explanation)
+    _print_evictions(console, evictions)
+
+
+def _evictions(result: SimulationResult, job: str, pods: set[str]) -> list[dict[str, Any]]:  # Any: JSON
+    """Evictions of the job's pods during the run; with `pods`, of those alone."""
+    return [
+        decision
+        for decision in result.to_json()["decisions"]
+        if decision["kind"] == "evict" and decision["job"] == job and (not pods or decision["pod"] in pods)
+    ]
+
+
+def _print_evictions(console: Console, evictions: list[dict[str, Any]]) -> None:  # Any: JSON
+    """Say which pods were evicted, when, from where and why; equal reasons once."""
+    told: dict[tuple[float, str], list[dict[str, Any]]] = {}
+    for decision in evictions:
+        told.setdefault((decision["time"], decision["why"]), []).append(decision)
+    for (time, why), alike in told.items():
+        pods = ", ".join(f"{decision['pod']} ({decision['node']})" for decision in alike[:_MAX_EVICTED])
+        more = f" and {len(alike) - _MAX_EVICTED} more" if len(alike) > _MAX_EVICTED else ""
+        lines = textwrap.wrap(f"{pods}{more} at {duration_text(round(time))}: {why}", console.width - 12)
+        for number, line in enumerate(lines):
+            console.print(Text(f"  {'evicted' if number == 0 else '':<10}{line}"))
 
 
 def print_explained(console: Console, explanation: Explanation, indent: str = "") -> None:

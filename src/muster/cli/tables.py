@@ -36,7 +36,7 @@ def decision_table(decisions: Iterable[Entry]) -> Table:
             Text(job),
             Text(_pods(entries)),
             Text(node_counts(entries)),
-            Text(f"{why}; for {beneficiary}" if beneficiary else why),
+            Text(f"{why}; for {beneficiary}" if beneficiary and beneficiary not in why else why),
         )
     return table
 

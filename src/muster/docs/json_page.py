@@ -41,6 +41,11 @@ SIMULATE_FIELDS = (
     ("`decisions[].job`", "`namespace/podgroup`; `namespace/pod/name` for a pod without a PodGroup"),
     ("`decisions[].beneficiary`", "the job for whose sake a pod is evicted or moved; empty if there is none"),
     ("`decisions[].why`", "the action and its reason, for people"),
+    (
+        "`decisions[].record`",
+        "evictions of the gang strategy: `beneficiary`, `domain`, `bundle` with what it `frees` and `costs`, "
+        + "`nextBundle` and `nextDomain` with the `reason` they lost, `ratio` (evicted ÷ requested)",
+    ),
     ("`jobs`", "by job: how each stands at the end"),
     ("`jobs.*.phase`", "`Pending`, `Inqueue`, `Running`, `Unknown` or `Completed`, as in a PodGroup's status"),
     ("`jobs.*.running`", "pods that have a node"),
@@ -51,6 +56,7 @@ SIMULATE_FIELDS = (
 )
 
 EXPLAIN_FIELDS = (
+    ("`evictions[]`", "pods of the job that were evicted during the run, as in `decisions[]` above"),
     ("`job`, `queue`", "their names"),
     ("`state`", "`waiting`, `growing` (it runs and more of it waits), `running` or `finished`"),
     ("`phase`, `minimum`", "of the PodGroup"),

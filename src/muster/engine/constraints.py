@@ -17,7 +17,8 @@ from muster.framework.reasons import TOPOLOGY_BROKEN, TOPOLOGY_SPANNED, TOPOLOGY
 from muster.snapshot import ALLOCATED_STATUSES, NO_ROW, Rows, Snapshot, TaskStatus, TopologyTable
 
 _PLACED = np.zeros(16, np.bool_)
-_PLACED[[*ALLOCATED_STATUSES, TaskStatus.PIPELINED]] = True
+# A pod whose node does not report may come back there.
+_PLACED[[*ALLOCATED_STATUSES, TaskStatus.PIPELINED, TaskStatus.UNKNOWN]] = True
 
 
 @dataclass(frozen=True, slots=True)

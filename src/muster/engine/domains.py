@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -124,10 +122,14 @@ def ranked(session: Session, job: int, subgroup: int, domains: Rows, placed: int
     """Domains with their scores, the best first: near what is already placed, then by score, then in tree order."""
     if len(domains) == 0:
         return []
-    topology = session.snapshot.topology
     scores = session.domain_scores(job, subgroup, domains)
-    distance: Sequence[int] = [0] * len(domains)
+    distance = [0] * len(domains)
     if placed != NO_ROW:
-        distance = [int(topology.tier[topology.lca(placed, int(domain))]) for domain in domains]
+        distance = [distance_to(session.snapshot.topology, placed, domain) for domain in domains.tolist()]
     order = sorted(range(len(domains)), key=lambda k: (distance[k], -scores[k], int(domains[k])))
     return [(int(domains[k]), float(scores[k])) for k in order]
+
+
+def distance_to(topology: TopologyTable, placed: int, domain: int) -> int:
+    """The tier of the smallest domain around both; 0 if nothing is placed yet."""
+    return 0 if placed == NO_ROW else int(topology.tier[topology.lca(placed, domain)])

@@ -23,7 +23,7 @@ from muster.engine.constraints import (
     subgroup_constraint,
     subgroup_domain,
 )
-from muster.engine.domains import ROOT, holding, ranked, roomiest, search_gradients
+from muster.engine.domains import ROOT, distance_to, holding, ranked, roomiest, search_gradients
 from muster.engine.placement import Attempt, Placer, Scope
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import QUEUE_FULL, TOPOLOGY
@@ -89,11 +89,12 @@ class TwoLevelPlacer:
         needed = max(1, session.job_deficit(job))
         steps = search_gradients(session, job, NO_ROW, ROOT, constraint, placed)
         tasks = work.tasks()
-        whole = starts_whole(constraint, placed) and not session.snapshot.jobs.records[job].sub_groups
-        for free in self._room_for_all(whole=whole and needed < len(tasks)):
+        divided = bool(session.snapshot.jobs.records[job].sub_groups)
+        whole = starts_whole(constraint, placed) and not divided and needed < len(tasks) and self._holds(tasks, steps)
+        for free in self._room_for_all(whole=whole):
             for step in steps:
                 domains = holding(session, self._boards, tasks, needed, step, free)
-                best = self._best(work, ranked(session, job, NO_ROW, domains, placed), statement)
+                best = self._best(work, ranked(session, job, NO_ROW, domains, placed), placed, statement)
                 if best is not None:
                     statement.redo(best.operations)
                     work.attempts = best.left.attempts
@@ -114,6 +115,25 @@ class TwoLevelPlacer:
             detail += f"; {name} comes closest with room for {min(room, needed)}"
         return JobVerdict(TOPOLOGY, detail, int(self._session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
 
+    def place_in(self, work: JobWork, domain: int, statement: Statement) -> bool:
+        """Place a job inside one domain, so that it is ready or waits only for room to be released.
+
+        False: it does not fit there, and nothing has changed.
+        """
+        session = self._session
+        mark = statement.mark()
+        self._place_subgroups(work, domain, statement)
+        if session.job_pipelined_deficit(work.job) == 0 and statement.mark() > mark:
+            return True
+        statement.rollback(mark)
+        return False
+
+    def _holds(self, tasks: Rows, steps: Sequence[Rows]) -> bool:
+        """Whether some domain, were it empty, could hold all the tasks by totals; else waiting for it is in vain."""
+        snapshot = self._session.snapshot
+        capacity = snapshot.nodes.allocatable() * snapshot.nodes.ready[:, None]
+        return any(len(holding(self._session, self._boards, tasks, 0, step, capacity)) for step in steps)
+
     def _room_for_all(self, *, whole: bool) -> list[Amounts | None]:
         """What all tasks, beyond those that are needed, must fit into: what is free; else what was free at first.
 
@@ -121,13 +141,23 @@ class TwoLevelPlacer:
         """
         return [self._session.snapshot.nodes.future_idle(), self._boards.free_at_first] if whole else [None]
 
-    def _best(self, work: JobWork, domains: list[tuple[int, float]], statement: Statement) -> _Solution | None:
-        """The solution with the best score; without sub-groups the first one, as domains come best first."""
+    def _best(
+        self, work: JobWork, domains: list[tuple[int, float]], placed: int, statement: Statement
+    ) -> _Solution | None:
+        """The solution with the best score, of those nearest to what is placed.
+
+        Domains come in that order, so without sub-groups the first solution is the best.
+        """
+        topology = self._session.snapshot.topology
         best: _Solution | None = None
+        nearest = 0
         for domain, _ in domains:
+            distance = distance_to(topology, placed, domain)
+            if best is not None and distance > nearest:
+                break
             solution = self._try(work, domain, statement)
             if solution is not None and (best is None or solution.score > best.score):
-                best = solution
+                best, nearest = solution, distance
             if best is not None and not self._session.snapshot.jobs.records[work.job].sub_groups:
                 break
         return best
@@ -179,7 +209,9 @@ class TwoLevelPlacer:
             placed = subgroup_domain(snapshot, attempt.subgroup)
             steps = search_gradients(session, attempt.job, attempt.subgroup, domain, constraint, placed)
         needed = max(1, self._placer.deficit(attempt))
-        whole = needed < len(attempt.tasks) and starts_whole(constraint, placed)
+        whole = (
+            needed < len(attempt.tasks) and starts_whole(constraint, placed) and self._holds(attempt.tasks, steps)
+        )
         for free in self._room_for_all(whole=whole):
             for step in steps:
                 domains = holding(session, self._boards, attempt.tasks, needed, step, free)

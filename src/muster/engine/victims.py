@@ -7,6 +7,8 @@ served last, then the job's last task.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import numpy as np
 
 from muster.framework import Session
@@ -55,8 +57,16 @@ def victim_order(session: Session, tasks: Rows, evictor: int) -> Rows:
     jobs = snapshot.tasks.job[last_first]
     ranked = sorted(np.unique(jobs).tolist(), key=session.job_key, reverse=True)
     if any(snapshot.jobs.queue[job] != home for job in ranked):
-        ranked.sort(key=lambda job: session.victim_queue_key(int(snapshot.jobs.queue[job]), home))
+        givers = queue_order(session, {int(snapshot.jobs.queue[job]) for job in ranked}, home)
+        ranked.sort(key=lambda job: givers[int(snapshot.jobs.queue[job])])
     place = {job: k for k, job in enumerate(ranked)}
     order = np.argsort([place[job] for job in jobs.tolist()], kind="stable")
     ordered: Rows = last_first[order]
     return ordered
+
+
+def queue_order(session: Session, queues: Iterable[int], evictor: int) -> dict[int, int]:
+    """Places of queues as sources of victims for the queue `evictor`: as plugins say, else the last served gives first."""
+    last_first = sorted(queues, key=session.queue_key, reverse=True)
+    ordered = sorted(last_first, key=lambda queue: session.victim_queue_key(queue, evictor))
+    return {queue: place for place, queue in enumerate(ordered)}

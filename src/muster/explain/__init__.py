@@ -1,6 +1,6 @@
 """Why a job is not running, with the numbers behind it, and what would let it start."""
 
-from muster.explain.find import find_job
+from muster.explain.find import find_job, find_pods
 from muster.explain.job import explain_job
 from muster.explain.model import (
     ClosestNode,
@@ -29,6 +29,7 @@ __all__ = [
     "explain_job",
     "explanation_lines",
     "find_job",
+    "find_pods",
     "headline",
     "refine_verdict",
     "waiting_reason",

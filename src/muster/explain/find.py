@@ -11,7 +11,7 @@ from difflib import get_close_matches
 import numpy as np
 
 from muster.api import UserError
-from muster.snapshot import Snapshot
+from muster.snapshot import NO_ROW, Snapshot, TaskStatus
 
 
 def find_job(snapshot: Snapshot, wanted: str) -> int:
@@ -34,6 +34,15 @@ def find_job(snapshot: Snapshot, wanted: str) -> int:
         raise UserError(f"there is no job {wanted!r}; did you mean {_either(close[:5])}?")
     known = sorted(snapshot.jobs.records[int(row)].id for row in np.flatnonzero(snapshot.jobs.live))
     raise UserError(f"there is no job {wanted!r}; {_listed(known)}")
+
+
+def find_pods(snapshot: Snapshot, wanted: str) -> list[int]:
+    """Rows of the pods that a name means, if it means pods of one job and no job; else none."""
+    if wanted in _names(snapshot):
+        return []
+    named = [row for row, pod in enumerate(snapshot.tasks.ids) if wanted in (pod, pod.partition("/")[2])]
+    rows = [row for row in named if snapshot.tasks.job[row] != NO_ROW and snapshot.tasks.status[row] != TaskStatus.GONE]
+    return rows if len({int(snapshot.tasks.job[row]) for row in rows}) == 1 else []
 
 
 def _names(snapshot: Snapshot) -> dict[str, list[int]]:

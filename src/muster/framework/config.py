@@ -102,6 +102,8 @@ def load_config(path: Path) -> SchedulerConfig:
         text = path.read_text(encoding="utf-8")
     except OSError as error:
         raise UserError(f"{path}: cannot read the configuration: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: cannot read the configuration: it is not text in UTF-8") from error
     return parse_config(text, str(path))
 
 
@@ -118,7 +120,7 @@ def parse_config(text: str, source: str) -> SchedulerConfig:
     return SchedulerConfig(
         actions=reader.actions(document.get("actions")),
         tiers=tuple(reader.tiers(document.get("tiers"))),
-        configurations=reader.configurations(document.get("configurations")),
+        configurations=reader.configurations(document.get("configurations"), document.get("tiers")),
     )
 
 
@@ -166,7 +168,7 @@ class _Reader:
         seen: dict[str, str] = {}
         for i, tier in enumerate(self.sequence(value, "tiers")):
             path = f"tiers[{i}]"
-            plugins = self.mapping(tier, path, ("plugins",)).get("plugins")
+            plugins = self.mapping(tier, path, ("plugins", "arguments")).get("plugins")
             options = []
             for k, entry in enumerate(self.sequence(plugins, f"{path}.plugins")):
                 place = f"{path}.plugins[{k}]"
@@ -199,15 +201,29 @@ class _Reader:
         arguments = {} if arguments is None else self.mapping(arguments, f"{path}.arguments")
         return PluginOption(self.name(fields.get("name"), f"{path}.name"), flags, arguments)
 
-    def configurations(self, value: object) -> dict[str, Mapping[str, Any]]:
-        found: dict[str, Mapping[str, Any]] = {}
+    def configurations(self, value: object, tiers: object) -> dict[str, Mapping[str, Any]]:
+        found: dict[str, Mapping[str, Any]] = self.arguments_in_tiers(tiers)
         for i, entry in enumerate(self.sequence(value if value is not None else [], "configurations")):
             path = f"configurations[{i}]"
             fields = self.mapping(entry, path, ("name", "arguments"))
             name = self.name(fields.get("name"), f"{path}.name")
             arguments = fields.get("arguments")
-            found[name] = {} if arguments is None else self.mapping(arguments, f"{path}.arguments")
+            arguments = {} if arguments is None else self.mapping(arguments, f"{path}.arguments")
+            found[name] = {**found.get(name, {}), **arguments}
         return found
+
+    def arguments_in_tiers(self, tiers: object) -> dict[str, Mapping[str, Any]]:
+        """Arguments of actions that stand beside the plugins of a tier, as `preempt.gangAwareEnable: true`."""
+        found: dict[str, dict[str, Any]] = {}
+        for i, tier in enumerate(self.sequence(tiers, "tiers")):
+            path = f"tiers[{i}].arguments"
+            given = tier.get("arguments")
+            for key, value in ({} if given is None else self.mapping(given, path)).items():
+                action, dot, argument = str(key).partition(".")
+                if not dot:
+                    raise self.fail(f"{path}.{key}", "the name of an action and of its argument, with a dot", key)
+                found.setdefault(action, {})[argument] = value
+        return dict(found)
 
 
 def _shown(value: object) -> str:

@@ -93,6 +93,9 @@ class Plugin:
     #: priority and request alone; and candidates that are named together, of one node or of many, may go together.
     #: The engine then asks once for many nodes and tasks, else once per node and task.
     steady_victims: ClassVar[bool] = False
+    #: False: what `search_space` answers for evictions is made without looking at victims, and how many domains it
+    #: names is all that counts; the engine puts the domains into an order of its own.
+    search_space_is_final: ClassVar[bool] = True
 
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments

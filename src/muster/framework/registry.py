@@ -43,7 +43,7 @@ NOT_YET_PLUGINS = frozenset(
         "ascend310p-fix",
     }
 )
-NOT_YET_ACTIONS = frozenset({"preempt", "reclaim", "gangpreempt", "gangreclaim", "shuffle"})
+NOT_YET_ACTIONS = frozenset({"shuffle"})
 
 
 class Action:

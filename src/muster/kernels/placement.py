@@ -28,6 +28,8 @@ HI: Final = 4
 #: Fit modes: on what is free now, or on what will be free once terminating pods are gone.
 IDLE: Final = 0
 FUTURE: Final = 1
+#: Whether it fits is not looked at: ranks nodes on which room is yet to be made.
+ANYHOW: Final = 2
 
 #: Kinds of score terms; a term row is [kind, weight, weight of resource 0, weight of resource 1, ...].
 LEAST_ALLOCATED: Final = 0
@@ -47,7 +49,7 @@ def fits(state: NDArray[np.int64], request: NDArray[np.int64], row: int, mode: i
     """
     for r in range(request.shape[0]):
         need = request[r]
-        if need > 0:
+        if need > 0 and mode != ANYHOW:
             idle = state[ALLOCATABLE, row, r] - state[USED, row, r]
             future = idle + state[RELEASING, row, r] - state[PIPELINED, row, r]
             if need > future or (mode == IDLE and need > idle):
@@ -75,25 +77,36 @@ def _spread_score(state: NDArray[np.int64], wanted: NDArray[np.int64], row: int,
 
 
 @kernel
-def _balanced_score(state: NDArray[np.int64], request: NDArray[np.int64], row: int, term: NDArray[np.float64]) -> float:
-    """Balanced allocation: 100 minus the standard deviation of the used fractions, rounded down."""
+def _balance(
+    state: NDArray[np.int64], request: NDArray[np.int64], row: int, term: NDArray[np.float64], tasks: int
+) -> int:
+    """100 minus the standard deviation of the used fractions with so many more tasks, rounded down."""
     count = 0
     mean = 0.0
     for r in range(request.shape[0]):
         if term[2 + r] > 0 and state[ALLOCATABLE, row, r] > 0:
-            used = state[USED, row, r] + state[PIPELINED, row, r] + request[r]
+            used = state[USED, row, r] + state[PIPELINED, row, r] + tasks * request[r]
             mean += min(used / state[ALLOCATABLE, row, r], 1.0)
             count += 1
     if count == 0:
-        return 0.0
+        return 0
     mean /= count
     variance = 0.0
     for r in range(request.shape[0]):
         if term[2 + r] > 0 and state[ALLOCATABLE, row, r] > 0:
-            used = state[USED, row, r] + state[PIPELINED, row, r] + request[r]
+            used = state[USED, row, r] + state[PIPELINED, row, r] + tasks * request[r]
             gap = min(used / state[ALLOCATABLE, row, r], 1.0) - mean
             variance += gap * gap
-    return float(int((1.0 - np.sqrt(variance / count)) * MAX_NODE_SCORE))
+    return int((1.0 - np.sqrt(variance / count)) * MAX_NODE_SCORE)
+
+
+@kernel
+def _balanced_score(state: NDArray[np.int64], request: NDArray[np.int64], row: int, term: NDArray[np.float64]) -> float:
+    """Balanced allocation: how much more balanced the node is with the task; 75 if it changes nothing."""
+    half = MAX_NODE_SCORE // 2
+    gain = _balance(state, request, row, term, 1) - _balance(state, request, row, term, 0)
+    # Halves are cut off towards zero, as Kubernetes does.
+    return float(half + int((half + gain) / 2))
 
 
 @kernel
@@ -187,16 +200,13 @@ def catch_up(
 @kernel
 def _best_row(board: NDArray[np.float64], block_max: NDArray[np.float64], lo: int, hi: int) -> int:
     """Find the best row in lo..hi, the smallest among equals; -1 if none fits."""
-    n_nodes = board.shape[1]
     best = -np.inf
     best_row = -1
     block = lo // BLOCK
     while block * BLOCK < hi:
-        begin = max(lo, block * BLOCK)
-        end = min(hi, (block + 1) * BLOCK)
-        whole = begin == block * BLOCK and end == min(n_nodes, (block + 1) * BLOCK)
-        if not whole or block_max[block] > best:
-            for row in range(begin, end):
+        # No row of a block is above its maximum, so this holds for a block that lo or hi cuts, too.
+        if block_max[block] > best:
+            for row in range(max(lo, block * BLOCK), min(hi, (block + 1) * BLOCK)):
                 if board[1, row] > best:
                     best = board[1, row]
                     best_row = row

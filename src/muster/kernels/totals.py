@@ -1,6 +1,6 @@
 """Sums of task requests per node, job or queue, exact in int64.
 
-Called by the mirror when it makes a snapshot. Plain-Python twins: tests/reference/totals.py.
+Called by the mirror when it makes a snapshot, and by the statement for evictions. Plain-Python twins: tests/reference/totals.py.
 """
 
 from __future__ import annotations
@@ -56,3 +56,35 @@ def sum_requests(
         if row >= 0:
             for r in range(requests.shape[2]):
                 totals[row, r] += requests[cls[t], 0, r]
+
+
+@kernel
+def move_requests(
+    requests: NDArray[np.int64],
+    cls: NDArray[np.int32],
+    group: NDArray[np.int32],
+    totals: NDArray[np.int64],
+    sign: int,
+) -> None:
+    """As `sum_requests`, adding (sign 1) or taking off (-1)."""
+    for t in range(cls.shape[0]):
+        row = group[t]
+        if row >= 0:
+            for r in range(requests.shape[2]):
+                totals[row, r] += sign * requests[cls[t], 0, r]
+
+
+@kernel
+def move_counts(
+    counts: NDArray[np.int32], group: NDArray[np.int32], before: NDArray[np.int8], after: int, sign: int
+) -> None:
+    """Move tasks of groups from their states to another one, or (sign -1) back.
+
+    counts  int32[n_groups, n_states]  INOUT
+    group   int32[n_tasks]             IN     row of `counts`
+    before  int8[n_tasks]              IN     state that each task comes from
+    """
+    for t in range(group.shape[0]):
+        row = group[t]
+        counts[row, before[t]] -= sign
+        counts[row, after] += sign

@@ -2,19 +2,8 @@
 
 from __future__ import annotations
 
-import numpy as np
-
-from muster.api import Pod
 from muster.framework.plugin import Eviction, Plugin
-from muster.snapshot import Rows
-
-SYSTEM_NAMESPACE = "kube-system"
-CRITICAL_CLASSES = frozenset({"system-cluster-critical", "system-node-critical"})
-
-
-def is_critical(pod: Pod) -> bool:
-    """Does the cluster need this pod?"""
-    return pod.namespace == SYSTEM_NAMESPACE or pod.spec.priority_class_name in CRITICAL_CLASSES
+from muster.snapshot import CRITICAL, Rows
 
 
 class Conformance(Plugin):
@@ -34,7 +23,5 @@ class Conformance(Plugin):
         return self._evictable(candidates)
 
     def _evictable(self, candidates: Rows) -> Rows:
-        pods = self.session.snapshot.tasks.pods
-        spared = np.fromiter((not is_critical(pods[task]) for task in candidates.tolist()), np.bool_, len(candidates))
-        victims: Rows = candidates[spared]
+        victims: Rows = candidates[(self.session.snapshot.tasks.flags[candidates] & CRITICAL) == 0]
         return victims

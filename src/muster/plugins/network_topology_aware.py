@@ -70,6 +70,7 @@ class NetworkTopologyAware(Plugin):
     name = "network-topology-aware"
     summary = "Scores network domains by how full a gang makes them; keeps other pods out of free domains."
     Args = NetworkTopologyArguments
+    search_space_is_final = False
 
     @staticmethod
     def read_arguments(raw: Mapping[str, Any]) -> Arguments:  # Any: values as YAML gave them

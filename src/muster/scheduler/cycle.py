@@ -7,9 +7,11 @@ in which actions committed them.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.api import InternalError
+from muster.engine.evictions.records import Reasons
+from muster.engine.evictions.task_records import TaskReasons
 from muster.framework import Committed, Session
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
 from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
@@ -62,10 +64,18 @@ def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -
         if operation.kind is OperationKind.ALLOCATE:
             yield Bind(pod, node, job, why)
         elif operation.kind is OperationKind.EVICT:
-            yield Evict(pod, node, job, beneficiary, why)
+            yield _evict(Evict(pod, node, job, beneficiary, why), committed, operation, task)
         elif tasks.nominated[task] != row:
             # A promise that stands already is not made again.
             yield Nominate(pod, node, job, why, beneficiary)
+
+
+def _evict(plain: Evict, committed: Committed, operation: Operation, task: int) -> Evict:
+    """Add the record of why this task was chosen, where the strategy kept one."""
+    if not isinstance(operation.record, Reasons | TaskReasons):
+        return plain
+    record = operation.record.of_task(task)
+    return replace(plain, why=f"{committed.action}: {record.as_text()}", record=record.to_json())
 
 
 def stale_nominations(session: Session) -> Iterator[Nominate]:

@@ -20,7 +20,7 @@ from muster.framework.reasons import NOT_TRIED
 from muster.scheduler import CycleResult
 from muster.scheduler.statuses import job_status, leaving_counts, verdict_text
 from muster.snapshot import NO_ROW, JobPhase, Snapshot, TaskStatus
-from muster.snapshot.decisions import Bind, Decision
+from muster.snapshot.decisions import Bind, Decision, Evict
 
 _ON_NODE = (TaskStatus.BOUND, TaskStatus.RUNNING)
 _ROOM = (*_ON_NODE, TaskStatus.RELEASING, TaskStatus.UNKNOWN)
@@ -89,6 +89,7 @@ def _decision(made: Decision, cycle: CycleResult, start: float) -> dict[str, Any
         "job": made.job,
         "beneficiary": "" if isinstance(made, Bind) else made.beneficiary,
         "why": made.why,
+        **({"record": made.record} if isinstance(made, Evict) and made.record is not None else {}),
     }
 
 

@@ -15,6 +15,7 @@ from muster.snapshot.status import (
 )
 from muster.snapshot.tables import (
     BEST_EFFORT,
+    CRITICAL,
     FOREIGN,
     GATED,
     NEEDS_LIVE_CHECK,
@@ -33,6 +34,7 @@ __all__ = [
     "ALLOCATED_STATUSES",
     "BEST_EFFORT",
     "BEST_EFFORT_PENDING",
+    "CRITICAL",
     "FOREIGN",
     "GATED",
     "NEEDS_LIVE_CHECK",

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 
 import msgspec
 
-from muster.api import Pod, is_best_effort, is_preemptable, pod_request, pod_scoring_request
-from muster.snapshot.tables import BEST_EFFORT, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE
+from muster.api import Pod, is_best_effort, is_critical, is_preemptable, pod_request, pod_scoring_request
+from muster.snapshot.tables import BEST_EFFORT, CRITICAL, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
 
@@ -31,6 +31,8 @@ def shape_of(pod: Pod, devices: Mapping[str, int]) -> PodShape:
     request = {**pod_request(pod), **devices}
     scoring = pod_scoring_request(pod)
     flags = PREEMPTABLE if is_preemptable(pod) else 0
+    if is_critical(pod):
+        flags |= CRITICAL
     if is_best_effort(request):
         flags |= BEST_EFFORT
     if pod.spec.scheduling_gates:

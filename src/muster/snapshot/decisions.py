@@ -7,7 +7,8 @@ A cluster that cannot carry a decision out says so with a `Failure`; it does not
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 
 
 @dataclass(frozen=True, slots=True)
@@ -29,6 +30,8 @@ class Evict:
     job: str
     beneficiary: str
     why: str
+    #: Why this pod and no other, as JSON; None where nobody keeps a record.
+    record: Mapping[str, object] | None = field(default=None, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -16,9 +16,10 @@ from numpy.typing import NDArray
 
 from muster.kernels.placement import FUTURE, HI, IDLE, LO, MODE, WRITTEN, move_tasks, place_run
 from muster.kernels.planes import PIPELINED, RELEASING, USED
+from muster.kernels.totals import move_counts, move_requests
 from muster.snapshot.board import Board
 from muster.snapshot.rows import NO_ROW, Rows
-from muster.snapshot.status import BEST_EFFORT_PENDING, N_COUNTS, TaskStatus
+from muster.snapshot.status import BEST_EFFORT_PENDING, TaskStatus
 from muster.snapshot.tables import BEST_EFFORT, Snapshot
 
 
@@ -45,6 +46,8 @@ class Operation:
     beneficiary: int = NO_ROW
     #: EVICT: the states that tasks came from, as they may differ.
     previous: NDArray[np.int8] | None = None
+    #: EVICT: why these tasks were chosen, in a form that the reports know; see `muster.engine.evictions.records`.
+    record: object | None = None
 
 
 #: (from status, to status) of placements.
@@ -112,12 +115,14 @@ class Statement:
         self._book(operation, +1)
         self.operations.append(operation)
 
-    def evict(self, tasks: Rows, beneficiary: int = NO_ROW, note: str = "") -> None:
+    def evict(self, tasks: Rows, beneficiary: int = NO_ROW, note: str = "", record: object | None = None) -> None:
         """Mark running or bound tasks as leaving, all at once; they may be of different jobs and classes."""
         if len(tasks) == 0:
             return
         table = self.snapshot.tasks
-        operation = Operation(OperationKind.EVICT, tasks, table.node[tasks], note, beneficiary, table.status[tasks])
+        operation = Operation(
+            OperationKind.EVICT, tasks, table.node[tasks], note, beneficiary, table.status[tasks], record
+        )
         self._move_on_nodes(operation, +1)
         self._book(operation, +1)
         self.operations.append(operation)
@@ -212,25 +217,26 @@ class Statement:
     def _book_evicted(self, operation: Operation, sign: int) -> None:
         """As `_book`, for tasks of any jobs and classes."""
         snapshot, tasks = self.snapshot, operation.tasks
-        previous = np.asarray(operation.previous, np.int32)
-        leaving = np.full(len(tasks), TaskStatus.RELEASING, np.int32)
+        previous = np.asarray(operation.previous, np.int8)
         table = snapshot.tasks
         table.status[tasks] = TaskStatus.RELEASING if sign > 0 else previous
         jobs = table.job[tasks]
-        for counts, rows in (
-            (snapshot.jobs.counts, jobs),
-            (snapshot.roles.counts, table.role[tasks]),
-            (snapshot.subgroups.counts, table.subgroup[tasks]),
-        ):
-            np.add.at(counts.reshape(-1), rows * N_COUNTS + previous, -sign)
-            np.add.at(counts.reshape(-1), rows * N_COUNTS + leaving, sign)
-        amounts = -sign * snapshot.classes.requests[table.cls[tasks], 0]
-        np.add.at(snapshot.jobs.allocated, jobs, amounts)
+        leaving = int(TaskStatus.RELEASING)  # kernels are slow to recognise an enum
+        move_counts(snapshot.jobs.counts, jobs, previous, leaving, sign)
+        move_counts(snapshot.roles.counts, table.role[tasks], previous, leaving, sign)
+        move_counts(snapshot.subgroups.counts, table.subgroup[tasks], previous, leaving, sign)
+        move_requests(snapshot.classes.requests, table.cls[tasks], jobs, snapshot.jobs.allocated, -sign)
+        self._move_queues(tasks, jobs, -sign)
+
+    def _move_queues(self, tasks: Rows, jobs: Rows, sign: int) -> None:
+        """Add the requests of tasks of any jobs to the totals of their queues."""
+        snapshot = self.snapshot
+        sums = np.zeros_like(snapshot.queues.own_allocated)
         queues = snapshot.jobs.queue[jobs]
-        for queue in np.unique(queues[queues != NO_ROW]):
-            amount = amounts[queues == queue].sum(axis=0)
-            snapshot.queues.own_allocated[queue] += amount
-            snapshot.queues.tree_allocated[snapshot.queues.paths[queue]] += amount
+        move_requests(snapshot.classes.requests, snapshot.tasks.cls[tasks], queues, sums, sign)
+        for queue in np.flatnonzero(sums.any(axis=1)).tolist():
+            snapshot.queues.own_allocated[queue] += sums[queue]
+            snapshot.queues.tree_allocated[snapshot.queues.paths[queue]] += sums[queue]
 
     def _count(self, task: int, before: TaskStatus, after: TaskStatus, amount: int) -> None:
         snapshot = self.snapshot

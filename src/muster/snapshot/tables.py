@@ -28,6 +28,7 @@ BEST_EFFORT: Final = 2  # asks for nothing
 GATED: Final = 4  # has scheduling gates
 PREEMPTABLE: Final = 8
 FOREIGN: Final = 16  # another scheduler's pod: takes room, is never touched
+CRITICAL: Final = 32  # the cluster itself depends on it
 
 
 @dataclass(slots=True)

@@ -21,12 +21,14 @@ from muster.cli.tables import node_counts
 from muster.cli.topology_reports import ShowOptions, look_at
 from muster.explain import JobState, explain_job, find_job, headline
 from muster.explain.words import counted, duration_text
-from muster.framework import Session
+from muster.framework import Session, load_config
 from muster.simulate import SimulationResult, simulate
 from muster.topology.outline import outline, text_lines
 
 OBJECTS = Path(__file__).parent / "objects"
 NETWORK = Path(__file__).parent / "network"
+URGENT = Path(__file__).parent / "urgent"
+PREEMPT_CONFIG = Path(__file__).parent / "gang-preempt.yaml"
 #: Before the first job ends, and after everything has come to rest.
 EARLY_S = 60.0
 MAX_WIDTH = 100
@@ -52,6 +54,7 @@ def tell(console: Console | None = None) -> None:
     _show_waiting(console, early)
     _show_end(console, late)
     _show_network(console)
+    _show_preemption(console)
     _close(console)
 
 
@@ -82,7 +85,7 @@ def _show_waiting(console: Console, result: SimulationResult) -> None:
     _step(console, "3", "What waits, and why")
     session = _session(result)
     _explain(console, session, "pretrain", in_full=True)
-    _say(console, "  Half a gang never starts: 14 GPUs are free, but nowhere six on one node.")
+    _say(console, "  Half a gang never starts: 14 GPUs are free, but nowhere seven on one node.")
     console.print()
     _explain(console, session, "serve")
     _explain(console, session, "evaluate")
@@ -91,7 +94,7 @@ def _show_waiting(console: Console, result: SimulationResult) -> None:
 def _show_end(console: Console, result: SimulationResult) -> None:
     ended = next(cycle for cycle in result.cycles if cycle.time - result.start > EARLY_S)
     after = duration_text(round(ended.time - result.start))
-    _step(console, "4", f"After {after}: train has finished, its room goes to those who waited")
+    _step(console, "4", f"After {after}: train and sweep have finished, their room goes to those who waited")
     _decisions(console, result, EARLY_S)
     console.print()
     _draw(console, result)
@@ -123,13 +126,31 @@ def _show_network(console: Console) -> None:
     _explain(console, _session(result), "pair")
 
 
+def _show_preemption(console: Console) -> None:
+    _step(console, "6", "The same racks, full, and a hotfix of higher priority that needs one of them")
+    _say(
+        console,
+        "`crawl` is a rigid gang with a pod in every rack, `index` one on gpu-8; `nightly` is elastic and",
+        "could do with one of its three pods. Which pods go, and what does it cost?",
+    )
+    result = simulate(load_files([URGENT]), load_config(PREEMPT_CONFIG))
+    for entry in result.to_json()["decisions"]:
+        if entry["job"] != "research/hotfix" and entry["kind"] != "evict":
+            continue
+        moment = f"{duration_text(round(entry['time'])):>4}  {entry['kind']:<9}"
+        words = textwrap.wrap(f"{entry['pod'].partition('/')[2]} ({entry['node']}): {entry['why']}", console.width - 20)
+        for number, line in enumerate(words):
+            console.print(Text.assemble((f"   {moment if number == 0 else '':<15} ", "cyan"), line))
+
+
 def _close(console: Console) -> None:
-    _step(console, "6", "Try it")
+    _step(console, "7", "Try it")
     for command, meaning in (
         ("muster simulate examples/demo", "every decision; also as JSON"),
         ("muster explain pretrain examples/demo --until 60", "the explanation above"),
         ("muster topology show examples/network --run", "the tree above"),
-        ("muster config show", "the configuration that was used"),
+        ("muster explain crawl examples/urgent --config examples/config/gang-preempt.yaml", ""),
+        ("muster config show", "the default configuration"),
     ):
         console.print(Text.assemble(f"   {command:<50}", (meaning, "dim")))
 

@@ -1,0 +1,44 @@
+"""The table of docs/performance.md, made from results: `python -m benchmarks --docs`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
+BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
+
+
+def write_page(results: list[dict[str, Any]]) -> None:
+    """Replace the table on the page."""
+    text = PAGE.read_text()
+    before, rest = text.split(BEGIN)
+    after = rest.split(END)[1]
+    PAGE.write_text(before + BEGIN + "\n" + table(results) + "\n" + END + after)
+
+
+def table(results: list[dict[str, Any]]) -> str:
+    """Results as a Markdown table, milliseconds."""
+    lines = [
+        "| case | work | goal | median | snapshot | session | actions | peak MiB | done |",
+        "|---|---|---|---|---|---|---|---|---|",
+    ]
+    for result in results:
+        parts = result["parts"]
+        figures = [result["goal_seconds"], result["seconds"], parts["snapshot"], parts["session"], parts["actions"]]
+        done = ", ".join(f"{count:,} {what}" for what, count in result["done"].items() if count)
+        cells = [
+            result["case"],
+            result["work"],
+            *(_ms(figure) for figure in figures),
+            f"{result['peak_mib']:.0f}",
+            done,
+        ]
+        lines.append("| " + " | ".join(cells) + " |")
+    calibration = sorted(result["calibration_seconds"] for result in results)
+    lines += ["", f"Calibration loop: {_ms(calibration[len(calibration) // 2])} ms (median over the cases)."]
+    return "\n".join(lines)
+
+
+def _ms(seconds: float) -> str:
+    return f"{1000 * seconds:.1f}" if seconds < 1 else f"{1000 * seconds:,.0f}"

@@ -1,0 +1,1 @@
+"""Evictions: who gives way to whom, and nothing is evicted without a placed beneficiary."""

@@ -1,0 +1,162 @@
+"""What limits evictions whatever strategy chooses them: PodDisruptionBudgets, and evicted ÷ requested resources.
+
+A pod may be a victim while every budget that selects it has a disruption left; taking it uses one of each.
+Pods that were evicted earlier in the session have used their part already. A selector without conditions selects
+every pod of its namespace and a missing one selects none, as the eviction API has it. Differences from Volcano,
+which never evicts a pod without labels, and charges a budget also for pods that another budget protects.
+Callers: every eviction strategy, and the plugin `pdb`.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import numpy as np
+
+from muster.api import Pod, PodDisruptionBudget
+from muster.framework import Session
+from muster.snapshot import Amounts, Mask, Rows, Snapshot, TaskStatus
+
+_log = logging.getLogger(__name__)
+
+_ENDED: Final = frozenset({"Succeeded", "Failed"})
+#: A ratio above this is legal and worth a warning.
+WARN_RATIO: Final = 4.0
+
+
+class Allowance:
+    """What is left of a set of budgets; spent pod by pod.
+
+    `population` are the pods of the cluster, for budgets whose status nobody has written yet.
+    """
+
+    def __init__(self, budgets: Iterable[PodDisruptionBudget], population: Sequence[Pod] = ()) -> None:
+        self._budgets = sorted(budgets, key=lambda budget: budget.key)
+        self._left = [disruptions_allowed(budget, population) for budget in self._budgets]
+
+    def spend(self, pod: Pod) -> bool:
+        """Take the pod if all its budgets allow it."""
+        mine = [i for i, budget in enumerate(self._budgets) if selects(budget, pod)]
+        if any(self._left[i] <= 0 for i in mine):
+            return False
+        for i in mine:
+            self._left[i] -= 1
+        return True
+
+    def charge(self, pod: Pod) -> None:
+        """Count the pod as taken, whether its budgets allow it or not."""
+        for i, budget in enumerate(self._budgets):
+            if selects(budget, pod):
+                self._left[i] -= 1
+
+
+def disruptions_allowed(budget: PodDisruptionBudget, population: Sequence[Pod] = ()) -> int:
+    """How many pods may go now: as the status says, else what follows from the spec and the pods that run."""
+    if budget.status is not None:
+        return budget.status.disruptions_allowed
+    mine = [pod for pod in population if pod.status.phase not in _ENDED and selects(budget, pod)]
+    healthy = sum(pod.status.phase == "Running" and pod.metadata.deletion_timestamp is None for pod in mine)
+    spec = budget.spec
+    if spec.max_unavailable is not None:
+        return healthy - (len(mine) - _scaled(spec.max_unavailable, len(mine)))
+    # Neither bound given is one that must stay, the API's default.
+    return healthy - _scaled(1 if spec.min_available is None else spec.min_available, len(mine))
+
+
+def _scaled(amount: int | str, count: int) -> int:
+    """A number of pods, given as such or as a percentage, rounded up; text that is neither protects everything."""
+    if isinstance(amount, int):
+        return amount
+    text = amount.removesuffix("%")
+    if not text.isdecimal():
+        return count
+    return -(-int(text) * count // 100) if amount.endswith("%") else int(text)
+
+
+def selects(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    """Does the budget protect the pod?"""
+    selector = budget.spec.selector
+    if selector is None or budget.namespace != pod.namespace:
+        return False
+    return selector.matches(pod.metadata.labels)
+
+
+class Budgets:
+    """The PodDisruptionBudgets of a session; what they allow follows from the snapshot whenever it is asked."""
+
+    def __init__(self, session: Session, ignore: bool = False) -> None:  # noqa: FBT001, FBT002 - an option's value
+        self._snapshot = session.snapshot
+        known = [] if ignore else list(session.snapshot.objects.get("PodDisruptionBudget", {}).values())
+        self._budgets = [budget for budget in known if isinstance(budget, PodDisruptionBudget)]
+        self._namespaces = frozenset(budget.namespace for budget in self._budgets)
+        needs_pods = any(budget.status is None for budget in self._budgets)
+        self._population = _living(session.snapshot) if needs_pods else []
+
+    def __bool__(self) -> bool:
+        """Whether there is any budget to respect."""
+        return bool(self._budgets)
+
+    def allowed(self, tasks: Rows) -> Mask:
+        """Which of the tasks may be evicted together now, budgets being used up in the order given."""
+        mask: Mask = np.ones(len(tasks), np.bool_)
+        if not self._budgets:
+            return mask
+        allowance = Allowance(self._budgets, self._population)
+        pods = self._snapshot.tasks.pods
+        for task in evicted_in_session(self._snapshot).tolist():
+            allowance.charge(pods[task])
+        for position, task in enumerate(tasks.tolist()):
+            if pods[task].namespace in self._namespaces:
+                mask[position] = allowance.spend(pods[task])
+        return mask
+
+
+def _living(snapshot: Snapshot) -> list[Pod]:
+    tasks = snapshot.tasks
+    return [pod for pod, status in zip(tasks.pods, tasks.status, strict=True) if status != TaskStatus.GONE]
+
+
+def evicted_in_session(snapshot: Snapshot) -> Rows:
+    """Tasks that leave because somebody evicted them in this session: the cluster does not know of it yet."""
+    tasks = snapshot.tasks
+    leaving = np.flatnonzero(tasks.status == TaskStatus.RELEASING)
+    chosen = [task for task in leaving.tolist() if tasks.pods[task].metadata.deletion_timestamp is None]
+    return np.array(chosen, np.int32)
+
+
+def disruption_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows) -> float:
+    """Evicted ÷ requested, of the requested resource where it is largest; pods are not counted as a resource."""
+    return amounts_ratio(snapshot, requests_sum(snapshot, victims), requests_sum(snapshot, beneficiaries))
+
+
+def amounts_ratio(snapshot: Snapshot, evicted: Amounts, requested: Amounts) -> float:
+    """As `disruption_ratio`, from sums."""
+    asked = requested > 0
+    asked[snapshot.axis.index["pods"]] = False
+    return float((evicted[asked] / requested[asked]).max()) if asked.any() else 0.0
+
+
+def requests_sum(snapshot: Snapshot, tasks: Rows) -> Amounts:
+    """What tasks ask for together."""
+    total: Amounts = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
+    return total
+
+
+def within_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows, limit: float | None) -> bool:
+    """Whether evicting `victims` for `beneficiaries` stays within the limit; None: no limit, but a warning."""
+    ratio = disruption_ratio(snapshot, victims, beneficiaries)
+    if limit is not None and ratio > limit:
+        return False
+    if ratio > WARN_RATIO:
+        jobs, tasks = snapshot.jobs, snapshot.tasks
+        beneficiary = jobs.records[int(tasks.job[beneficiaries[0]])].id
+        _log.warning("eviction ratio=%.1f job=%s victims=%d", ratio, beneficiary, len(victims))
+    return True
+
+
+def warn_of_limit(limit: float | None, action: str) -> None:
+    """Say once, when an action starts, that a configured limit is a lax one."""
+    if limit is not None and limit > WARN_RATIO:
+        _log.warning("maxDisruptionRatio=%g action=%s is above %g", limit, action, WARN_RATIO)

@@ -1,0 +1,347 @@
+"""The five phases of choosing victims in one domain: bundle, order, ask the plugins once, order again, select.
+
+A proposal is made first, from places alone: the cheapest units that would free enough of them. It tells domains apart
+before anybody is asked, and what it wants goes to the front of its class in the order, so that plugins who count (a
+queue's share, a budget) spend their count on victims that help. What the plugins refuse is then planned around.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.bundles import BundleKind, BundleOrder, Bundles, make_bundles, roi
+from muster.engine.evictions.candidates import Candidates, bottlenecks, domain_free, nearness
+from muster.engine.evictions.clearing import Clearing, Units, unit_costs, units_of
+from muster.engine.evictions.deserved import keeps_deserved
+from muster.engine.evictions.need import Need
+from muster.engine.evictions.pipeline import DryRun, give_back, shortest_prefix
+from muster.engine.evictions.surplus import job_surplus
+from muster.engine.evictions.yields import burden, missing_amounts, without_pods
+from muster.framework import Eviction, Session
+from muster.snapshot import Amounts, Mask, Operation, Rows, Snapshot
+
+#: More levels than this are drawn closer together, as weights would leave the range of numbers.
+_LEVELS: Final = 20
+#: Breaking a gang counts as much as losing so many times what the mean gang holds. At 1, on random clusters, both
+#: the gangs broken and the resources lost are near the fewest possible (benchmarks/optimal.py).
+_PER_GANG: Final = 1.0
+
+
+@dataclass(frozen=True, slots=True)
+class GangOptions:
+    """What an action's configuration says about evicting whole gangs."""
+
+    max_domains: int = 8
+    allow_whole: bool = True
+    evict_remainder: bool = False
+    roi_threshold: float = 0.05
+    ignore_budgets: bool = False
+    #: None: no limit.
+    max_disruption_ratio: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class Proposal:
+    """Victims in a domain that would do by places alone."""
+
+    domain: int
+    need: Amounts
+    #: Resources that keep the gang out of the domain.
+    scarce: Mask
+    bundles: Bundles
+    victims: Rows
+    #: Weighed by level, to compare domains.
+    cost: float
+    #: What the victims' gangs lose of the scarce resources, in terms of what is requested.
+    loss: float
+    #: How many gangs are broken.
+    broken: int = 0
+    #: Whether only the first to give (spare pods, or the lowest policy level) lose something.
+    is_gentle: bool = False
+    #: Whether looking closer may find something cheaper.
+    improvable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class Choice:
+    """Victims that work, as bundles, and the places of the beneficiary."""
+
+    domain: int
+    need: Amounts
+    taken: Bundles
+    #: Position of each taken bundle in the order, and all bundles in that order.
+    places: NDArray[np.int64]
+    considered: Bundles
+    placements: list[Operation]
+
+    @property
+    def victims(self) -> Rows:
+        return self.taken.tasks
+
+    def roi(self) -> NDArray[np.float64]:
+        return roi(self.taken, self.need)
+
+
+@dataclass(frozen=True, slots=True)
+class Rules:
+    """What holds for every beneficiary of one action."""
+
+    session: Session
+    kind: Eviction
+    options: GangOptions
+    order: BundleOrder
+    budgets: Budgets
+
+    @classmethod
+    def of(cls, session: Session, kind: Eviction, options: GangOptions) -> Rules:
+        order = BundleOrder(session.snapshot, kind, options.roi_threshold)
+        return cls(session, kind, options, order, Budgets(session, options.ignore_budgets))
+
+
+class Chooser:
+    """Chooses victims for one beneficiary."""
+
+    def __init__(self, rules: Rules, need: Need, candidates: Candidates, dry: DryRun) -> None:
+        self._session = rules.session
+        self._kind = rules.kind
+        self._options = rules.options
+        self._order = rules.order
+        self._budgets = rules.budgets
+        self._need = need
+        self._candidates = candidates
+        self._dry = dry
+        self._proved: tuple[int, Rows, list[Operation]] | None = None
+
+    # -- proposals -----------------------------------------------------------------------------------------
+
+    def propose(self, domain: int, *, polish: bool = False) -> Proposal | None:
+        """The cheapest victims that places ask for; None: no victims would do."""
+        snapshot = self._session.snapshot
+        scarce = bottlenecks(snapshot, self._need.demands, domain)
+        need = missing_amounts(snapshot, self._need.request, domain_free(snapshot, domain), scarce)
+        bundles = self._bundles(domain, need)
+        if not self._options.allow_whole:
+            bundles = bundles.without_whole()
+        bundles = bundles.taken(self._order.numbers(bundles, need, self._policy[bundles.job]))
+        units = units_of(bundles)
+        clearing = self._clearing(domain, bundles, units)
+        chosen = clearing.plan(self._need.demands, polish=polish)
+        victims = bundles.tasks[:0] if chosen is None else bundles.tasks[chosen[units.of_task]]
+        if (chosen is None and self._need.exact) or not self._queue_would_do(victims, bundles.tasks):
+            return None
+        if chosen is None:
+            # Places are only a guess for a mixed gang: a domain that fails by them is tried last, not left out.
+            return Proposal(domain, need, scarce, bundles, victims, np.inf, np.inf)
+        taken = bundles.shrunk(snapshot, chosen[units.of_task])
+        return Proposal(
+            domain,
+            need,
+            scarce,
+            bundles,
+            victims,
+            clearing.cost(chosen),
+            self._loss(taken, scarce),
+            broken=int((taken.kind == BundleKind.WHOLE).sum()),
+            is_gentle=bool((self._levels(taken) == self._lowest).all()),
+            improvable=not polish and clearing.is_small(self._need.demands),
+        )
+
+    def _queue_would_do(self, victims: Rows, candidates: Rows) -> bool:
+        """Whether the job's own queue may hold it: as it is, without the victims, or without all candidates."""
+        return (
+            not self._queue_is_full
+            or self._dry.queue_has_room(victims)
+            or (self._kind is Eviction.PREEMPT and self._dry.queue_has_room(candidates))
+        )
+
+    def _bundles(self, domain: int, need: Amounts) -> Bundles:
+        snapshot = self._session.snapshot
+        tasks = self._candidates.inside(snapshot, domain)
+        inside: Mask | None = None
+        if self._options.evict_remainder:
+            mine: Mask = np.zeros(len(snapshot.tasks), np.bool_)
+            mine[tasks] = True
+            inside = mine
+            owners = np.unique(snapshot.tasks.job[tasks])
+            tasks = self._candidates.tasks[np.isin(snapshot.tasks.job[self._candidates.tasks], owners)]
+        return make_bundles(snapshot, tasks, need, self._nearness, inside, self._surplus)
+
+    @cached_property
+    def _queue_is_full(self) -> bool:
+        """Whether the job's own queue may not hold what is needed, unless it loses something itself."""
+        return not self._dry.queue_has_room(self._candidates.tasks[:0])
+
+    @cached_property
+    def _surplus(self) -> NDArray[np.int64]:
+        return job_surplus(self._session.snapshot)
+
+    @cached_property
+    def _nearness(self) -> Rows:
+        return nearness(self._session.snapshot, self._candidates, self._need.demands[0])
+
+    @cached_property
+    def _policy(self) -> NDArray[np.int64]:
+        """Where every job stands as a victim, by its priority or by the order in which queues give; 0: first."""
+        session, jobs = self._session, self._session.snapshot.jobs
+        if self._kind is Eviction.PREEMPT:
+            involved = np.unique(jobs.priority[np.unique(session.snapshot.tasks.job[self._candidates.tasks])])
+            return np.searchsorted(involved, jobs.priority).astype(np.int64)
+        home = int(jobs.queue[self._need.job])
+        order = {queue: session.victim_queue_key(queue, home) for queue in range(len(session.snapshot.queues))}
+        ranked = sorted(order, key=lambda queue: order[queue])
+        places = np.zeros(len(order) + 1, np.int64)
+        for before, queue in pairwise(ranked):
+            places[queue] = places[before] + (order[before] < order[queue])
+        return places[jobs.queue]
+
+    def _levels(self, bundles: Bundles) -> NDArray[np.float64]:
+        """Weights grow with these: safe before whole, then by policy."""
+        steps = int(self._policy.max(initial=0)) + 1
+        levels: NDArray[np.float64] = (bundles.kind * steps + self._policy[bundles.job]) * min(1.0, _LEVELS / steps)
+        return levels
+
+    @cached_property
+    def _lowest(self) -> float:
+        """The level of those who give first, wherever they are; gangs that can spare nothing go whole."""
+        jobs = np.unique(self._session.snapshot.tasks.job[self._candidates.tasks])
+        steps = int(self._policy.max(initial=0)) + 1
+        levels = np.where(self._surplus[jobs] != 0, 0, steps) + self._policy[jobs]
+        return float(levels.min(initial=2 * steps)) * min(1.0, _LEVELS / steps)
+
+    def _costs(self, bundles: Bundles, units: Units) -> NDArray[np.float64]:
+        levels = self._levels(bundles)
+        return unit_costs(self._session.snapshot, bundles, units, levels, self._requested, self._per_gang)
+
+    @cached_property
+    def _per_gang(self) -> float:
+        """What breaking a gang costs whatever its size, a part of what the mean gang holds.
+
+        Of two ways that free the same, the one that breaks fewer gangs is better.
+        """
+        jobs = np.unique(self._session.snapshot.tasks.job[self._candidates.tasks])
+        held = burden(self._session.snapshot.jobs.allocated[jobs], self._requested)
+        return _PER_GANG * float(held.mean()) if len(jobs) else 0.0
+
+    @cached_property
+    def _requested(self) -> Amounts:
+        """What is requested, without pods: what costs are measured by in every domain."""
+        snapshot, request = self._session.snapshot, self._need.request
+        return np.where(without_pods(snapshot, request), request, 0)
+
+    def _clearing(self, domain: int, bundles: Bundles, units: Units) -> Clearing:
+        topology = self._session.snapshot.topology
+        span = int(topology.lo[domain]), int(topology.hi[domain])
+        return Clearing(self._session.snapshot, bundles, units, self._costs(bundles, units), span)
+
+    def _loss(self, taken: Bundles, scarce: Mask) -> float:
+        """What the gangs of these bundles lose of the scarce resources, in terms of what is requested."""
+        lost = np.where((taken.kind == BundleKind.WHOLE)[:, None], taken.cost, taken.local).sum(axis=0)
+        return float((lost[scarce] / self._need.request[scarce]).max())
+
+    # -- choices -------------------------------------------------------------------------------------------
+
+    def choose(self, proposal: Proposal) -> Choice | None:
+        """Victims that the plugins agree to and the dry run proves; None: there are none in this domain."""
+        bundles = self.permitted(proposal)
+        if len(bundles) == 0:
+            return None
+        domain, tasks = proposal.domain, bundles.tasks
+        replaced = self._session.select_victims(self._need.job, domain, tasks)
+        if replaced is None:
+            mask = self._select(proposal, bundles)
+        else:
+            # What nobody permitted is not evicted because a plugin would like it.
+            wanted = _members(self._session.snapshot, tasks, replaced)
+            mask = wanted if int(wanted.sum()) == len(replaced) else None
+        if mask is None:
+            return None
+        taken = bundles.shrunk(self._session.snapshot, mask)
+        placements = self._placements(domain, taken.tasks)
+        if placements is None:
+            return None
+        return Choice(domain, proposal.need, taken, np.unique(bundles.owners()[mask]), bundles, placements)
+
+    def permitted(self, proposal: Proposal) -> Bundles:
+        """Phases two to four: order, ask once about the whole list, shrink, order again."""
+        session, snapshot = self._session, self._session.snapshot
+        bundles = self._ordered(proposal.bundles, proposal)
+        allowed = session.evictable(self._need.job, self._kind, bundles.tasks)
+        bundles = bundles.shrunk(snapshot, _members(snapshot, bundles.tasks, allowed))
+        if self._kind is Eviction.RECLAIM:
+            bundles = bundles.shrunk(snapshot, keeps_deserved(session, bundles.tasks, self._shortest(proposal)))
+        bundles = bundles.shrunk(snapshot, self._budgets.allowed(bundles.tasks))
+        return self._ordered(bundles, proposal)
+
+    def _shortest(self, proposal: Proposal) -> Mask:
+        """The resources that are short the most: what queues deserve of these decides whether they give."""
+        need = proposal.need
+        share = np.divide(need, self._requested, out=np.zeros(len(need)), where=self._requested > 0)
+        mask: Mask = (share >= share.max() - 1e-9) & (need > 0)
+        return mask
+
+    def _ordered(self, bundles: Bundles, proposal: Proposal) -> Bundles:
+        """The bundles in order, those that the proposal takes from first among their equals."""
+        wanted = _members(self._session.snapshot, bundles.tasks, proposal.victims)
+        preferred = np.bincount(bundles.owners()[wanted], minlength=len(bundles)) > 0
+        return bundles.taken(self._order.numbers(bundles, proposal.need, self._policy[bundles.job], preferred))
+
+    def _select(self, proposal: Proposal, bundles: Bundles) -> Mask | None:
+        """Phase five: tasks to take, none of which can be done without; None: no choice works."""
+        mask = self._proposed(proposal, bundles)
+        if mask is None and self._need.exact:
+            return None
+        if mask is not None and self._works(proposal.domain, bundles.tasks[mask]):
+            # Places have shown already that every unit is needed.
+            return mask if self._need.exact else self._trimmed(proposal.domain, bundles, mask)
+        count = shortest_prefix(len(bundles), lambda k: self._works(proposal.domain, bundles.tasks[: bundles.start[k]]))
+        if count is None:
+            return None
+        return self._trimmed(proposal.domain, bundles, np.arange(len(bundles.tasks)) < bundles.start[count])
+
+    def _proposed(self, proposal: Proposal, bundles: Bundles) -> Mask | None:
+        """The proposal if nobody refused a part of it, else a new one from what is permitted."""
+        snapshot = self._session.snapshot
+        mask = _members(snapshot, bundles.tasks, proposal.victims)
+        if len(proposal.victims) and int(mask.sum()) == len(proposal.victims):
+            return mask
+        units = units_of(bundles)
+        chosen = self._clearing(proposal.domain, bundles, units).plan(self._need.demands, polish=True)
+        return None if chosen is None else chosen[units.of_task]
+
+    def _works(self, domain: int, victims: Rows) -> bool:
+        return self._placements(domain, victims) is not None
+
+    def _placements(self, domain: int, victims: Rows) -> list[Operation] | None:
+        """The outcome of a dry run; the last one that worked is not run again."""
+        if self._proved is not None:
+            where, whom, placements = self._proved
+            if where == domain and np.array_equal(whom, victims):
+                return placements
+        found = self._dry.within(domain, victims)
+        if found is not None:
+            self._proved = domain, victims, found
+        return found
+
+    def _trimmed(self, domain: int, bundles: Bundles, mask: Mask) -> Mask:
+        """Give back, the last in order first, what the dry run does not need."""
+        units = units_of(bundles).of_task[mask]
+        tasks = bundles.tasks[mask]
+        pieces = np.split(tasks, np.flatnonzero(np.diff(units)) + 1) if len(tasks) else []
+        kept = give_back(pieces, lambda victims: self._works(domain, victims))
+        left = np.concatenate(kept) if kept else tasks[:0]
+        return _members(self._session.snapshot, bundles.tasks, left)
+
+
+def _members(snapshot: Snapshot, tasks: Rows, chosen: Rows) -> Mask:
+    """Which tasks are among the chosen ones."""
+    table: Mask = np.zeros(len(snapshot.tasks), np.bool_)
+    table[chosen] = True
+    mask: Mask = table[tasks]
+    return mask

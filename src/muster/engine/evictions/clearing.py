@@ -1,0 +1,180 @@
+"""The cheapest units to evict in a domain, found from places alone: how many of the gang's tasks each node can take.
+
+For a gang of equal tasks places are exact, so what is found here is feasible and minimal without a trial. For mixed
+gangs it is a proposal that the dry run checks. Costs of units are compared level by level (safe before whole, then by
+policy), so that nothing dear is taken because it is efficient.
+Callers: the gang strategy, once per domain that it looks at.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.evictions.bundles import BundleKind, Bundles
+from muster.engine.evictions.yields import burden
+from muster.kernels.clearing import clear_nodes
+from muster.snapshot import Amounts, Mask, Snapshot
+
+#: Where a task may not go counts as having less than nothing free.
+_CLOSED: Final = -(2**60)
+#: One unit of a level outweighs everything below it.
+_LEVEL: Final = 1e6
+#: Pieces × places up to which a proposal is worth improving; beyond, greedy is good enough.
+_SMALL: Final = 6144
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """So many equal tasks, and the nodes of the cluster that they may go to."""
+
+    request: Amounts
+    count: int
+    nodes: Mask
+
+
+@dataclass(frozen=True, slots=True)
+class Units:
+    """What goes together: every task of a safe bundle alone, every whole bundle as one; in the order of bundles."""
+
+    #: Unit of each task of the bundles.
+    of_task: NDArray[np.int64]
+    #: Bundle of each unit.
+    bundle: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.bundle)
+
+
+def units_of(bundles: Bundles) -> Units:
+    """Cut bundles into units."""
+    owners = bundles.owners()
+    begins = bundles.kind[owners] == BundleKind.SAFE
+    begins[bundles.start[:-1]] = True
+    return Units(np.cumsum(begins) - 1, owners[begins])
+
+
+def unit_costs(
+    snapshot: Snapshot,
+    bundles: Bundles,
+    units: Units,
+    levels: NDArray[np.float64],
+    requested: Amounts,
+    per_gang: float = 0.0,
+) -> NDArray[np.float64]:
+    """What taking each unit costs: all that its gang loses, in terms of what is requested, weighed by level."""
+    firsts = np.flatnonzero(np.diff(units.of_task, prepend=-1))
+    own = burden(snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks[firsts]], 0], requested)
+    gangs = burden(bundles.cost, requested)[units.bundle] + per_gang
+    whole = bundles.kind[units.bundle] == BundleKind.WHOLE
+    # Something that holds nothing of what is wanted is no free gift.
+    base = np.maximum(np.where(whole, gangs, own), 1e-9)
+    costs: NDArray[np.float64] = base * _LEVEL ** levels[units.bundle]
+    return costs
+
+
+class Clearing:
+    """Units laid out over the nodes lo..hi of a domain."""
+
+    def __init__(
+        self, snapshot: Snapshot, bundles: Bundles, units: Units, costs: NDArray[np.float64], span: tuple[int, int]
+    ) -> None:
+        lo, hi = span
+        self._costs = costs
+        self._units = units
+        self._lo = lo
+        self._free = snapshot.nodes.future_idle()[lo:hi]
+        nodes = snapshot.tasks.node[bundles.tasks] - lo
+        inside = np.flatnonzero((nodes >= 0) & (nodes < hi - lo))
+        requests = snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks[inside]], 0]
+        self._lay_out(nodes[inside].astype(np.int64), units.of_task[inside], requests, hi - lo)
+
+    def _lay_out(self, nodes: NDArray[np.int64], units: NDArray[np.int64], requests: Amounts, n_nodes: int) -> None:
+        """Sum tasks up to pieces (what a unit holds on a node), sorted by node and, once more, by unit."""
+        keys = nodes * len(self._units) + units
+        order = np.argsort(keys, kind="stable")
+        firsts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        self._amounts = np.add.reduceat(requests[order], firsts, axis=0) if len(firsts) else requests
+        piece_node, piece_unit = nodes[order][firsts], units[order][firsts]
+        by_unit = np.argsort(piece_unit, kind="stable")
+        self._pieces = np.stack((piece_unit, piece_node, by_unit)).astype(np.int32)
+        by_node = np.searchsorted(piece_node, np.arange(n_nodes + 1))
+        starts = np.searchsorted(piece_unit[by_unit], np.arange(len(self._units) + 1))
+        self._starts = np.concatenate((by_node, starts)).astype(np.int32)
+
+    def plan(self, demands: Sequence[Demand], *, polish: bool = False) -> Mask | None:
+        """Units whose eviction gives every demand its places; None: there are none. Larger demands come first."""
+        chosen: Mask = np.zeros(len(self._units), np.bool_)
+        taken = np.zeros_like(self._free)
+        for demand in demands:
+            free = self._open(demand, chosen, taken)
+            found = self._solve(free, demand, chosen, polish=polish and self.is_small(demands))
+            if found is None:
+                return None
+            chosen = found
+            if len(demands) > 1:
+                self._take(demand, chosen, taken)
+        return chosen
+
+    def is_small(self, demands: Sequence[Demand]) -> bool:
+        """Whether a plan is worth improving."""
+        return len(demands) == 1 and self._pieces.shape[1] * demands[0].count <= _SMALL
+
+    def cost(self, chosen: Mask) -> float:
+        return float(self._costs[chosen].sum())
+
+    def _open(self, demand: Demand, chosen: Mask, taken: Amounts) -> Amounts:
+        """What is free for a demand when the chosen units are gone and earlier demands have had their places."""
+        free = self._free - taken
+        if chosen.any():
+            gone = chosen[self._pieces[0]]
+            np.add.at(free, self._pieces[1][gone], self._amounts[gone])
+        free[~demand.nodes[self._lo : self._lo + len(free)]] = _CLOSED
+        return free
+
+    def _take(self, demand: Demand, chosen: Mask, taken: Amounts) -> None:
+        """Take the places of a demand, on the nodes in their order."""
+        free = self._open(demand, chosen, taken)
+        asked = demand.request > 0
+        places = np.maximum(free[:, asked] // demand.request[asked], 0).min(axis=1)
+        ends = np.minimum(np.cumsum(places), demand.count)
+        taken += np.diff(ends, prepend=0)[:, None] * demand.request
+
+    def _solve(self, free: Amounts, demand: Demand, before: Mask, *, polish: bool) -> Mask | None:
+        best = self._run(free, demand, before, self._costs)
+        return best if best is None or not polish else self._improve(free, demand, best)
+
+    def _run(
+        self, free: Amounts, demand: Demand, before: Mask, costs: NDArray[np.float64], first: int = -1
+    ) -> Mask | None:
+        chosen = before.copy()
+        goal = np.array([demand.count, first], np.int64)
+        places = clear_nodes(
+            free.copy(), demand.request, self._pieces, self._amounts, self._starts, costs, chosen, goal
+        )
+        return chosen if places >= demand.count else None
+
+    def _improve(self, free: Amounts, demand: Demand, best: Mask) -> Mask:
+        """Begin at every node in turn, then do without each chosen unit in turn, and keep what is cheapest."""
+        nobody = np.zeros_like(best)
+        lowest = self.cost(best)
+        for first in np.unique(self._pieces[1]).tolist():
+            other = self._run(free, demand, nobody, self._costs, first)
+            if other is not None and self.cost(other) < lowest * (1 - 1e-9):
+                best, lowest = other, self.cost(other)
+        banned: set[int] = set()
+        while True:
+            left = [unit for unit in np.flatnonzero(best).tolist() if unit not in banned]
+            if not left:
+                return best
+            unit = max(left, key=lambda unit: (self._costs[unit], unit))
+            banned.add(unit)
+            costs = self._costs.copy()
+            costs[unit] = np.inf
+            other = self._run(free, demand, nobody, costs)
+            if other is not None and self.cost(other) < lowest * (1 - 1e-9):
+                best, lowest = other, self.cost(other)

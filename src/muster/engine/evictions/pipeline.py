@@ -1,0 +1,133 @@
+"""From a choice of victims to a commit: dry run, shortest prefix, trim, evict and promise in one commit.
+
+A dry run evicts in the statement, places the beneficiary inside the domain with the very routine that allocate uses,
+and takes everything back. Every strategy that chooses victims for a whole gang ends here.
+Invariant: nothing is committed unless the beneficiary has a place.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import replace
+
+import numpy as np
+
+from muster.engine.boards import Boards
+from muster.engine.constraints import job_constraint
+from muster.engine.evictions.need import Need
+from muster.engine.placement import Attempt, Placer, Scope
+from muster.engine.two_level import TwoLevelPlacer, make_work, needs_domains
+from muster.framework import Session
+from muster.snapshot import Operation, OperationKind, Rows, Statement
+
+#: Victims -> whether the beneficiary has a place when they are gone.
+Works = Callable[[Rows], bool]
+
+
+class DryRun:
+    """Tries victims for one beneficiary; its statement is as it was after every trial."""
+
+    def __init__(self, session: Session, boards: Boards, need: Need, statement: Statement) -> None:
+        self._session = session
+        self._placer = Placer(session, boards)
+        self._domains = TwoLevelPlacer(session, boards, self._placer)
+        self._need = need
+        self._statement = statement
+
+    def anywhere(self) -> list[Operation] | None:
+        """Placements without any victim, in the best domain that has room; None: there is none."""
+        session, need, statement = self._session, self._need, self._statement
+        mark = statement.mark()
+        if needs_domains(session, need.job):
+            self._domains.place(make_work(session, need.job, need.tasks), statement)
+        else:
+            self._placer.place(Attempt(need.job, need.tasks), statement)
+        return self._outcome(mark, mark)
+
+    def within(self, domain: int, victims: Rows) -> list[Operation] | None:
+        """Placements inside a domain when the victims are gone; None: the beneficiary does not fit."""
+        session, need, statement = self._session, self._need, self._statement
+        mark = statement.mark()
+        statement.evict(victims, need.job)
+        placing = statement.mark()
+        if session.snapshot.jobs.records[need.job].sub_groups:
+            self._domains.place_in(make_work(session, need.job, need.tasks), domain, statement)
+        else:
+            packed = bool(job_constraint(session, need.job))
+            self._placer.place(Attempt(need.job, need.tasks), statement, Scope(domain, packed=packed))
+        return self._outcome(mark, placing)
+
+    def queue_has_room(self, victims: Rows) -> bool:
+        """Whether the beneficiary's queue may hold every class of what is needed when the victims are gone."""
+        session, statement = self._session, self._statement
+        queue = int(session.snapshot.jobs.queue[self._need.job])
+        mark = statement.mark()
+        statement.evict(victims, self._need.job)
+        room = all(session.queue_slots(queue, demand.request) >= demand.count for demand in self._need.demands)
+        statement.rollback(mark)
+        return room
+
+    def _outcome(self, mark: int, placing: int) -> list[Operation] | None:
+        """Note what was placed, and undo everything since `mark`."""
+        statement = self._statement
+        ready = self._session.job_pipelined_deficit(self._need.job) == 0
+        placements = statement.operations[placing:]
+        statement.rollback(mark)
+        return placements if ready and placements else None
+
+
+def shortest_prefix(count: int, works: Callable[[int], bool]) -> int | None:
+    """The smallest k up to `count` for which `works(k)`, which stays true once it is; None: not even for all.
+
+    Doubling, then halving: a short answer among many units costs few trials.
+    """
+    low, high = -1, 0
+    while not works(high):
+        if high == count:
+            return None
+        low, high = high, min(count, max(1, 2 * high))
+    while high - low > 1:
+        middle = (low + high) // 2
+        if works(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def give_back(units: Sequence[Rows], works: Works) -> list[Rows]:
+    """Units that cannot be done without, of a list that works; the last ones are the dearest and go back first.
+
+    Blocks are tried before their halves, so that many needless units cost few trials.
+    """
+    kept: list[Rows] = list(units)
+
+    def tried(lo: int, hi: int) -> None:
+        """Try to give units lo..hi back; those after them are settled."""
+        without = [*kept[:lo], *kept[hi:]]
+        if works(_joined(without)):
+            kept[lo:hi] = [_NOBODY] * (hi - lo)
+        elif hi - lo > 1:
+            middle = (lo + hi) // 2
+            tried(middle, hi)
+            tried(lo, middle)
+
+    if kept:
+        tried(0, len(kept))
+    return [unit for unit in kept if len(unit)]
+
+
+_NOBODY: Rows = np.empty(0, np.int32)
+
+
+def _joined(units: Sequence[Rows]) -> Rows:
+    tasks: Rows = np.concatenate(units) if units else _NOBODY
+    return tasks
+
+
+def promise(placements: Sequence[Operation]) -> list[Operation]:
+    """The placements as promises: a gang that waits for some of its places is not bound to the others either."""
+    return [
+        replace(placed, kind=OperationKind.PIPELINE) if placed.kind is OperationKind.ALLOCATE else placed
+        for placed in placements
+    ]

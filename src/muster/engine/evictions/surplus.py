@@ -1,0 +1,136 @@
+"""What gangs can spare: how many tasks may go before a job, one of its roles or its sub-groups falls below minimum."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Mask, Rows, Snapshot
+
+_NO_LIMIT: Final = 2**30
+_COUNTED: Final = [*READY_STATUSES, BEST_EFFORT_PENDING]
+
+
+def ready_counts(counts: Rows) -> NDArray[np.int64]:
+    """Tasks per row that hold a place or need none; terminating and waiting ones are not among them."""
+    total: NDArray[np.int64] = counts[:, _COUNTED].sum(axis=1, dtype=np.int64)
+    return total
+
+
+def job_surplus(snapshot: Snapshot) -> NDArray[np.int64]:
+    """Per job: ready tasks beyond the minimum; negative for jobs that are broken, by whichever of their minimums."""
+    jobs, roles = snapshot.jobs, snapshot.roles
+    surplus = ready_counts(jobs.counts) - jobs.min_member
+    lacking = np.flatnonzero((ready_counts(roles.counts) < roles.minimum) & (roles.job != NO_ROW))
+    owners = roles.job[lacking]
+    broken = owners[roles_hold(snapshot, owners)]
+    with_groups = np.unique(snapshot.subgroups.job[snapshot.subgroups.policy != NO_ROW])
+    short = [job for job in with_groups.tolist() if job != NO_ROW and _lacks_subgroups(snapshot, job)]
+    surplus[broken] = np.minimum(surplus[broken], -1)
+    surplus[short] = np.minimum(surplus[short], -1)
+    return surplus
+
+
+def roles_hold(snapshot: Snapshot, jobs: Rows) -> Mask:
+    """Whether role minimums hold: only while the job's own minimum covers their sum."""
+    total = snapshot.jobs.min_roles_total[jobs]
+    mask: Mask = (total > 0) & (total <= snapshot.jobs.min_member[jobs])
+    return mask
+
+
+def _lacks_subgroups(snapshot: Snapshot, job: int) -> bool:
+    return any(spare < 0 for spare in _spare_subgroups(snapshot, job).values())
+
+
+def _spare_subgroups(snapshot: Snapshot, job: int) -> dict[int, int]:
+    """Per sub-group policy: ready sub-groups beyond minSubGroups."""
+    policies = snapshot.jobs.records[job].sub_groups
+    spare = {number: -(policy.min_sub_groups or 0) for number, policy in enumerate(policies)}
+    for subgroup in snapshot.jobs.subgroups[job]:
+        policy = int(snapshot.subgroups.policy[subgroup])
+        if policy != NO_ROW and _slack(snapshot, subgroup) >= 0:
+            spare[policy] += 1
+    return spare
+
+
+def _slack(snapshot: Snapshot, subgroup: int) -> int:
+    """How many tasks a sub-group has beyond its minimum."""
+    table = snapshot.subgroups
+    return int(ready_counts(table.counts[subgroup : subgroup + 1])[0]) - int(table.minimum[subgroup])
+
+
+def safe_tasks(snapshot: Snapshot, tasks: Rows, surplus: NDArray[np.int64]) -> Mask:
+    """Which tasks their gangs can spare together, taken in the order given; tasks of a job stand together.
+
+    `surplus` is that of `job_surplus`. Role by role and then for the job as a whole the first ones are spared: going
+    through them one by one, with a budget per role and one per job, ends the same. Broken gangs can spare all.
+    """
+    jobs = snapshot.tasks.job[tasks]
+    own = surplus[jobs]
+    safe: Mask = own > 0
+    _spare_roles(snapshot, tasks, safe)
+    _spare_groups(snapshot, tasks, safe, own)
+    starts = np.flatnonzero(np.diff(jobs, prepend=-1) != 0)
+    before: NDArray[np.int64] = np.cumsum(safe) - safe
+    position: NDArray[np.int64] = before - np.repeat(before[starts], np.diff(np.append(starts, len(tasks))))
+    safe &= position < own
+    safe |= own < 0
+    return safe
+
+
+def _spare_roles(snapshot: Snapshot, tasks: Rows, safe: Mask) -> None:
+    """Take tasks out of `safe` that their role cannot spare; a role without a minimum spares any."""
+    rows = np.flatnonzero(safe)
+    roles = snapshot.tasks.role[tasks[rows]]
+    distinct, where = np.unique(roles, return_inverse=True)
+    holds = roles_hold(snapshot, snapshot.roles.job[distinct])
+    minimum = snapshot.roles.minimum[distinct]
+    spare = ready_counts(snapshot.roles.counts[distinct]) - minimum
+    limit = np.where(holds & (minimum > 0), spare, _NO_LIMIT)
+    order = np.argsort(where, kind="stable")
+    starts = np.searchsorted(where[order], np.arange(len(distinct)))
+    position = np.empty(len(rows), np.int64)
+    position[order] = np.arange(len(rows)) - starts[where[order]]
+    safe[rows[position >= limit[where]]] = False
+
+
+def _spare_groups(snapshot: Snapshot, tasks: Rows, safe: Mask, surplus: NDArray[np.int64]) -> None:
+    """Take tasks out of `safe` that their sub-groups cannot spare, for jobs that have sub-groups.
+
+    Breaking a ready sub-group uses up one of those beyond minSubGroups; what else it has is free then.
+    """
+    jobs = snapshot.tasks.job[tasks]
+    for job in np.unique(jobs[safe]).tolist():
+        if not snapshot.jobs.records[job].sub_groups:
+            continue
+        budget = _GroupBudget(snapshot, job)
+        mine = np.flatnonzero((jobs == job) & safe)
+        left = int(surplus[mine[0]])
+        for row in mine.tolist():
+            # Who goes beyond the job's own surplus uses nothing up.
+            safe[row] = left > 0 and budget.take(int(snapshot.tasks.subgroup[tasks[row]]))
+            left -= int(safe[row])
+
+
+class _GroupBudget:
+    """What the sub-groups of one job can lose."""
+
+    def __init__(self, snapshot: Snapshot, job: int) -> None:
+        self._snapshot = snapshot
+        self._spare = _spare_subgroups(snapshot, job)
+        self._slack: dict[int, int] = {}
+
+    def take(self, subgroup: int) -> bool:
+        """Take one task of a sub-group if the job stays whole."""
+        policy = int(self._snapshot.subgroups.policy[subgroup])
+        if policy == NO_ROW:
+            return False  # a task of no sub-group: nothing says that the job can do without it
+        slack = self._slack.setdefault(subgroup, _slack(self._snapshot, subgroup))
+        if slack == 0:
+            if self._spare[policy] <= 0:
+                return False
+            self._spare[policy] -= 1
+        self._slack[subgroup] = slack - 1
+        return True

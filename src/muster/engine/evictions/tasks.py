@@ -1,0 +1,240 @@
+"""The task strategy: Volcano's preempt and reclaim, task by task, with the sticky domain and without needless victims.
+
+Callers: the actions preempt and reclaim. A job's tasks are placed in order into one statement, on room that there is
+and then on room that evictions make, while the job is in need. It is committed when the job would have its minimum
+once the victims are gone, and otherwise leaves no trace. Equal tasks are served together; that a class of tasks finds
+no room is remembered until something is committed, so that jobs without hope cost next to nothing.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.boards import boards_of
+from muster.engine.evictions.asking import Asking
+from muster.engine.evictions.budgets import Budgets, within_ratio
+from muster.engine.evictions.eligibility import candidates_of, candidates_within, may_evict
+from muster.engine.evictions.restraint import would_bounce
+from muster.engine.evictions.rooms import Rooms
+from muster.engine.evictions.sticky import NodeScope, scope_for
+from muster.engine.evictions.supply import Supply
+from muster.engine.evictions.topology_aware import CandidateOptions, NodePicker
+from muster.engine.evictions.trim import tasks_of, trim
+from muster.framework import FITS, Eviction, Session
+from muster.snapshot import NO_ROW, OperationKind, Rows, Statement
+
+#: Queue, priority of the job, and the job itself if it has candidates of its own.
+_SupplyKey = tuple[int, int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class TaskOptions:
+    """What the actions' arguments say."""
+
+    ignore_budgets: bool = False
+    #: Evicted ÷ requested resources; None: no limit.
+    max_disruption_ratio: float | None = None
+    #: Dry runs on many nodes, the best of them chosen by its victims; None: the best scored node that works.
+    candidates: CandidateOptions | None = None
+
+
+class TaskStrategy:
+    """Serves jobs in need, one after the other."""
+
+    def __init__(self, session: Session, kind: Eviction, action: str, options: TaskOptions) -> None:
+        self._session = session
+        self._kind = kind
+        self._action = action
+        self._options = options
+        self._boards = boards_of(session)
+        self._live = session.live_tasks()
+        asking = Asking(session, kind, Budgets(session, options.ignore_budgets))
+        self._asks_at_once = asking.at_once
+        self._rooms = Rooms(session, self._boards, asking, kind, self._live)
+        self._picker = None
+        if options.candidates is not None:
+            self._picker = NodePicker(session, self._rooms, asking, options.candidates, self._live)
+        self._supplies: dict[_SupplyKey, Supply] = {}
+        #: How many tasks of a class found room, where not all did; holds until something is committed.
+        self._known: dict[tuple[_SupplyKey, int], int] = {}
+
+    # -- jobs ----------------------------------------------------------------------------------------------
+
+    def serve(self, job: int, tasks: Rows) -> bool:
+        """Place pending tasks of a job in need at the expense of other jobs; True: committed."""
+        key = self._supply_key(job)
+        supply = self._supplies.get(key)
+        if supply is None:
+            supply = self._supplies[key] = Supply(self._session, candidates_of(self._session, job, self._kind))
+        tasks = may_evict(self._session, tasks)
+        if len(tasks) == 0:
+            return False
+        statement = self._begin(job, supply)
+        if self._is_hopeless(job, tasks, key, supply):
+            statement.rollback()
+            return False
+        self._place_all(job, tasks, supply, key)
+        return self._finish(job, statement)
+
+    def serve_within(self, job: int, tasks: Rows) -> None:
+        """Let pending tasks of a job take the place of less important ones of the same job, one after the other."""
+        session = self._session
+        if session.job_pipelined_deficit(job) > 1:
+            return  # one more task does not complete the gang
+        supply = Supply(session, candidates_within(session, job))
+        for task in may_evict(session, tasks).tolist():
+            statement = self._begin(job, supply)
+            self._place_run(job, np.array([task], np.int32), supply)
+            if not self._finish(job, statement):
+                break
+
+    def _begin(self, job: int, supply: Supply) -> Statement:
+        statement = self._session.statement()
+        # Its own reservations are not in its way.
+        statement.release(self._session.snapshot.tasks_of(job))
+        self._rooms.begin(job, statement, supply)
+        return statement
+
+    def _finish(self, job: int, statement: Statement) -> bool:
+        """Commit what was done for a job if it is worth it, and undo it otherwise."""
+        session = self._session
+        touched = np.unique(session.snapshot.tasks.node[tasks_of(statement, OperationKind.EVICT)])
+        placed = tasks_of(statement, OperationKind.PIPELINE)
+        kept = len(placed) > 0 and session.job_pipelined_deficit(job) == 0
+        if kept and len(touched) and self._live.isdisjoint(placed.tolist()):
+            trim(session, self._kind, statement)
+        evicted = tasks_of(statement, OperationKind.EVICT)
+        if self._kind is Eviction.RECLAIM:
+            # What is free is allocate's to give, also where that comes later.
+            kept = kept and len(evicted) > 0
+        if kept and len(evicted):
+            kept = within_ratio(session.snapshot, evicted, placed, self._options.max_disruption_ratio)
+            kept = kept and not would_bounce(session, self._kind, job, evicted, placed)
+        if kept:
+            session.commit(statement, self._action)
+            self._known.clear()
+        else:
+            statement.rollback()
+        for supply in self._supplies.values():
+            supply.refresh(touched)
+        return kept
+
+    # -- tasks of a job --------------------------------------------------------------------------------------
+
+    def _place_all(self, job: int, tasks: Rows, supply: Supply, key: _SupplyKey) -> None:
+        table = self._session.snapshot.tasks
+        first = True
+        while len(tasks) and self._wants_more(job):
+            end = self._run_end(tasks)
+            wanted = min(end, max(1, self._session.job_pipelined_deficit(job)))
+            run = tasks[:wanted]
+            cls = int(table.cls[run[0]])
+            placed = self._place_run(job, tasks, supply, wanted)
+            if placed < wanted:
+                if first and self._is_plain(job, run):
+                    self._known[key, cls] = placed
+                # What one of them did not find, the others will not find either.
+                alike = (table.cls[tasks] == cls) & (table.subgroup[tasks] == table.subgroup[run[0]])
+                alike[:placed] = True
+                tasks = tasks[~alike]
+                if len(tasks) < self._session.job_pipelined_deficit(job):
+                    return
+            else:
+                tasks = tasks[wanted:]
+            first = False
+
+    def _wants_more(self, job: int) -> bool:
+        return self._session.job_starving(job) or self._session.job_pipelined_deficit(job) > 0
+
+    def _run_end(self, tasks: Rows) -> int:
+        """How many tasks from the first on are alike and may be served together."""
+        table = self._session.snapshot.tasks
+        first = int(tasks[0])
+        if first in self._live or table.nominated[first] != NO_ROW:
+            return 1
+        alike = (
+            (table.cls[tasks] == table.cls[first])
+            & (table.role[tasks] == table.role[first])
+            & (table.subgroup[tasks] == table.subgroup[first])
+            & (table.priority[tasks] == table.priority[first])
+            & (table.nominated[tasks] == NO_ROW)
+        )
+        if self._live:
+            alike &= np.fromiter((task not in self._live for task in tasks.tolist()), np.bool_, len(tasks))
+        return int(np.argmin(np.append(alike, False)))
+
+    def _place_run(self, job: int, tasks: Rows, supply: Supply, wanted: int = 1) -> int:
+        """Place the first `wanted` tasks, which are alike; return how many found a place."""
+        placed = 0
+        while placed < wanted:
+            scope = self._scope(job, tasks[placed:], supply)
+            # The first task in a domain pins it; only then is it known where the others may go.
+            count = wanted - placed if scope.open is None else 1
+            run = self._permitted(job, tasks[placed : placed + count])
+            done = self._place_some(run, scope) if len(run) else 0
+            if done == 0:
+                break
+            placed += done
+        return placed
+
+    def _permitted(self, job: int, run: Rows) -> Rows:
+        """Across queues: as many tasks as the queue may take from others for, all of them or one at a time."""
+        queue = int(self._session.snapshot.jobs.queue[job])
+        if self._kind is Eviction.PREEMPT or self._session.preemptive(queue, run):
+            return run
+        return run[:1] if self._session.preemptive(queue, run[:1]) else run[:0]
+
+    def _place_some(self, run: Rows, scope: NodeScope) -> int:
+        if self._rooms.use_nominated(int(run[0]), scope):
+            return 1
+        placed = self._rooms.use_free(run, scope, picks=self._picker is not None)
+        if placed:
+            return placed
+        if self._picker is not None:
+            return self._picker.open_best(run, scope)
+        return self._rooms.make(run, scope)
+
+    # -- what could be -----------------------------------------------------------------------------------------
+
+    def _supply_key(self, job: int) -> _SupplyKey:
+        """Jobs that may evict the same tasks share a supply."""
+        jobs = self._session.snapshot.jobs
+        queue = int(jobs.queue[job])
+        if self._kind is Eviction.RECLAIM:
+            return queue, 0, NO_ROW
+        return queue, int(jobs.priority[job]), job if jobs.allocated_count(job) else NO_ROW
+
+    def _is_hopeless(self, job: int, tasks: Rows, key: _SupplyKey, supply: Supply) -> bool:
+        """Whether not even everybody's eviction would give the job what it lacks."""
+        needed = self._session.job_pipelined_deficit(job)
+        classes, counts = np.unique(self._session.snapshot.tasks.cls[tasks], return_counts=True)
+        plain = self._is_plain(job, tasks)
+        room = 0
+        for cls, count in zip(classes.tolist(), counts.tolist(), strict=True):
+            known = self._known.get((key, cls)) if plain else None
+            if known is None or known >= count:
+                known = int(np.minimum(self._slots(cls, supply), count).sum())
+            room += min(known, count)
+            if room >= needed:
+                return False
+        return True
+
+    def _is_plain(self, job: int, tasks: Rows) -> bool:
+        """Whether room for the tasks depends on their class alone: then what one job learns holds for others."""
+        table = self._session.snapshot.tasks
+        if not self._asks_at_once or self._session.snapshot.jobs.records[job].topology is not None:
+            return False
+        if self._session.snapshot.jobs.records[job].sub_groups or (table.nominated[tasks] != NO_ROW).any():
+            return False
+        return self._options.candidates is None and self._live.isdisjoint(tasks.tolist())
+
+    def _slots(self, cls: int, supply: Supply) -> NDArray[np.int64]:
+        """How many tasks of a class each node could hold if everybody who might be evicted went."""
+        slots = supply.slots(self._session.snapshot.classes.requests[cls, 0])
+        return np.where(self._boards.verdicts(cls) == FITS, slots, 0)
+
+    def _scope(self, job: int, tasks: Rows, supply: Supply) -> NodeScope:
+        return scope_for(self._session, job, tasks, lambda cls: self._slots(cls, supply))

@@ -1,0 +1,73 @@
+"""The search for the shortest prefix, and giving back: few trials, and nothing needless is kept."""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from muster.engine.evictions.pipeline import give_back, promise, shortest_prefix
+from muster.kernels.placement import FUTURE, IDLE
+from muster.snapshot import OperationKind, Rows, TaskStatus
+from muster.testing import node
+from tests.engine.evictions.eviction_stage import configured, open_session, waiting
+
+
+@given(st.integers(0, 300), st.integers(0, 300))
+def test_the_shortest_prefix_is_found_in_few_trials(count: int, needed: int) -> None:
+    trials: list[int] = []
+
+    def works(k: int) -> bool:
+        trials.append(k)
+        return k >= needed
+
+    assert shortest_prefix(count, works) == (needed if needed <= count else None)
+    assert len(trials) <= 2 * math.log2(count + 2) + 3
+    assert max(trials) <= count
+
+
+@given(st.lists(st.integers(0, 5), max_size=20), st.integers(0, 40))
+def test_what_is_kept_cannot_be_done_without(sizes: list[int], needed: int) -> None:
+    units = [np.full(size, number, np.int32) for number, size in enumerate(sizes) if size]
+
+    def works(victims: Rows) -> bool:
+        return len(victims) >= needed
+
+    if sum(map(len, units)) < needed:
+        return
+    kept = give_back(units, works)
+    held = sum(map(len, kept))
+    assert held >= needed
+    assert all(held - len(unit) < needed for unit in kept)
+
+
+def test_the_last_units_go_back_first() -> None:
+    units = [np.array([number], np.int32) for number in range(6)]
+    kept = give_back(units, lambda victims: len(victims) >= 2)
+    assert [int(unit[0]) for unit in kept] == [0, 1]
+
+
+def test_many_needless_units_cost_few_trials() -> None:
+    trials = []
+
+    def works(victims: Rows) -> bool:
+        trials.append(len(victims))
+        return 0 in victims
+
+    kept = give_back([np.array([number], np.int32) for number in range(1024)], works)
+    assert len(kept) == 1
+    assert len(trials) <= 32
+
+
+def test_a_gang_that_waits_for_a_part_is_promised_all_of_it() -> None:
+    session = open_session([node("n", gpu=8), *waiting("new", 2, gpu=4)], configured("gangpreempt"))
+    statement = session.statement()
+    statement.place(0, 0, IDLE)
+    statement.place(1, 0, FUTURE)
+    operations = statement.operations[:]
+    statement.rollback()
+    statement.redo(promise(operations))
+    assert {operation.kind for operation in statement.operations} == {OperationKind.PIPELINE}
+    assert set(session.snapshot.tasks.status[:2].tolist()) == {TaskStatus.PIPELINED}

@@ -1,0 +1,74 @@
+"""The document's examples of what a victim is worth, and what is needed at all."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from muster.engine.evictions.yields import burden, coverage, efficiency, missing_amounts, without_pods
+from muster.snapshot import Amounts, Mirror, Snapshot
+from muster.testing import node, pod
+
+
+def amounts(*values: int) -> Amounts:
+    return np.array(values, np.int64)
+
+
+@pytest.mark.parametrize(
+    ("need", "local", "total", "gain", "cost", "worth"),
+    [
+        # GPUs: a gang that is only here, against one that is elsewhere too.
+        pytest.param([2], [2], [4], 1.0, 2.0, 0.5, id="1-A"),
+        pytest.param([2], [2], [2], 1.0, 1.0, 1.0, id="1-B"),
+        # CPUs: a large gang, against a small one that is all here.
+        pytest.param([10], [10], [20], 1.0, 2.0, 0.5, id="2-C"),
+        pytest.param([10], [2], [2], 0.2, 0.2, 1.0, id="2-D"),
+        # CPUs and memory.
+        pytest.param([4, 16], [4, 4], [4, 4], 1.25, 1.25, 1.0, id="3-E"),
+        pytest.param([4, 16], [2, 8], [2, 8], 1.0, 1.0, 1.0, id="3-F"),
+        # CPUs are needed, GPUs are not: they do not count.
+        pytest.param([4, 0], [4, 0], [4, 0], 1.0, 1.0, 1.0, id="4-G"),
+        pytest.param([4, 0], [4, 1], [4, 1], 1.0, 1.0, 1.0, id="4-H"),
+    ],
+)
+def test_the_examples_of_the_document(
+    need: list[int], local: list[int], total: list[int], gain: float, cost: float, worth: float
+) -> None:
+    needed = amounts(*need)
+    assert coverage(amounts(*local), needed) == pytest.approx(gain)
+    assert burden(amounts(*total), needed) == pytest.approx(cost)
+    assert efficiency(amounts(*local)[None], amounts(*total)[None], needed) == pytest.approx([worth])
+
+
+def test_what_costs_nothing_is_worth_everything() -> None:
+    assert efficiency(amounts(2)[None], amounts(0)[None], amounts(4)).tolist() == [np.inf]
+
+
+def picture() -> Snapshot:
+    mirror = Mirror()
+    mirror.upsert(node("n", gpu=8))
+    mirror.upsert(pod("p", gpu=1))
+    return mirror.snapshot()
+
+
+def test_what_is_needed_is_the_request_less_what_is_free() -> None:
+    snapshot = picture()
+    request = snapshot.axis.vector({"cpu": 8000, "nvidia.com/gpu": 4000, "pods": 2})
+    free = snapshot.axis.vector({"cpu": 9000, "nvidia.com/gpu": 1000, "pods": 0})
+    need = missing_amounts(snapshot, request, free, request > 0)
+    assert snapshot.axis.amounts(need) == {"nvidia.com/gpu": 3000}
+
+
+def test_when_only_places_are_missing_the_scarce_resources_are_needed_in_full() -> None:
+    snapshot = picture()
+    request = snapshot.axis.vector({"cpu": 8000, "nvidia.com/gpu": 4000, "pods": 2})
+    scarce = snapshot.axis.vector({"nvidia.com/gpu": 1}) > 0
+    need = missing_amounts(snapshot, request, request * 2, scarce)
+    assert snapshot.axis.amounts(need) == {"nvidia.com/gpu": 4000}
+
+
+def test_pods_count_only_where_nothing_else_is_requested() -> None:
+    snapshot = picture()
+    names = np.array(snapshot.axis.names)
+    assert names[without_pods(snapshot, snapshot.axis.vector({"cpu": 1, "pods": 1}))].tolist() == ["cpu"]
+    assert names[without_pods(snapshot, snapshot.axis.vector({"pods": 1}))].tolist() == ["pods"]
