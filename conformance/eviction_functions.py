@@ -266,9 +266,7 @@ def _select_in_domain(kind: Eviction, evictor: str) -> Callable[[Body], Body]:
             minimum = len(job["tasks"]) if job["uid"] == given[evictor] else None
             items += _job(job, f"job-{number}", minimum)
         session = _session(items)
-        rows = {
-            session.snapshot.jobs.index[f"default/job-{number}"]: job for number, job in enumerate(given["jobs"])
-        }
+        rows = {session.snapshot.jobs.index[f"default/job-{number}"]: job for number, job in enumerate(given["jobs"])}
         row = next(row for row, job in rows.items() if job["uid"] == given[evictor])
         chooser = _chooser(session, kind, row, GangOptions(allow_whole=given["allowWholeBundle"]))
         proposal = chooser.propose(ROOT) if chooser else None

@@ -88,7 +88,9 @@ def offer(problem: Problem, chosen: list[int], node: int) -> list[int] | None:
 
 def worth(problem: Problem, unit: int, node: int, missing: list[int]) -> float:
     use = sum(
-        min(held, amount) / amount for held, amount in zip(problem.units[unit][node], missing, strict=True) if amount > 0
+        min(held, amount) / amount
+        for held, amount in zip(problem.units[unit][node], missing, strict=True)
+        if amount > 0
     )
     return problem.cost[unit] / use if use > 0 else float("inf")
 

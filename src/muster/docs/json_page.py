@@ -41,11 +41,10 @@ SIMULATE_FIELDS = (
     ("`decisions[].job`", "`namespace/podgroup`; `namespace/pod/name` for a pod without a PodGroup"),
     ("`decisions[].beneficiary`", "the job for whose sake a pod is evicted or moved; empty if there is none"),
     ("`decisions[].why`", "the action and its reason, for people"),
-    (
-        "`decisions[].record`",
-        "evictions of the gang strategy: `beneficiary`, `domain`, `bundle` with what it `frees` and `costs`, "
-        + "`nextBundle` and `nextDomain` with the `reason` they lost, `ratio` (evicted ÷ requested)",
-    ),
+    ("`decisions[].record`", "evictions only: why this pod; fields below"),
+    ("`….record` of gang strategies", "`beneficiary`, `domain`, `bundle`, `nextBundle`, `nextDomain`, `ratio`"),
+    ("`….record.bundle`", "`kind` (safe or whole), `job`, `tasks`, what it `frees` and `costs`, its `roi`"),
+    ("`….record` of task strategies", "`beneficiary`, `node`, `candidates`, `victims`, `nextVictim`"),
     ("`jobs`", "by job: how each stands at the end"),
     ("`jobs.*.phase`", "`Pending`, `Inqueue`, `Running`, `Unknown` or `Completed`, as in a PodGroup's status"),
     ("`jobs.*.running`", "pods that have a node"),

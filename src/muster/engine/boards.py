@@ -29,6 +29,7 @@ class Boards:
         self._boards: dict[tuple[int, int], Board] = {}
         self._fixed: dict[int, NDArray[np.float64]] = {}
         self._terms: dict[int, NDArray[np.float64]] = {}
+        self._scores: dict[int, list[NodeScores]] = {}
         self._outside, self._bonus = self._shard()
         #: What nodes had free, or would have, when the first action began; int64[nodes, resources].
         self.free_at_first = session.snapshot.nodes.future_idle()
@@ -67,7 +68,7 @@ class Boards:
         fixed = self._fixed.get(cls)
         if fixed is None:
             fixed = np.where(self.verdicts(cls) == FITS, 0.0, -np.inf)
-            for scores in self._session.node_scores(cls):
+            for scores in self._scores_of(cls):
                 if scores.fixed is not None:
                     fixed = fixed + scores.fixed
             if self._bonus is not None:
@@ -78,8 +79,15 @@ class Boards:
     def terms(self, cls: int) -> NDArray[np.float64]:
         terms = self._terms.get(cls)
         if terms is None:
-            terms = self._terms[cls] = _stack(self._session.node_scores(cls), len(self._session.snapshot.axis))
+            terms = self._terms[cls] = _stack(self._scores_of(cls), len(self._session.snapshot.axis))
         return terms
+
+    def _scores_of(self, cls: int) -> list[NodeScores]:
+        """What the plugins say about a class; asked once, for both parts of the scores."""
+        scores = self._scores.get(cls)
+        if scores is None:
+            scores = self._scores[cls] = self._session.node_scores(cls)
+        return scores
 
     def _shard(self) -> tuple[NDArray[np.bool_] | None, NDArray[np.float64] | None]:
         sharding = self._session.config.sharding

@@ -209,9 +209,7 @@ class TwoLevelPlacer:
             placed = subgroup_domain(snapshot, attempt.subgroup)
             steps = search_gradients(session, attempt.job, attempt.subgroup, domain, constraint, placed)
         needed = max(1, self._placer.deficit(attempt))
-        whole = (
-            needed < len(attempt.tasks) and starts_whole(constraint, placed) and self._holds(attempt.tasks, steps)
-        )
+        whole = needed < len(attempt.tasks) and starts_whole(constraint, placed) and self._holds(attempt.tasks, steps)
         for free in self._room_for_all(whole=whole):
             for step in steps:
                 domains = holding(session, self._boards, attempt.tasks, needed, step, free)

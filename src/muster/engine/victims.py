@@ -66,7 +66,7 @@ def victim_order(session: Session, tasks: Rows, evictor: int) -> Rows:
 
 
 def queue_order(session: Session, queues: Iterable[int], evictor: int) -> dict[int, int]:
-    """Places of queues as sources of victims for the queue `evictor`: as plugins say, else the last served gives first."""
+    """Places of queues as sources of victims for a queue: as plugins say, else the last served gives first."""
     last_first = sorted(queues, key=session.queue_key, reverse=True)
     ordered = sorted(last_first, key=lambda queue: session.victim_queue_key(queue, evictor))
     return {queue: place for place, queue in enumerate(ordered)}

@@ -217,7 +217,7 @@ class Plugin:
     def queue_deserved(self, queue: int) -> Amounts | None:
         """What the queue ought to have now, UNLIMITED where nothing says; None: no opinion.
 
-        For reports only, asked after the actions; the first answer is shown.
+        The first answer counts. Reclaim protects it, whatever tier the plugin stands in, and reports show it.
         """
 
     def preemptive(self, queue: int, tasks: Rows) -> bool:

@@ -1,6 +1,7 @@
 """Sums of task requests per node, job or queue, exact in int64.
 
-Called by the mirror when it makes a snapshot, and by the statement for evictions. Plain-Python twins: tests/reference/totals.py.
+Called by the mirror when it makes a snapshot, and by the statement for evictions.
+Plain-Python twins: tests/reference/totals.py.
 """
 
 from __future__ import annotations

@@ -80,7 +80,7 @@ def test_the_ratio_is_that_of_the_requested_resource_evicted_most() -> None:
 
 
 @pytest.mark.parametrize(("limit", "fine"), [(None, True), (4.0, True), (3.9, False)])
-def test_the_limit_holds(limit: float | None, fine: bool) -> None:  # noqa: FBT001 - the expected answer
+def test_the_limit_holds(limit: float | None, fine: bool) -> None:
     session = opened(*running("old", ["n"], gpu=8), *waiting("new", 1, gpu=2))
     assert within_ratio(session.snapshot, rows(session, "old-0"), rows(session, "new-0"), limit) is fine
 

@@ -207,9 +207,7 @@ def ordered(session: Session, bundles: Bundles, kind: Eviction, policy: Sequence
     order = BundleOrder(session.snapshot, kind, options.get("threshold", 0.05))
     numbers = order.numbers(bundles, gpus(session, 4), np.array(policy, np.int64))
     records = session.snapshot.jobs.records
-    return [
-        f"{BundleKind(int(bundles.kind[k])).name.lower()} {records[bundles.job[k]].name}" for k in numbers.tolist()
-    ]
+    return [f"{BundleKind(int(bundles.kind[k])).name.lower()} {records[bundles.job[k]].name}" for k in numbers.tolist()]
 
 
 def test_safe_comes_before_whole_whatever_the_policy_says() -> None:

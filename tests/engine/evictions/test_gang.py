@@ -16,7 +16,7 @@ from muster.framework import Eviction, Plugin, PluginOption, Purpose, Registry, 
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot import Mirror, OperationKind, Rows
 from muster.snapshot.decisions import Evict, Nominate
-from muster.testing import node, pod, pod_group, queue
+from muster.testing import node, pod, pod_group, priority_class, queue
 from tests.engine.evictions.eviction_stage import (
     PRIORITIES,
     REGISTRY,
@@ -72,7 +72,7 @@ def test_a_gang_that_fits_is_left_to_allocate_if_that_comes_later() -> None:
 
 
 def test_growth_beyond_the_minimum_never_evicts() -> None:
-    elastic = [pod_group("new", minimum=1, priority_class="high", phase="Running")]
+    elastic: list[KubeObject] = [pod_group("new", minimum=1, priority_class="high", phase="Running")]
     elastic += [pod("new-0", group="new", node="n", gpu=4), pod("new-1", group="new", gpu=4)]
     session = act([node("n", gpu=8), *running("old", ["n"], gpu=4), *elastic], PREEMPT)
     assert evicted(session) == []
@@ -216,8 +216,6 @@ def test_lower_priority_goes_first_whatever_it_costs() -> None:
     lower = [item for k in range(2) for item in running(f"low{k}", ["n0"] * 4, gpu=1)]
     dearer = running("mid", ["n1"] * 4, gpu=2, priority="")
     dearer[0] = pod_group("mid", minimum=4, priority_class="mid", phase="Running")
-    from muster.testing import priority_class  # local: the one test that needs a third class
-
     session = act(
         [priority_class("mid", 500), node("n0", gpu=8), node("n1", gpu=8), *lower, *dearer, *waiting("new", 1, gpu=8)],
         PREEMPT,
@@ -261,8 +259,12 @@ def test_a_full_queue_makes_room_in_itself() -> None:
     """The queue may hold 8 GPUs and has them: its own pods must go even though a node is free."""
     own = queue("small", capability={"gpu": 8})
     session = act(
-        [node("n0", gpu=8), node("n1", gpu=8), own, *running("old", ["n0"], gpu=8, queue="small")]
-        + waiting("new", 1, gpu=8, queue="small"),
+        [
+            *(node(name, gpu=8) for name in ("n0", "n1")),
+            own,
+            *running("old", ["n0"], gpu=8, queue="small"),
+            *waiting("new", 1, gpu=8, queue="small"),
+        ],
         configured("gangpreempt", share="capacity"),
     )
     assert evicted(session) == ["old-0"]
@@ -308,8 +310,9 @@ def shares(order: Sequence[Sequence[str]], **flags: bool) -> SchedulerConfig:
     return SchedulerConfig(("gangreclaim",), tiers)
 
 
+SHARE_LAST = [["priority", "gang", "conformance"], ["predicates", "capacity"]]
 ORDERS = [
-    pytest.param([["priority", "gang", "conformance"], ["predicates", "capacity"]], id="share plugin last"),
+    pytest.param(SHARE_LAST, id="share plugin last"),
     pytest.param([["capacity", "predicates"], ["priority", "gang", "conformance"]], id="share plugin first"),
     pytest.param([["priority", "gang", "conformance", "capacity", "predicates"]], id="one tier"),
 ]
@@ -335,13 +338,13 @@ def test_queues_that_do_not_give_are_left_alone() -> None:
     spec = msgspec.structs.replace(own.spec, reclaimable=False)
     objects = [node("n", gpu=8), queue("mine", deserved={"gpu": 8}), msgspec.structs.replace(own, spec=spec)]
     objects += running("old", ["n"], gpu=8, queue="greedy")
-    assert evicted(act([*objects, *waiting("new", 1, gpu=8, queue="mine")], shares(ORDERS[0].values[0]))) == []
+    assert evicted(act([*objects, *waiting("new", 1, gpu=8, queue="mine")], shares(SHARE_LAST))) == []
 
 
 def test_a_queue_does_not_reclaim_more_than_it_deserves() -> None:
     objects = [node("n", gpu=8), queue("mine", deserved={"gpu": 4}), queue("greedy", deserved={"gpu": 0})]
     objects += running("old", ["n"] * 2, gpu=4, queue="greedy")
-    assert evicted(act([*objects, *waiting("new", 1, gpu=8, queue="mine")], shares(ORDERS[0].values[0]))) == []
+    assert evicted(act([*objects, *waiting("new", 1, gpu=8, queue="mine")], shares(SHARE_LAST))) == []
 
 
 # -- plugins -----------------------------------------------------------------------------------------------------
@@ -464,3 +467,12 @@ def test_pods_that_a_gang_can_spare_say_so() -> None:
     (record,) = reasons_of(session).records()
     assert (record.bundle.kind, record.bundle.roi, record.domain) == ("safe", None, "")
     assert record.as_text().startswith("makes room for default/new: default/old can spare 2 pods")
+
+
+def test_a_gang_that_ends_goes_with_all_that_it_has_in_the_domain() -> None:
+    """Two pods to spare are not enough, so the gang ends; the fourth pod is not needed and would run for nothing."""
+    session = act([node("n", gpu=5), *running("old", ["n"] * 4, minimum=2, gpu=1), *waiting("new", 1, gpu=4)], PREEMPT)
+    assert len(evicted(session)) == 4
+    kinds = {record.bundle.kind: record.as_text() for record in reasons_of(session).records()}
+    assert kinds.keys() == {"rest", "whole"}
+    assert "default/old ends, so 2 pods beyond its minimum go too" in kinds["rest"]

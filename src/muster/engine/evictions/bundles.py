@@ -168,17 +168,25 @@ class BundleOrder:
         worth = buckets(roi(bundles, need), self._threshold)
         plain = np.zeros(len(bundles), np.bool_) if preferred is None else ~preferred
         last = jobs.priority[bundles.job] if self._kind is Eviction.RECLAIM else np.zeros(len(bundles), np.int32)
-        names = self._by_name()[bundles.job]
+        names = self._by_name(bundles.job)
         keys = (names, -jobs.created[bundles.job], last, -gain, -worth, plain, policy, bundles.kind)
         return np.lexsort(keys).astype(np.int64)
 
-    def _by_name(self) -> NDArray[np.int64]:
-        """Position of every job by name; made once."""
+    def _by_name(self, jobs: Rows) -> NDArray[np.int64]:
+        """Position of jobs by name, among all or (when there are few of them) among themselves."""
+        records = self._snapshot.jobs.records
+        if self._names is None and 4 * len(jobs) < len(records):
+            return _positions([records[job].id for job in jobs.tolist()])
         if self._names is None:
-            names = [record.id for record in self._snapshot.jobs.records]
-            self._names = np.empty(len(names), np.int64)
-            self._names[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-        return self._names
+            self._names = _positions([record.id for record in records])
+        return self._names[jobs]
+
+
+def _positions(names: list[str]) -> NDArray[np.int64]:
+    """Where each name stands in alphabetical order; equal ones in the order given."""
+    places = np.empty(len(names), np.int64)
+    places[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
+    return places
 
 
 def roi(bundles: Bundles, need: Amounts) -> NDArray[np.float64]:

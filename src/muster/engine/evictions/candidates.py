@@ -21,9 +21,11 @@ from muster.snapshot import Amounts, JobRecord, Mask, Rows, Snapshot
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Tasks that might be evicted, and what they hold on each node."""
+    """Tasks that might be evicted, their jobs, and what they hold on each node."""
 
     tasks: Rows
+    #: Each once.
+    jobs: Rows
     #: int64[nodes, resources]
     held: Amounts
 
@@ -75,7 +77,9 @@ class Pool:
         rows = np.flatnonzero(mask).astype(np.int32)
         held = np.zeros_like(snapshot.nodes.used())
         sum_requests(snapshot.classes.requests, tasks.cls[rows], tasks.node[rows], held)
-        return Candidates(rows, held)
+        owners = np.zeros(len(snapshot.jobs), np.bool_)
+        owners[tasks.job[rows]] = True
+        return Candidates(rows, np.flatnonzero(owners).astype(np.int32), held)
 
 
 def _refuses(job: JobRecord) -> bool:

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.bundles import BundleKind, BundleOrder, Bundles, make_bundles, roi
 from muster.engine.evictions.candidates import Candidates, bottlenecks, domain_free, nearness
-from muster.engine.evictions.clearing import Clearing, Units, unit_costs, units_of
+from muster.engine.evictions.clearing import Clearing, Units, merged, unit_costs, units_of
 from muster.engine.evictions.deserved import keeps_deserved
 from muster.engine.evictions.need import Need
 from muster.engine.evictions.pipeline import DryRun, give_back, shortest_prefix
@@ -90,6 +90,15 @@ class Choice:
 
 
 @dataclass(frozen=True, slots=True)
+class _Plan:
+    """Which tasks of some bundles to take, what that costs, and whether it pays to look closer."""
+
+    mask: Mask
+    cost: float
+    is_small: bool
+
+
+@dataclass(frozen=True, slots=True)
 class Rules:
     """What holds for every beneficiary of one action."""
 
@@ -130,27 +139,25 @@ class Chooser:
         if not self._options.allow_whole:
             bundles = bundles.without_whole()
         bundles = bundles.taken(self._order.numbers(bundles, need, self._policy[bundles.job]))
-        units = units_of(bundles)
-        clearing = self._clearing(domain, bundles, units)
-        chosen = clearing.plan(self._need.demands, polish=polish)
-        victims = bundles.tasks[:0] if chosen is None else bundles.tasks[chosen[units.of_task]]
-        if (chosen is None and self._need.exact) or not self._queue_would_do(victims, bundles.tasks):
+        plan = self._plan(domain, bundles, polish=polish)
+        victims = bundles.tasks[:0] if plan is None else bundles.tasks[plan.mask]
+        if (plan is None and self._need.exact) or not self._queue_would_do(victims, bundles.tasks):
             return None
-        if chosen is None:
+        if plan is None:
             # Places are only a guess for a mixed gang: a domain that fails by them is tried last, not left out.
             return Proposal(domain, need, scarce, bundles, victims, np.inf, np.inf)
-        taken = bundles.shrunk(snapshot, chosen[units.of_task])
+        taken = bundles.shrunk(snapshot, plan.mask)
         return Proposal(
             domain,
             need,
             scarce,
             bundles,
             victims,
-            clearing.cost(chosen),
+            plan.cost,
             self._loss(taken, scarce),
             broken=int((taken.kind == BundleKind.WHOLE).sum()),
             is_gentle=bool((self._levels(taken) == self._lowest).all()),
-            improvable=not polish and clearing.is_small(self._need.demands),
+            improvable=not polish and plan.is_small,
         )
 
     def _queue_would_do(self, victims: Rows, candidates: Rows) -> bool:
@@ -191,7 +198,7 @@ class Chooser:
         """Where every job stands as a victim, by its priority or by the order in which queues give; 0: first."""
         session, jobs = self._session, self._session.snapshot.jobs
         if self._kind is Eviction.PREEMPT:
-            involved = np.unique(jobs.priority[np.unique(session.snapshot.tasks.job[self._candidates.tasks])])
+            involved = np.unique(jobs.priority[self._candidates.jobs])
             return np.searchsorted(involved, jobs.priority).astype(np.int64)
         home = int(jobs.queue[self._need.job])
         order = {queue: session.victim_queue_key(queue, home) for queue in range(len(session.snapshot.queues))}
@@ -204,13 +211,13 @@ class Chooser:
     def _levels(self, bundles: Bundles) -> NDArray[np.float64]:
         """Weights grow with these: safe before whole, then by policy."""
         steps = int(self._policy.max(initial=0)) + 1
-        levels: NDArray[np.float64] = (bundles.kind * steps + self._policy[bundles.job]) * min(1.0, _LEVELS / steps)
-        return levels
+        levels = (bundles.kind * steps + self._policy[bundles.job]).astype(np.float64)
+        return levels * min(1.0, _LEVELS / steps)
 
     @cached_property
     def _lowest(self) -> float:
         """The level of those who give first, wherever they are; gangs that can spare nothing go whole."""
-        jobs = np.unique(self._session.snapshot.tasks.job[self._candidates.tasks])
+        jobs = self._candidates.jobs
         steps = int(self._policy.max(initial=0)) + 1
         levels = np.where(self._surplus[jobs] != 0, 0, steps) + self._policy[jobs]
         return float(levels.min(initial=2 * steps)) * min(1.0, _LEVELS / steps)
@@ -225,7 +232,7 @@ class Chooser:
 
         Of two ways that free the same, the one that breaks fewer gangs is better.
         """
-        jobs = np.unique(self._session.snapshot.tasks.job[self._candidates.tasks])
+        jobs = self._candidates.jobs
         held = burden(self._session.snapshot.jobs.allocated[jobs], self._requested)
         return _PER_GANG * float(held.mean()) if len(jobs) else 0.0
 
@@ -235,10 +242,24 @@ class Chooser:
         snapshot, request = self._session.snapshot, self._need.request
         return np.where(without_pods(snapshot, request), request, 0)
 
-    def _clearing(self, domain: int, bundles: Bundles, units: Units) -> Clearing:
+    def _plan(self, domain: int, bundles: Bundles, *, polish: bool) -> _Plan | None:
+        """The cheapest tasks to take by places, whole gangs with all that they have here."""
         topology = self._session.snapshot.topology
         span = int(topology.lo[domain]), int(topology.hi[domain])
-        return Clearing(self._session.snapshot, bundles, units, self._costs(bundles, units), span)
+        units = units_of(bundles)
+        costs = self._costs(bundles, units)
+        clearing = Clearing(self._session.snapshot, bundles, units, costs, span)
+        chosen = clearing.plan(self._need.demands, polish=polish)
+        if chosen is None:
+            return None
+        cost, is_small = clearing.cost(chosen), clearing.is_small(self._need.demands)
+        together = merged(units, bundles, chosen)
+        if together is None:
+            return _Plan(chosen[units.of_task], cost, is_small)
+        # With more going of these gangs, others among the chosen may not have to.
+        among = Clearing(self._session.snapshot, bundles, together, np.where(chosen, costs, np.inf), span)
+        fewer = among.plan(self._need.demands)
+        return _Plan((chosen if fewer is None else fewer)[together.of_task], cost, is_small)
 
     def _loss(self, taken: Bundles, scarce: Mask) -> float:
         """What the gangs of these bundles lose of the scarce resources, in terms of what is requested."""
@@ -271,13 +292,13 @@ class Chooser:
     def permitted(self, proposal: Proposal) -> Bundles:
         """Phases two to four: order, ask once about the whole list, shrink, order again."""
         session, snapshot = self._session, self._session.snapshot
-        bundles = self._ordered(proposal.bundles, proposal)
+        bundles = every = self._ordered(proposal.bundles, proposal)
         allowed = session.evictable(self._need.job, self._kind, bundles.tasks)
         bundles = bundles.shrunk(snapshot, _members(snapshot, bundles.tasks, allowed))
         if self._kind is Eviction.RECLAIM:
             bundles = bundles.shrunk(snapshot, keeps_deserved(session, bundles.tasks, self._shortest(proposal)))
         bundles = bundles.shrunk(snapshot, self._budgets.allowed(bundles.tasks))
-        return self._ordered(bundles, proposal)
+        return bundles if bundles is every else self._ordered(bundles, proposal)
 
     def _shortest(self, proposal: Proposal) -> Mask:
         """The resources that are short the most: what queues deserve of these decides whether they give."""
@@ -311,9 +332,8 @@ class Chooser:
         mask = _members(snapshot, bundles.tasks, proposal.victims)
         if len(proposal.victims) and int(mask.sum()) == len(proposal.victims):
             return mask
-        units = units_of(bundles)
-        chosen = self._clearing(proposal.domain, bundles, units).plan(self._need.demands, polish=True)
-        return None if chosen is None else chosen[units.of_task]
+        plan = self._plan(proposal.domain, bundles, polish=True)
+        return None if plan is None else plan.mask
 
     def _works(self, domain: int, victims: Rows) -> bool:
         return self._placements(domain, victims) is not None
@@ -330,10 +350,15 @@ class Chooser:
         return found
 
     def _trimmed(self, domain: int, bundles: Bundles, mask: Mask) -> Mask:
-        """Give back, the last in order first, what the dry run does not need."""
-        units = units_of(bundles).of_task[mask]
-        tasks = bundles.tasks[mask]
-        pieces = np.split(tasks, np.flatnonzero(np.diff(units)) + 1) if len(tasks) else []
+        """Give back, the last in order first, what the dry run does not need; broken gangs go with all they have."""
+        units = units_of(bundles)
+        chosen = np.zeros(len(units), np.bool_)
+        chosen[units.of_task[mask]] = True
+        units = merged(units, bundles, chosen) or units
+        mask = chosen[units.of_task]
+        order = np.argsort(units.of_task[mask], kind="stable")
+        tasks, owners = bundles.tasks[mask][order], units.of_task[mask][order]
+        pieces = np.split(tasks, np.flatnonzero(np.diff(owners)) + 1) if len(tasks) else []
         kept = give_back(pieces, lambda victims: self._works(domain, victims))
         left = np.concatenate(kept) if kept else tasks[:0]
         return _members(self._session.snapshot, bundles.tasks, left)

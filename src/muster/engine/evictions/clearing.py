@@ -58,6 +58,22 @@ def units_of(bundles: Bundles) -> Units:
     return Units(np.cumsum(begins) - 1, owners[begins])
 
 
+def merged(units: Units, bundles: Bundles, chosen: Mask) -> Units | None:
+    """Units in which gangs that the choice breaks go with all they have; None: none of them can spare anything.
+
+    What a gang could have spared runs for nothing once its core is gone.
+    """
+    whole = bundles.kind[units.bundle] == BundleKind.WHOLE
+    broken = np.flatnonzero(chosen & whole)
+    unit_of_job = dict(zip(bundles.job[units.bundle[broken]].tolist(), broken.tolist(), strict=True))
+    of_task = units.of_task.copy()
+    for bundle in np.flatnonzero(bundles.kind == BundleKind.SAFE).tolist():
+        unit = unit_of_job.get(int(bundles.job[bundle]))
+        if unit is not None:
+            of_task[bundles.start[bundle] : bundles.start[bundle + 1]] = unit
+    return None if np.array_equal(of_task, units.of_task) else Units(of_task, units.bundle)
+
+
 def unit_costs(
     snapshot: Snapshot,
     bundles: Bundles,
@@ -107,7 +123,10 @@ class Clearing:
         self._starts = np.concatenate((by_node, starts)).astype(np.int32)
 
     def plan(self, demands: Sequence[Demand], *, polish: bool = False) -> Mask | None:
-        """Units whose eviction gives every demand its places; None: there are none. Larger demands come first."""
+        """Units whose eviction gives every demand its places; None: there are none. Larger demands come first.
+
+        Units that cost infinitely much are not taken.
+        """
         chosen: Mask = np.zeros(len(self._units), np.bool_)
         taken = np.zeros_like(self._free)
         for demand in demands:

@@ -23,7 +23,7 @@ from muster.engine.evictions.choice import Chooser, Proposal
 from muster.engine.evictions.need import Need
 from muster.engine.evictions.records import RunnerUp
 from muster.engine.evictions.yields import without_pods
-from muster.framework import Purpose, Session
+from muster.framework import Plugin, Purpose, Session
 from muster.snapshot import NO_ROW, Rows
 
 #: So many domains of a tier are compared by what victims cost there; with more, those where the least is missing.
@@ -100,7 +100,8 @@ class Entrances:
         for ask in self._session.asked("search_space"):
             answer: Rows | None = ask(self._need.job, Purpose.EVICT)
             if answer is not None and len(answer):
-                return answer, bool(getattr(ask, "__self__", self).search_space_is_final)
+                plugin = getattr(ask, "__self__", None)
+                return answer, not isinstance(plugin, Plugin) or plugin.search_space_is_final
         return None, True
 
     def _promised(self) -> int:
@@ -161,8 +162,7 @@ class Entrances:
         """How many gangs at least hold together what is requested, of the resource where that is the fewest."""
         snapshot, request = self._session.snapshot, self._need.request
         columns = without_pods(snapshot, request)
-        owners = np.unique(snapshot.tasks.job[self._candidates.tasks])
-        largest = np.maximum(snapshot.jobs.allocated[owners][:, columns].max(axis=0, initial=0), 1)
+        largest = np.maximum(snapshot.jobs.allocated[self._candidates.jobs][:, columns].max(axis=0, initial=0), 1)
         return float((request[columns] / largest).min())
 
     @cached_property

@@ -7,8 +7,6 @@ are tried in order and the first that works is committed, evictions and promises
 
 from __future__ import annotations
 
-import logging
-
 import numpy as np
 
 from muster.engine.boards import boards_of
@@ -25,8 +23,6 @@ from muster.engine.lines import JobLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import Eviction, Session
 from muster.snapshot import BEST_EFFORT, NO_ROW, JobPhase, Operation, Rows, Statement
-
-_log = logging.getLogger(__name__)
 
 
 def run_gang_path(session: Session, kind: Eviction, options: GangOptions, action: str = "") -> None:
@@ -52,6 +48,8 @@ class _GangPath:
     def run(self) -> None:
         warn_of_limit(self._options.max_disruption_ratio, self._action)
         session = self._session
+        if self._kind is Eviction.RECLAIM and not session.asked("queue_deserved"):
+            return  # nobody says what queues deserve: each could take from each, for ever
         pending = self._pending()
         lines: dict[int, JobLine] = {}
         for job in pending:
@@ -155,7 +153,9 @@ class _GangPath:
 
     def _reasons(self, need: Need, choice: Choice, other: RunnerUp | None) -> Reasons:
         snapshot = self._session.snapshot
-        left = np.setdiff1d(np.arange(len(choice.considered)), choice.places)
+        spare = np.ones(len(choice.considered), np.bool_)
+        spare[choice.places] = False
+        left = np.flatnonzero(spare)
         spared = None
         if len(left):
             first = int(left[0])

@@ -30,7 +30,7 @@ class RunnerUp:
 class BundleRecord:
     """One bundle of victims."""
 
-    #: "safe": the gang can spare them; "whole": they end it.
+    #: "safe": the gang can spare them; "whole": they end it; "rest": it could have spared them, but it ends.
     kind: str
     job: str
     tasks: tuple[str, ...]
@@ -78,6 +78,8 @@ class EvictionRecord:
         where = f" in {self.domain}" if self.domain else ""
         if bundle.kind == "safe":
             what = f"{bundle.job} can spare {_pods(len(bundle.tasks))}"
+        elif bundle.kind == "rest":
+            what = f"{bundle.job} ends, so {_pods(len(bundle.tasks))} beyond its minimum go too"
         else:
             worth = "" if bundle.roi is None else f", worth {bundle.roi:.2f} of what it costs"
             what = f"{bundle.job} goes whole, {_pods(len(bundle.tasks))}{where}{worth}"
@@ -166,11 +168,15 @@ class Reasons:
         """One record per bundle, in the order in which they were taken."""
         return [self.of_bundle(bundle) for bundle in range(len(self.bundles))]
 
+    def _ends(self, job: int) -> bool:
+        bundles = self.bundles
+        return bool(((bundles.job == job) & (bundles.kind == BundleKind.WHOLE)).any())
+
     def _make(self, bundle: int) -> EvictionRecord:
         snapshot, bundles = self.snapshot, self.bundles
         is_safe = bundles.kind[bundle] == BundleKind.SAFE
         record = BundleRecord(
-            kind="safe" if is_safe else "whole",
+            kind="whole" if not is_safe else "rest" if self._ends(int(bundles.job[bundle])) else "safe",
             job=snapshot.jobs.records[int(bundles.job[bundle])].id,
             tasks=tuple(snapshot.tasks.ids[task] for task in bundles.tasks_of(bundle).tolist()),
             frees=snapshot.axis.amounts(bundles.local[bundle]),
