@@ -41,4 +41,6 @@ def table(results: list[dict[str, Any]]) -> str:
 
 
 def _ms(seconds: float) -> str:
+    if seconds == 0:
+        return "–"
     return f"{1000 * seconds:.1f}" if seconds < 1 else f"{1000 * seconds:,.0f}"
