@@ -57,7 +57,7 @@ def _balance(state: Planes, request: list[int], row: int, weights: list[float]) 
     for r, weight in enumerate(weights):
         capacity = state[ALLOCATABLE][row][r]
         if weight > 0 and capacity > 0:
-            used = state[USED][row][r] + state[PIPELINED][row][r] + request[r]
+            used = state[USED][row][r] - state[RELEASING][row][r] + state[PIPELINED][row][r] + request[r]
             fractions.append(min(used / capacity, 1.0))
     if not fractions:
         return 0

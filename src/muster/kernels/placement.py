@@ -80,12 +80,15 @@ def _spread_score(state: NDArray[np.int64], wanted: NDArray[np.int64], row: int,
 def _balance(
     state: NDArray[np.int64], request: NDArray[np.int64], row: int, term: NDArray[np.float64], tasks: int
 ) -> int:
-    """100 minus the standard deviation of the used fractions with so many more tasks, rounded down."""
+    """100 minus the standard deviation of the used fractions with so many more tasks, rounded down.
+
+    What is leaving counts as gone, so that pods which share a node after an eviction are judged by what will be there.
+    """
     count = 0
     mean = 0.0
     for r in range(request.shape[0]):
         if term[2 + r] > 0 and state[ALLOCATABLE, row, r] > 0:
-            used = state[USED, row, r] + state[PIPELINED, row, r] + tasks * request[r]
+            used = state[USED, row, r] - state[RELEASING, row, r] + state[PIPELINED, row, r] + tasks * request[r]
             mean += min(used / state[ALLOCATABLE, row, r], 1.0)
             count += 1
     if count == 0:
@@ -94,7 +97,7 @@ def _balance(
     variance = 0.0
     for r in range(request.shape[0]):
         if term[2 + r] > 0 and state[ALLOCATABLE, row, r] > 0:
-            used = state[USED, row, r] + state[PIPELINED, row, r] + tasks * request[r]
+            used = state[USED, row, r] - state[RELEASING, row, r] + state[PIPELINED, row, r] + tasks * request[r]
             gap = min(used / state[ALLOCATABLE, row, r], 1.0) - mean
             variance += gap * gap
     return int((1.0 - np.sqrt(variance / count)) * MAX_NODE_SCORE)
