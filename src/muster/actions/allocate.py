@@ -88,7 +88,8 @@ class Allocate(Action):
         """Let one job try; a job that is ready with tasks left goes back in line."""
         job = work.job
         statement = session.statement()
-        statement.release(session.snapshot.tasks_of(job))
+        if session.snapshot.tasks.reserved.any():
+            statement.release(session.snapshot.tasks_of(job))
         if needs_domains(session, job):
             found = domains.place(work, statement)
         else:

@@ -145,7 +145,11 @@ class Session:
 
     def job_deficit(self, job: int) -> int:
         """How many more tasks at least the job needs to be ready; 0 = ready."""
-        return max((ask(job) for ask in self._points.flat["job_ready"]), default=0)
+        asked = self._points.flat["job_ready"]
+        if len(asked) == 1:  # gang alone, nearly always, and several times per turn
+            deficit: int = asked[0](job)
+            return deficit
+        return max((ask(job) for ask in asked), default=0)
 
     def job_pipelined_deficit(self, job: int) -> int:
         return max((ask(job) for ask in self._points.flat["job_pipelined"]), default=0)

@@ -261,7 +261,9 @@ class Statement:
         queue = snapshot.jobs.queue[job]
         if queue != NO_ROW:
             snapshot.queues.own_allocated[queue] += amount
-            snapshot.queues.tree_allocated[snapshot.queues.paths[queue]] += amount
+            path = snapshot.queues.paths[queue]
+            # One row is several times cheaper than a list of rows, and most queues have no parent.
+            snapshot.queues.tree_allocated[path if len(path) > 1 else queue] += amount
 
     def _reserve_log(self, more: int) -> None:
         snapshot = self.snapshot
