@@ -11,9 +11,9 @@ from muster.engine.gangs import place_best_effort_members
 from muster.engine.lines import JobLine, QueueLine, related_queues
 from muster.engine.placement import Placer
 from muster.engine.two_level import JobWork, TwoLevelPlacer, make_work, needs_domains
-from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
+from muster.engine.waiting import gated_jobs, schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Action, Arguments, JobVerdict, Session
-from muster.framework.reasons import GANG_INCOMPLETE, NOT_TRIED, QUEUE_OVERUSED
+from muster.framework.reasons import GANG_INCOMPLETE, GATED, NOT_TRIED, QUEUE_OVERUSED
 from muster.snapshot import BEST_EFFORT, Rows
 
 
@@ -65,6 +65,8 @@ class Allocate(Action):
         """Put every job that can be allocated in line at its queue."""
         lines: dict[int, JobLine] = {}
         works: dict[int, JobWork] = {}
+        for job in gated_jobs(session):
+            session.record(job, JobVerdict(GATED))
         for job, tasks in self._pending(session):
             verdict = why_not_schedulable(session, job)
             session.record(job, verdict or JobVerdict(NOT_TRIED))

@@ -18,7 +18,7 @@ import yaml
 from rich.console import Console
 from rich.text import Text
 
-from muster.api import LoadedFiles, UserError, load_files, parse_duration
+from muster.api import KaiPodGroup, KaiQueue, LoadedFiles, UserError, load_files, parse_duration
 from muster.cli.picture import cluster_picture, draw
 from muster.cli.screen import heading, make_console
 from muster.cli.tables import decision_table, job_table
@@ -69,6 +69,10 @@ def _seconds(text: str) -> float:
 
 def _report_skipped(loaded: LoadedFiles) -> None:
     """Say what was left out, where it does not disturb the output."""
+    n_kai = sum(isinstance(thing, KaiPodGroup | KaiQueue) for thing in loaded.objects)
+    if n_kai:
+        kai = counted(n_kai, "object")
+        sys.stderr.write(f"note: {kai} of KAI read but not used yet; write PodGroups and Queues of Volcano instead\n")
     if not loaded.skipped:
         return
     names = [f"{skipped.kind} {skipped.name}" for skipped in loaded.skipped[:_MAX_SKIPPED]]

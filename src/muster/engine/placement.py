@@ -15,7 +15,7 @@ from muster.engine.boards import Boards
 from muster.engine.constraints import placed_nodes
 from muster.engine.packing import Packer
 from muster.framework import FITS, JobVerdict, Session
-from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_FULL
+from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_CLOSED, QUEUE_FULL, Reason
 from muster.kernels.placement import FUTURE, IDLE, MODE, fits
 from muster.snapshot import (
     BEST_EFFORT_PENDING,
@@ -135,8 +135,7 @@ class Placer:
         queue = int(session.snapshot.jobs.queue[attempt.job])
         slots = session.queue_slots(queue, session.snapshot.classes.requests[cls, 0])
         if slots <= 0:
-            reason = INSUFFICIENT if self._queue_has_it_all(queue, cls) else QUEUE_FULL
-            attempt.verdict = JobVerdict(reason, cls=cls, task=task)
+            attempt.verdict = JobVerdict(self._why_no_slots(queue, cls), cls=cls, task=task)
             return end
         want = min(end - start, max(1, self.deficit(attempt)), slots)
         placed = self._place_alike(attempt.tasks[start : start + want], statement, scope)
@@ -146,6 +145,12 @@ class Placer:
         if session.snapshot.roles.names[role]:
             attempt.failed_roles.add(role)
         return end if may_go_on(session, attempt) else ~end
+
+    def _why_no_slots(self, queue: int, cls: int) -> Reason:
+        """Why a queue may not hold one more task, as far as its user can do something about it."""
+        if not self._session.snapshot.queues.records[queue].open:
+            return QUEUE_CLOSED
+        return INSUFFICIENT if self._queue_has_it_all(queue, cls) else QUEUE_FULL
 
     def _queue_has_it_all(self, queue: int, cls: int) -> bool:
         """Whether the cluster is full and all of it is the queue's: then its share is not what it lacks."""

@@ -26,7 +26,7 @@ from muster.engine.constraints import (
 from muster.engine.domains import ROOT, distance_to, holding, ranked, roomiest, search_gradients
 from muster.engine.placement import Attempt, Placer, Scope
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import QUEUE_FULL, TOPOLOGY
+from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.snapshot import NO_ROW, Amounts, Operation, Rows, Statement
 
 
@@ -99,7 +99,7 @@ class TwoLevelPlacer:
                     statement.redo(best.operations)
                     work.attempts = best.left.attempts
                     return True
-        if work.verdict is None or (constraint and work.verdict.reason is not QUEUE_FULL):
+        if work.verdict is None or (constraint and work.verdict.reason not in (QUEUE_FULL, QUEUE_CLOSED)):
             work.verdict = self._no_domain(tasks, len(tasks) if whole else needed, constraint, steps)
         return False
 

@@ -17,6 +17,14 @@ def schedulable_tasks(session: Session) -> Rows:
     return session.sort_tasks(ungated)
 
 
+def gated_jobs(session: Session) -> list[int]:
+    """Jobs with pending tasks that scheduling gates hold back; a later word on what else waits replaces this one."""
+    tasks = session.snapshot.pending_tasks()
+    held = tasks[(session.snapshot.tasks.flags[tasks] & GATED) != 0]
+    jobs: list[int] = np.unique(session.snapshot.tasks.job[held]).tolist()
+    return jobs
+
+
 def tasks_by_job(session: Session, tasks: Rows) -> list[tuple[int, Rows]]:
     """Cut tasks that are ordered by job into one piece per job."""
     if len(tasks) == 0:

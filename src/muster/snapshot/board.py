@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.kernels.placement import BLOCK, MODE, SEEN, WRITTEN, catch_up, count_slots
+from muster.kernels.placement import BLOCK, MODE, WRITTEN, catch_up, count_slots
 from muster.snapshot.axis import Amounts
 from muster.snapshot.rows import Rows
 from muster.snapshot.tables import Snapshot
@@ -64,8 +64,3 @@ class Board:
         slots = np.empty(hi - lo, np.int32)
         count_slots(snapshot.nodes.state, self.requests[0], self.scores[0], int(self.span[MODE]), lo, slots)
         return slots
-
-    def refix(self, fixed: NDArray[np.float64]) -> None:
-        """Replace the fixed part; everything is scored again on next use."""
-        self.scores[0] = fixed
-        self.span[SEEN] = -1

@@ -61,7 +61,6 @@ class QueueRecord:
     guarantee: Mapping[str, int] = field(default_factory=dict)
     reclaimable: bool = True
     open: bool = True
-    first_come_first_served: bool = False
     created: float = 0.0
     annotations: Mapping[str, str] = field(default_factory=dict)
     source: Queue | None = None
@@ -119,7 +118,6 @@ def queue_from_volcano(queue: Queue) -> QueueRecord:
         guarantee=base_amounts(spec.guarantee.resource),
         reclaimable=spec.reclaimable is not False,
         open=queue.status.state in ("", "Open"),
-        first_come_first_served=spec.dequeue_strategy.lower() == "fifo",
         created=created_seconds(meta),
         annotations=meta.annotations,
         source=queue,
