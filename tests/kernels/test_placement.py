@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from numpy.typing import NDArray
 
 from muster.kernels import placement
-from muster.kernels.placement import ANYHOW, FUTURE, HI, IDLE, LO, SEEN, WRITTEN
+from muster.kernels.placement import ANYHOW, FREE_FRACTION, FREE_NOW, FUTURE, HI, IDLE, LO, SEEN, WRITTEN
 from muster.kernels.planes import ALLOCATABLE, N_PLANES, PIPELINED, RELEASING, SCORED, USED
 from tests.reference import placement as twin
 
@@ -34,7 +34,7 @@ requests_of_classes = st.lists(
 ).map(lambda rows: np.array(rows, np.int64))
 
 terms_of_classes = st.lists(
-    st.tuples(st.integers(0, 3), st.integers(0, 5), *[st.integers(0, 3)] * N_RESOURCES), max_size=4
+    st.tuples(st.integers(0, FREE_FRACTION), st.integers(0, 5), *[st.integers(0, 3)] * N_RESOURCES), max_size=4
 ).map(lambda rows: np.array(rows, np.float64).reshape(len(rows), 2 + N_RESOURCES))
 
 
@@ -65,11 +65,11 @@ def test_interleaved_runs_of_several_classes_equal_the_twin(
     boards = {}
     for number in range(len(classes)):
         fixed = np.where(rng.random(n_nodes) < 0.2, -np.inf, rng.integers(0, 5, n_nodes).astype(float))
-        for mode in (IDLE, FUTURE, ANYHOW):
+        for mode in (IDLE, FUTURE, FREE_NOW, ANYHOW):
             boards[number, mode] = _Board(n_nodes, fixed, mode)
     slow = twin.to_lists(state)
     runs = st.tuples(
-        st.integers(0, len(classes) - 1), st.sampled_from((IDLE, FUTURE)), st.integers(1, 9), ranges(n_nodes)
+        st.integers(0, len(classes) - 1), st.sampled_from((IDLE, FUTURE, FREE_NOW)), st.integers(1, 9), ranges(n_nodes)
     )
     for number, mode, n_tasks, rows in data.draw(st.lists(runs, max_size=8)):
         requests, terms = classes[number]
@@ -97,11 +97,11 @@ def test_score_and_fit_of_every_node_equal_the_twin(state: Ints, requests: Ints,
         assert placement.score_node(state, requests, terms, row) == twin.score(
             slow, requests.tolist(), terms.tolist(), row
         )
-        for mode in (IDLE, FUTURE, ANYHOW):
+        for mode in (IDLE, FUTURE, FREE_NOW, ANYHOW):
             assert placement.fits(state, requests[0], row, mode) == twin.fits(slow, requests[0].tolist(), row, mode)
 
 
-@given(clusters(), requests_of_classes, st.sampled_from((IDLE, FUTURE)), st.data())
+@given(clusters(), requests_of_classes, st.sampled_from((IDLE, FUTURE, FREE_NOW)), st.data())
 def test_slots_equal_placing_one_after_the_other(state: Ints, requests: Ints, mode: int, data: st.DataObject) -> None:
     request = requests[0]
     request[data.draw(st.integers(0, N_RESOURCES - 1))] = data.draw(st.integers(1, 4))

@@ -5,6 +5,8 @@ from __future__ import annotations
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
+from hypothesis.extra.numpy import arrays
+from numpy.typing import NDArray
 
 from muster.kernels import totals
 from muster.kernels.planes import N_PLANES
@@ -58,6 +60,17 @@ def test_requests_are_summed_by_group_like_the_twin(columns: TaskColumns) -> Non
     twin.sum_requests(requests, cls, group, slow)
 
     assert sums.tolist() == slow
+
+
+@given(arrays(np.int64, (N_PLANES, 4, 2), elements=AMOUNTS), arrays(np.bool_, 4))
+def test_what_will_be_free_is_added_up_like_the_twin(state: NDArray[np.int64], ready: NDArray[np.bool_]) -> None:
+    total = np.zeros(2, np.int64)
+    slow = [0, 0]
+
+    totals.future_total(state, ready, total)
+    twin.future_total(state.tolist(), ready.tolist(), slow)
+
+    assert total.tolist() == slow
 
 
 @given(task_columns(), st.sampled_from((-1, 1)))

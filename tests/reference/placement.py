@@ -5,7 +5,16 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from muster.kernels.placement import ANYHOW, BALANCED, IDLE, LEAST_ALLOCATED, MOST_ALLOCATED
+from muster.kernels.placement import (
+    ANYHOW,
+    BALANCED,
+    BINPACK,
+    FREE_AMOUNT,
+    FUTURE,
+    IDLE,
+    LEAST_ALLOCATED,
+    MOST_ALLOCATED,
+)
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
 
 Planes = list[list[list[int]]]
@@ -15,7 +24,7 @@ def fits(state: Planes, request: list[int], row: int, mode: int) -> bool:
     for r, need in enumerate(request):
         idle = state[ALLOCATABLE][row][r] - state[USED][row][r]
         future = idle + state[RELEASING][row][r] - state[PIPELINED][row][r]
-        if mode != ANYHOW and need > 0 and (need > future or (mode == IDLE and need > idle)):
+        if mode != ANYHOW and need > 0 and (need > future or (mode != FUTURE and need > idle)):
             return False
     return True
 
@@ -27,8 +36,10 @@ def score(state: Planes, requests: list[list[int]], terms: list[list[float]], ro
             points = _spread(state, requests[1], row, kind, weights)
         elif kind == BALANCED:
             points = _balanced(state, requests[0], row, weights)
-        else:
+        elif kind == BINPACK:
             points = _binpack(state, requests[0], row, weights)
+        else:
+            points = _free(state, row, kind, weights)
         total += points * weight
     return total
 
@@ -83,6 +94,16 @@ def _binpack(state: Planes, request: list[int], row: int, weights: list[float]) 
             points += used * weight / capacity
         total += weight
     return points / total * 100 if total else 0.0
+
+
+def _free(state: Planes, row: int, kind: float, weights: list[float]) -> float:
+    total = 0.0
+    for r, weight in enumerate(weights):
+        capacity = state[ALLOCATABLE][row][r]
+        if capacity > 0:
+            free = capacity - state[USED][row][r] + state[RELEASING][row][r] - state[PIPELINED][row][r]
+            total += weight * free / (1 if kind == FREE_AMOUNT else capacity)
+    return total
 
 
 def place_run(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.kernels.planes import RELEASING, SCORED, USED
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
 
 
 def book_on_nodes(
@@ -27,6 +27,14 @@ def sum_requests(requests: list[list[list[int]]], cls: list[int], group: list[in
         if row >= 0:
             for r, amount in enumerate(requests[c][0]):
                 totals[row][r] += amount
+
+
+def future_total(state: list[list[list[int]]], ready: list[bool], total: list[int]) -> None:
+    for row, is_ready in enumerate(ready):
+        for r in range(len(total)):
+            idle = state[ALLOCATABLE][row][r] - state[USED][row][r]
+            free = idle + state[RELEASING][row][r] - state[PIPELINED][row][r]
+            total[r] += free if is_ready and free > 0 else 0
 
 
 def move_requests(

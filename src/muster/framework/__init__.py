@@ -8,7 +8,19 @@ from muster.framework.config import (
     load_config,
     parse_config,
 )
-from muster.framework.plugin import Arguments, Eviction, NodeScores, Plugin, Purpose, Rejection, Vote
+from muster.framework.plugin import (
+    Arguments,
+    Eviction,
+    NodeScores,
+    Plugin,
+    Purpose,
+    Rejection,
+    Scenario,
+    ScenarioFilter,
+    UsageHistory,
+    Vote,
+)
+from muster.framework.profiles import PROFILES, Profile, find_config, profile, profile_yaml
 from muster.framework.reasons import FITS, Reason, Verdicts, all_reasons, reason, reason_number
 from muster.framework.registry import Action, Registry
 from muster.framework.session import Committed, Session
@@ -16,6 +28,7 @@ from muster.framework.verdicts import JobVerdict, VerdictCache
 
 __all__ = [
     "FITS",
+    "PROFILES",
     "Action",
     "Arguments",
     "Committed",
@@ -24,20 +37,27 @@ __all__ = [
     "NodeScores",
     "Plugin",
     "PluginOption",
+    "Profile",
     "Purpose",
     "Reason",
     "Registry",
     "Rejection",
+    "Scenario",
+    "ScenarioFilter",
     "SchedulerConfig",
     "Session",
     "Sharding",
+    "UsageHistory",
     "VerdictCache",
     "Verdicts",
     "Vote",
     "all_reasons",
     "default_config",
+    "find_config",
     "load_config",
     "parse_config",
+    "profile",
+    "profile_yaml",
     "reason",
     "reason_number",
 ]

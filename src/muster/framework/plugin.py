@@ -11,7 +11,7 @@ How the answers of several plugins are combined is Volcano's tier rule and stand
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -21,7 +21,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework.reasons import Reason, Verdicts
-from muster.snapshot import Amounts, Rows
+from muster.snapshot import Amounts, Mask, Rows
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -61,6 +61,8 @@ class Eviction(IntEnum):
     PREEMPT = 0
     #: Jobs of different queues: by what the queues deserve.
     RECLAIM = 1
+    #: Jobs that make room by moving: whoever has to go is placed elsewhere.
+    CONSOLIDATE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,38 @@ class Rejection:
 
     reason: Reason
     detail: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Scenario:
+    """Who would go for whom: what scenario filters and validators judge.
+
+    Filters see it before the dry run, when nobody is known to have found another place; validators see it after.
+    Rows are in eviction order. `victims` are all that the search has offered so far, `evicted` and `moved` those of
+    them that this trial takes: without a new place, and to a place elsewhere.
+    """
+
+    kind: Eviction
+    #: The job that profits.
+    evictor: int
+    #: Its tasks that get a place.
+    pending: Rows
+    victims: Rows
+    evicted: Rows
+    moved: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class UsageHistory:
+    """How far back a plugin wants to know what queues had, and how fast that fades."""
+
+    window_s: float
+    #: After so many seconds a resource-second counts half; None: it counts in full until it leaves the window.
+    half_life_s: float | None = None
+
+
+#: Whether a scenario is worth a dry run.
+ScenarioFilter = Callable[[Scenario], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,6 +131,9 @@ class Plugin:
     #: names is all that counts; the engine puts the domains into an order of its own.
     search_space_is_final: ClassVar[bool] = True
 
+    #: What the plugin needs in `Session.usage`, set by `__init__`; None: nothing. The first that asks decides.
+    history: UsageHistory | None = None
+
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
 
@@ -124,6 +161,24 @@ class Plugin:
 
     def victim_queue_order(self, queue: int, reclaimer: int) -> OrderKey:
         """Key of a queue as a source of victims for the queue `reclaimer`."""
+
+    def queue_turn(self, queue: int, job: int, leaving: Rows) -> OrderKey:
+        """Key of a queue among its siblings, when queues take turns down the tree.
+
+        `job` is the first job in line below the queue, NO_ROW when victims are looked for; `leaving` are the jobs
+        below it that have been offered as victims, the next one included. Victims come from the last queue first.
+        A plugin with this point makes queues a tree: jobs may only be in its leaves.
+        """
+
+    def victim_order(self, job: int, left: Rows) -> OrderKey:
+        """As `job_order`, for a victim of which only the tasks `left` are left; the last job goes first.
+
+        Asked in the place of `job_order` where a plugin has both.
+        """
+
+    def victim_orders(self, jobs: Sequence[int], left: Sequence[Rows]) -> Sequence[OrderKey]:
+        """As `victim_order` or else `job_order`, for many jobs; only for plugins that answer faster all at once."""
+        raise AssertionError("only called when overridden")
 
     # -- gangs ---------------------------------------------------------------------------------------------
 
@@ -220,6 +275,24 @@ class Plugin:
         The first answer counts. Reclaim protects it, whatever tier the plugin stands in, and reports show it.
         """
 
+    def queue_fair_share(self, queue: int) -> Amounts | None:
+        """What the queue may have now at the cost of others, UNLIMITED where nothing says; None: no opinion.
+
+        The first answer counts. Reports show it.
+        """
+
+    def over_capacity(self, job: int, tasks: Rows) -> Rejection | None:
+        """Would these tasks of the job, all together, take a queue above them beyond its limits?
+
+        Every plugin must agree. Asked before a chunk of a gang is placed, in earnest or in a dry run.
+        """
+
+    def over_quota(self, job: int, tasks: Rows) -> Rejection | None:
+        """Would these tasks of a job that is not preemptible hold more than its queues are guaranteed?
+
+        Every plugin must agree; for preemptible jobs the answer is None. Asked before preempt looks for victims.
+        """
+
     def preemptive(self, queue: int, tasks: Rows) -> bool:
         """May the queue take resources from others for these tasks? Every plugin must agree."""
         return True
@@ -233,8 +306,41 @@ class Plugin:
         share, a budget) is used up from the front. Not controlled by a flag.
         """
 
+    def protected(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
+        """Which of the jobs `victims` must keep their minimum against the job `evictor`? One yes is enough.
+
+        Respected by every strategy, whatever tier the plugin stands in: such a gang gives what it can spare, no more.
+        Must depend on the evictor's queue alone, not on the evictor itself: the engine asks once for many of them.
+        """
+        raise AssertionError("only called when overridden")
+
     def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
         """Replace the choice of victims for a gang in a domain; None: no opinion. The first answer wins."""
+
+    # -- the solver's evictions: jobs as units, scenarios as trials -------------------------------------------
+
+    def can_reclaim(self, job: int, tasks: Rows) -> Rejection | None:
+        """May the job take from other queues for these tasks? Every plugin must agree; without any, nobody may."""
+
+    def victim_filter(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
+        """Which of the jobs `victims` may the job `evictor` evict? Every plugin must agree.
+
+        Of the evictor only queue and priority may matter: the answer is kept for all jobs that have them in common.
+
+        Asked after the rules of the action itself (queue, priority, preemptible) have been applied.
+        """
+        raise AssertionError("only called when overridden")
+
+    def solution_start(self, kind: Eviction, job: int) -> None:
+        """The search for a job's victims begins: what a validator compares with is as it stands now."""
+
+    def scenario_filters(self, kind: Eviction, job: int) -> Sequence[ScenarioFilter]:
+        """Cheap questions for every scenario of a job, asked before its dry run; one no is enough to pass it over."""
+        return ()
+
+    def scenario_validator(self, kind: Eviction, scenario: Scenario) -> bool:
+        """Is the outcome of a dry run acceptable? Every plugin must agree."""
+        return True
 
     def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
         """Which candidates may the task `preemptor` evict, inside its queue? None: no opinion."""

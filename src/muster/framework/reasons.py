@@ -95,7 +95,28 @@ QUEUE_OVERUSED = reason(
 QUEUE_FULL = reason(
     "queue-limit", "its queue may not hold more", remedy="raise the queue's capability or deserved share"
 )
+QUEUE_NOT_A_LEAF = reason("queue-not-a-leaf", "its queue has queues below it", remedy="name one of the queues below it")
+OVER_QUOTA = reason(
+    "over-quota",
+    "it is not preemptible and its queue's guaranteed quota is used up",
+    remedy="raise the queue's quota, or make the job preemptible",
+)
+OVER_FAIR_SHARE = reason(
+    "over-fair-share", "its queue would have more than its fair share", remedy="wait for the queue's own jobs to finish"
+)
+NOBODY_RECLAIMS = reason(
+    "no-fair-share", "no plugin says what queues may take back", remedy="configure the plugin fairshare"
+)
+SEARCH_ENDED = reason(
+    "search-ended",
+    "the search for victims was ended before it was through",
+    eviction_helps=True,
+    remedy="raise maxTrialsPerJob or maxTrialsPerCycle of the action",
+)
 GANG_INCOMPLETE = reason("gang-incomplete", "only part of the gang fits")
+PROMISED = reason(
+    "promised", "its nodes are promised to it, and pods have yet to leave them", remedy="wait for the pods to leave"
+)
 GATED = reason("gated", "its pods have scheduling gates", remedy="remove the gates")
 NOT_TRIED = reason("not-tried", "its turn has not come")
 TOPOLOGY = reason(
@@ -109,6 +130,11 @@ TOPOLOGY_BROKEN = reason(
 )
 TOPOLOGY_TIER = reason(
     "topology-tier", "its topology constraint names no tier", remedy="set highestTierAllowed or an existing tier name"
+)
+TOPOLOGY_LEVEL = reason(
+    "topology-level",
+    "its topology constraint cannot be told",
+    remedy="name an existing Topology, and levels of it of which the preferred one is not the wider",
 )
 TOPOLOGY_SPANNED = reason(
     "topology-spanned",

@@ -8,7 +8,7 @@ that stay behind are collected as `verdicts`. Nothing here talks to a cluster.
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -16,11 +16,21 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework.config import SchedulerConfig
-from muster.framework.plugin import Eviction, NodeScores, Plugin, Purpose, Rejection, Vote, overrides
-from muster.framework.reasons import FITS, NODE_NOT_READY, Verdicts
+from muster.framework.plugin import (
+    Eviction,
+    NodeScores,
+    Plugin,
+    Purpose,
+    Rejection,
+    Scenario,
+    ScenarioFilter,
+    Vote,
+    overrides,
+)
+from muster.framework.reasons import FITS, NOBODY_RECLAIMS, NODE_NOT_READY, Verdicts
 from muster.framework.registry import Registry
 from muster.framework.verdicts import JobVerdict
-from muster.snapshot import Amounts, JobPhase, Operation, Rows, Snapshot, Statement
+from muster.snapshot import Amounts, JobPhase, Mask, Operation, Rows, Snapshot, Statement
 
 _NO_LIMIT = 2**31 - 1
 
@@ -53,6 +63,7 @@ class Session:
         now: float = 0.0,
         seed: int = 0,
         known_verdicts: dict[bytes, Verdicts] | None = None,
+        usage: Mapping[str, Mapping[str, float]] | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.config = config
@@ -62,6 +73,10 @@ class Session:
         self.committed: list[Committed] = []
         self.verdicts: dict[int, JobVerdict] = {}
         self.total = snapshot.total()
+        #: What queues have had in the past, by queue and resource, as a fraction of the cluster; empty: nobody counts.
+        self.usage: Mapping[str, Mapping[str, float]] = {} if usage is None else usage
+        #: When something may change although nothing happens; None: never.
+        self.due: float | None = None
         #: What the engine shares between the actions of this session.
         self.workspace: dict[str, object] = {}
         #: Node verdicts by class key; the scheduler keeps them as long as no node changes.
@@ -91,6 +106,10 @@ class Session:
             ]
             self._points.tiers[point] = [bound for bound in by_tier if bound]
             self._points.flat[point] = [method for bound in by_tier for method in bound]
+        self._victim_order = [
+            (ask, ask.__self__.victim_order if overrides(ask.__self__, "victim_order") else None)
+            for ask in self._points.flat["job_order"]
+        ]
 
     def close(self) -> None:
         for plugin in self.plugins.values():
@@ -121,6 +140,33 @@ class Session:
         keys = [ask(queue) for ask in self._points.flat["queue_order"]]
         return (*keys, record.created, record.name)
 
+    def queue_turn_key(self, queue: int, job: int, leaving: Rows) -> tuple[Any, ...]:
+        """Order of a queue among its siblings when queues take turns down the tree; see `Plugin.queue_turn`."""
+        record = self.snapshot.queues.records[queue]
+        keys = [ask(queue, job, leaving) for ask in self._points.flat["queue_turn"]]
+        return (*keys, record.created, record.name)
+
+    def victim_key(self, job: int, left: Rows) -> tuple[Any, ...]:
+        """Order of a job of which `left` is left, as `job_key`; victims of a queue go from the last to the first."""
+        jobs = self.snapshot.jobs
+        keys = [for_victim(job, left) if for_victim else ask(job) for ask, for_victim in self._victim_order]
+        return (*keys, float(jobs.created[job]), jobs.records[job].id)
+
+    def victim_keys(self, jobs: Sequence[int], left: Sequence[Rows]) -> list[tuple[Any, ...]]:
+        """As `victim_key`, for many jobs."""
+        table = self.snapshot.jobs
+        columns = []
+        for ask, for_victim in self._victim_order:
+            plugin = ask.__self__
+            if overrides(plugin, "victim_orders"):
+                columns.append(plugin.victim_orders(jobs, left))
+            elif for_victim:
+                columns.append([for_victim(job, rows) for job, rows in zip(jobs, left, strict=True)])
+            else:
+                columns.append([ask(job) for job in jobs])
+        created = table.created[np.array(jobs, np.int32)].tolist()
+        return list(zip(*columns, created, [table.records[job].id for job in jobs], strict=True))
+
     def subgroup_key(self, subgroup: int) -> tuple[Any, ...]:
         """Order of a sub-group among those of its job."""
         table = self.snapshot.subgroups
@@ -129,6 +175,17 @@ class Session:
 
     def sort_tasks(self, tasks: Rows) -> Rows:
         """Order tasks by job row, then by the plugins' keys, then by age, index in the name and uid."""
+        owners = self.snapshot.tasks.job[tasks]
+        by_job = np.argsort(owners, kind="stable")
+        ordered: Rows = tasks[by_job]
+        follows = np.flatnonzero(owners[by_job[1:]] == owners[by_job[:-1]])
+        if len(follows):  # tasks that are alone in their job need no key
+            shared = np.zeros(len(tasks), np.bool_)
+            shared[follows] = shared[follows + 1] = True
+            ordered[shared] = self._sort_by_keys(ordered[shared])
+        return ordered
+
+    def _sort_by_keys(self, tasks: Rows) -> Rows:
         table = self.snapshot.tasks
         keys: list[NDArray[Any]] = [ask(tasks) for ask in self._points.flat["task_order"]]
         ordered: Rows = tasks[np.lexsort([table.rank[tasks], *reversed(keys), table.job[tasks]])]
@@ -266,6 +323,21 @@ class Session:
     def preemptive(self, queue: int, tasks: Rows) -> bool:
         return all(ask(queue, tasks) for ask in self._points.flat["preemptive"])
 
+    def over_capacity(self, job: int, tasks: Rows) -> Rejection | None:
+        """Why the queues above a job may not hold these tasks too; None: they may."""
+        return self._first_rejection("over_capacity", job, tasks)
+
+    def over_quota(self, job: int, tasks: Rows) -> Rejection | None:
+        """Why a job that is not preemptible may not have these tasks; None: it may."""
+        return self._first_rejection("over_quota", job, tasks)
+
+    def _first_rejection(self, point: str, job: int, tasks: Rows) -> Rejection | None:
+        for ask in self._points.flat[point]:
+            rejection: Rejection | None = ask(job, tasks)
+            if rejection is not None:
+                return rejection
+        return None
+
     # -- evictions -------------------------------------------------------------------------------------------
 
     def preemptable(self, preemptor: int, candidates: Rows) -> Rows:
@@ -279,6 +351,32 @@ class Session:
     def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows:
         """Which candidates a job may evict as parts of whole gangs."""
         return self._victims("evictable", candidates, evictor, kind)
+
+    # -- the solver's evictions ------------------------------------------------------------------------------
+
+    def can_reclaim(self, job: int, tasks: Rows) -> Rejection | None:
+        """Why a job may not take from other queues; None: it may. Without any plugin to say so, nobody may."""
+        if not self._points.flat["can_reclaim"]:
+            return Rejection(NOBODY_RECLAIMS)
+        return self._first_rejection("can_reclaim", job, tasks)
+
+    def filter_victims(self, kind: Eviction, evictor: int, victims: Rows) -> Rows:
+        """Which jobs every plugin lets the job `evictor` evict."""
+        for ask in self._points.flat["victim_filter"]:
+            if len(victims) == 0:
+                break
+            victims = victims[ask(kind, evictor, victims)]
+        return victims
+
+    def start_solution(self, kind: Eviction, job: int) -> None:
+        for tell in self._points.flat["solution_start"]:
+            tell(kind, job)
+
+    def scenario_filters(self, kind: Eviction, job: int) -> list[ScenarioFilter]:
+        return [check for ask in self._points.flat["scenario_filters"] for check in ask(kind, job)]
+
+    def is_valid_scenario(self, scenario: Scenario) -> bool:
+        return all(ask(scenario.kind, scenario) for ask in self._points.flat["scenario_validator"])
 
     def has_steady_victims(self, kind: Eviction) -> bool:
         """Whether many nodes and tasks may be asked about at once; see `Plugin.steady_victims`."""
@@ -310,7 +408,19 @@ class Session:
         """Order of a queue as a source of victims for the queue `evictor`; smaller is taken from first."""
         return tuple(ask(queue, evictor) for ask in self._points.flat["victim_queue_order"])
 
+    def protected(self, kind: Eviction, evictor: int, jobs: Rows) -> Mask:
+        """Which jobs must keep their minimum against the job `evictor`; see `Plugin.protected`."""
+        mask: Mask = np.zeros(len(jobs), np.bool_)
+        for ask in self._points.flat["protected"]:
+            mask |= ask(kind, evictor, jobs)
+        return mask
+
     # -- changes -------------------------------------------------------------------------------------------
+
+    def look_again(self, at: float) -> None:
+        """Note that the passing of time alone changes something at a moment to come."""
+        if at > self.now:
+            self.due = at if self.due is None else min(self.due, at)
 
     def statement(self) -> Statement:
         return Statement(self.snapshot)

@@ -11,7 +11,7 @@ import numpy as np
 from muster.kernels.clearing import clear_nodes
 from muster.kernels.placement import HI, catch_up, count_slots, fits, move_tasks, place_run
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
-from muster.kernels.totals import book_on_nodes, move_counts, move_requests, sum_requests
+from muster.kernels.totals import book_on_nodes, future_total, move_counts, move_requests, sum_requests
 
 
 def compile_all() -> None:
@@ -24,6 +24,7 @@ def compile_all() -> None:
     log = np.zeros(8, np.int32)
     book_on_nodes(state, requests, tasks, tasks, np.zeros(1, np.bool_))
     sum_requests(requests, tasks, tasks, np.zeros((1, n_resources), np.int64))
+    future_total(state, np.ones(n_nodes, np.bool_), np.zeros(n_resources, np.int64))
     move_requests(requests, tasks, tasks, np.zeros((1, n_resources), np.int64), 1)
     move_counts(np.zeros((1, 2), np.int32), tasks, np.zeros(1, np.int8), 1, 1)
     starts = np.array([0, 1, 1, 0, 1], np.int32)
@@ -31,7 +32,7 @@ def compile_all() -> None:
     free, cost, chosen = np.zeros((n_nodes, n_resources), np.int64), np.ones(1), np.zeros(1, np.bool_)
     clear_nodes(free, requests[0, 0], pieces, requests[0, :1], starts, cost, chosen, goal)
     board, block_max = np.zeros((2, n_nodes)), np.zeros(1)
-    terms = np.array([[kind, 1.0, 1.0, 1.0, 1.0] for kind in range(4)])
+    terms = np.array([[kind, 1.0, 1.0, 1.0, 1.0] for kind in range(6)])
     span = np.array([-1, 0, 0, 0, 0], np.int64)
     span[HI] = n_nodes
     catch_up(state, requests[0], terms, board, block_max, log, span)

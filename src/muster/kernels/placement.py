@@ -30,12 +30,17 @@ IDLE: Final = 0
 FUTURE: Final = 1
 #: Whether it fits is not looked at: ranks nodes on which room is yet to be made.
 ANYHOW: Final = 2
+#: It must fit on what is free now, and is promised the place all the same: booked as in FUTURE.
+FREE_NOW: Final = 3
 
 #: Kinds of score terms; a term row is [kind, weight, weight of resource 0, weight of resource 1, ...].
 LEAST_ALLOCATED: Final = 0
 MOST_ALLOCATED: Final = 1
 BALANCED: Final = 2
 BINPACK: Final = 3
+#: Free amounts, leaving pods gone and promised places taken: as they are, or as part of the node's capacity.
+FREE_AMOUNT: Final = 4
+FREE_FRACTION: Final = 5
 
 MAX_NODE_SCORE: Final = 100
 
@@ -52,7 +57,7 @@ def fits(state: NDArray[np.int64], request: NDArray[np.int64], row: int, mode: i
         if need > 0 and mode != ANYHOW:
             idle = state[ALLOCATABLE, row, r] - state[USED, row, r]
             future = idle + state[RELEASING, row, r] - state[PIPELINED, row, r]
-            if need > future or (mode == IDLE and need > idle):
+            if need > future or (mode != FUTURE and need > idle):
                 return False
     return True
 
@@ -131,6 +136,19 @@ def _binpack_score(state: NDArray[np.int64], request: NDArray[np.int64], row: in
 
 
 @kernel
+def _free_score(state: NDArray[np.int64], row: int, term: NDArray[np.float64]) -> float:
+    """What will be free, weighted and added up; weights below zero prefer the fuller node."""
+    total = 0.0
+    for r in range(state.shape[2]):
+        weight = term[2 + r]
+        capacity = state[ALLOCATABLE, row, r]
+        if weight != 0.0 and capacity > 0:
+            free = capacity - state[USED, row, r] + state[RELEASING, row, r] - state[PIPELINED, row, r]
+            total += weight * free / capacity if term[0] == FREE_FRACTION else weight * free
+    return total
+
+
+@kernel
 def score_node(state: NDArray[np.int64], requests: NDArray[np.int64], terms: NDArray[np.float64], row: int) -> float:
     """Sum the weighted score terms of one node for one more task.
 
@@ -144,8 +162,10 @@ def score_node(state: NDArray[np.int64], requests: NDArray[np.int64], terms: NDA
             points = _spread_score(state, requests[1], row, terms[t])
         elif kind == BALANCED:
             points = _balanced_score(state, requests[0], row, terms[t])
-        else:
+        elif kind == BINPACK:
             points = _binpack_score(state, requests[0], row, terms[t])
+        else:
+            points = _free_score(state, row, terms[t])
         total += points * terms[t, 1]
     return total
 
@@ -240,6 +260,8 @@ def count_slots(
                 free = idle + state[RELEASING, row, r] - state[PIPELINED, row, r]
                 if mode == IDLE:
                     free = min(free, idle)
+                elif mode == FREE_NOW and idle < request[r]:
+                    free = np.int64(0)
                 room = min(room, max(free, 0) // request[r])
         slots[row - lo] = room
 

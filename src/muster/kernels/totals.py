@@ -10,7 +10,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.kernels.jit import kernel
-from muster.kernels.planes import RELEASING, SCORED, USED
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
 
 
 @kernel
@@ -57,6 +57,21 @@ def sum_requests(
         if row >= 0:
             for r in range(requests.shape[2]):
                 totals[row, r] += requests[cls[t], 0, r]
+
+
+@kernel
+def future_total(state: NDArray[np.int64], ready: NDArray[np.bool_], total: NDArray[np.int64]) -> None:
+    """Add up what will be free on the ready nodes; a node that is promised more than it has counts as full.
+
+    state  int64[N_PLANES, n_nodes, n_resources]  IN
+    ready  bool[n_nodes]                          IN
+    total  int64[n_resources]                     INOUT
+    """
+    for row in range(ready.shape[0]):
+        if ready[row]:
+            for r in range(total.shape[0]):
+                idle = state[ALLOCATABLE, row, r] - state[USED, row, r]
+                total[r] += max(idle + state[RELEASING, row, r] - state[PIPELINED, row, r], 0)
 
 
 @kernel
