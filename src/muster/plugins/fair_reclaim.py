@@ -1,0 +1,132 @@
+"""Who may take back from whom: the rules between a queue that reclaims and those that give.
+
+Two queues are compared where their lines part. There the giver may lose a unit while it has more than it may keep of
+some resource, or while it has more than its quota and the taker stays within its own. A unit is asked about before it
+goes, so the last one may take the giver below. At the end no queue above the taker may be further beyond its fair
+share than the siblings it took from. Callers: the plugin; numbers are those at the start of the search for victims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from fractions import Fraction
+
+from muster.plugins.fair_tree import FairShares
+from muster.snapshot import NO_ROW, UNLIMITED, Amounts
+
+
+class ReclaimRules:
+    """The rules of one session; `multiplier` of 1 or more makes it harder for a taker that is beyond its share."""
+
+    def __init__(self, shares: FairShares, multiplier: float = 1.0) -> None:
+        self.lines = shares.lines
+        self.columns = shares.columns
+        # By way of its text, so that 1.1 means eleven tenths.
+        self.multiplier = Fraction(str(multiplier)).as_integer_ratio()
+        self.fair: list[list[int]] = shares.fair.tolist()
+        self._quota: list[list[int]] = shares.quota.tolist()
+        self._firm: list[list[int]] = shares.firm_limits.tolist()
+        self._keeps: list[list[int]] = shares.allocatable().tolist()
+
+    def within_share(self, queue: int, held: Sequence[int], wanted: Sequence[int]) -> bool:
+        """Would the queue stay within its fair share?"""
+        fair = self.fair[queue]
+        return all(held[column] + wanted[column] <= fair[column] for column in self.columns)
+
+    def within_firm_limit(self, queue: int, firm: Sequence[int], wanted: Sequence[int]) -> bool:
+        """Would jobs that are not preemptible stay within what they may hold in the queue?"""
+        limit = self._firm[queue]
+        return all(firm[column] + wanted[column] <= limit[column] for column in self.columns)
+
+    def gives_surplus(self, giver: int, left: Sequence[int]) -> bool:
+        """Has the giver more than it may keep, of some resource?"""
+        keeps = self._keeps[giver]
+        return any(left[column] > keeps[column] for column in self.columns)
+
+    def owes_quota(
+        self, taker: int, held: Sequence[int], wanted: Sequence[int], giver: int, left: Sequence[int]
+    ) -> bool:
+        """Has the giver more than its quota of some resource, while the taker stays within its quota in all?"""
+        mine, theirs = self._quota[taker], self._quota[giver]
+        return all(held[column] + wanted[column] <= mine[column] for column in self.columns) and any(
+            left[column] > theirs[column] for column in self.columns
+        )
+
+    def parting(self, one: int, other: int) -> tuple[int, int]:
+        """The first two queues, from the top, in which the lines of two queues differ."""
+        first = second = NO_ROW
+        for first, second in zip(reversed(self.lines[one]), reversed(self.lines[other]), strict=False):
+            if first != second:
+                break
+        return first, second
+
+    def parent(self, queue: int) -> int:
+        line = self.lines[queue]
+        return line[1] if len(line) > 1 else NO_ROW
+
+
+class Charges:
+    """One taker's account: what queues would be left with, while units are taken one after another."""
+
+    def __init__(self, rules: ReclaimRules, taker: int, wanted: Sequence[int], held: Amounts) -> None:
+        """`held`: int64[queues, resources], what every queue holds with all below it."""
+        self._rules = rules
+        self._taker = taker
+        self._wanted = wanted
+        self._held = held
+        self._asks = {column for column in rules.columns if wanted[column] > 0}
+        self._left: dict[int, list[int]] = {}
+        #: Resources that were taken from a queue.
+        self._touched: dict[int, set[int]] = {}
+
+    def may_give(self, queue: int) -> bool:
+        """May a unit be taken from the queue, as things stand?"""
+        taker, giver = self._rules.parting(self._taker, queue)
+        left = self._left.get(giver) or self._row(giver)
+        return self._rules.gives_surplus(giver, left) or self._rules.owes_quota(
+            taker, self._row(taker), self._wanted, giver, left
+        )
+
+    def take(self, queue: int, amounts: Sequence[int], sign: int = 1) -> None:
+        """Charge a unit to a queue and all above it; `sign` -1 gives it back."""
+        taken = {column for column in self._rules.columns if amounts[column] > 0}
+        for row in self._rules.lines[queue]:
+            left = self._left.setdefault(row, self._row(row))
+            for column in taken:
+                left[column] -= sign * amounts[column]
+            self._touched.setdefault(row, set()).update(taken)
+
+    def give_back(self, queue: int, amounts: Sequence[int]) -> None:
+        """Undo the last `take`; what it touched stays noted, which can only make the check of bounds stricter."""
+        self.take(queue, amounts, -1)
+
+    def stays_in_bounds(self) -> bool:
+        """Is nobody above the taker further beyond its fair share than a sibling that was taken from?"""
+        rules = self._rules
+        for row in rules.lines[self._taker]:
+            left = self._left.get(row) or self._row(row)
+            held = [have + want for have, want in zip(left, self._wanted, strict=True)]
+            above = rules.parent(row)
+            for sibling, theirs in self._left.items():
+                if (
+                    sibling != row
+                    and rules.parent(sibling) == above
+                    and self._is_beyond(row, held, sibling, theirs, self._touched[sibling] | self._asks)
+                ):
+                    return False
+        return True
+
+    def _is_beyond(self, row: int, held: Sequence[int], sibling: int, theirs: Sequence[int], columns: set[int]) -> bool:
+        """Is the queue over its fair share of a resource by at least as much as its sibling?"""
+        fair, other = self._rules.fair[row], self._rules.fair[sibling]
+        times, by = self._rules.multiplier
+        return any(
+            held[column] > fair[column]
+            and 0 < other[column] < UNLIMITED
+            and held[column] * other[column] * times >= theirs[column] * fair[column] * by
+            for column in columns
+        )
+
+    def _row(self, queue: int) -> list[int]:
+        row: list[int] = self._held[queue].tolist()
+        return row

@@ -1,0 +1,194 @@
+"""Fair shares of a whole tree of queues: top queues divide the cluster, children divide what their parent gets.
+
+Made once, when a session opens; `FairShares` is what the other fair_* modules read. Level by level, all parents and
+resources are divided at once (`fair_division`). Queues whose parents do not lead to the top are left out and get
+nothing. A Volcano queue `root` that says nothing is not there: its children are top queues.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from muster.plugins.capacity_tree import ROOT
+from muster.plugins.fair_division import Claims, Weights, divide
+from muster.plugins.fair_quotas import (
+    Entitlements,
+    core_columns,
+    counted_columns,
+    is_open_root,
+    read_entitlements,
+    whole_units,
+)
+from muster.snapshot import (
+    FOREIGN,
+    GATED,
+    NO_ROW,
+    UNLIMITED,
+    Amounts,
+    QueueRecord,
+    QueueTable,
+    ResourceAxis,
+    Rows,
+    Snapshot,
+    TaskStatus,
+)
+from muster.snapshot.status import OCCUPYING_STATUSES
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+#: Queue -> resource -> fraction of the cluster.
+Usage = Mapping[str, Mapping[str, float]]
+#: Rows from a queue up to the top.
+Line = tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class FairShares:
+    """What queues are entitled to during one session; rows are queues, columns resources, UNLIMITED: no end."""
+
+    #: Guaranteed, whatever others want.
+    quota: Amounts
+    limits: Amounts
+    #: The most that jobs may hold which are not preemptible.
+    firm_limits: Amounts
+    fair: Amounts
+    #: Capacity that is divided.
+    total: Amounts
+    #: Rows from each queue up to the top.
+    lines: list[Line]
+    #: Columns that count.
+    columns: tuple[int, ...]
+    #: Those of cpu, memory and GPUs; empty if one of them does not exist.
+    core: tuple[int, ...]
+    #: Base units in a whole unit, per column.
+    units: Amounts
+
+    def allocatable(self) -> Amounts:
+        """What queues may keep while others want more: quota or fair share, within the limit."""
+        kept: Amounts = np.minimum(self.limits, np.maximum(self.quota, self.fair))
+        return kept
+
+
+def fair_shares(session: Session, k: float = 0.0) -> FairShares:
+    """Divide the cluster of a session among its queues; `k`: how strongly past usage counts."""
+    snapshot = session.snapshot
+    queues, axis = snapshot.queues, snapshot.axis
+    said = read_entitlements(queues.records, axis)
+    broken = sorted(queues.broken)
+    said.shared[broken] = False
+    lines, total, units = lines_of(queues), total_capacity(snapshot), whole_units(axis)
+    demand = tree_sums(_own_demand(snapshot), lines)
+    usage = _usage(session.usage, queues, axis) if k else None
+    fair = divide_tree(queues.records, said, lines, total, demand, units, usage, k)
+    fair[broken] = 0
+    columns, core = counted_columns(axis), core_columns(axis)
+    return FairShares(said.quota, said.limits, said.firm_limits, fair, total, lines, columns, core, units)
+
+
+# -- sums ---------------------------------------------------------------------------------------------------
+
+
+def _usage(usage: Usage, queues: QueueTable, axis: ResourceAxis) -> Weights:
+    table = np.zeros((len(queues), len(axis)))
+    for name, by_resource in usage.items():
+        for resource, fraction in by_resource.items():
+            if name in queues.index and resource in axis.index:
+                table[queues.index[name], axis.index[resource]] = fraction
+    return table
+
+
+def lines_of(queues: QueueTable) -> list[Line]:
+    """Rows from each queue up to the top; a queue that hangs nowhere has only itself."""
+    root = queues.index.get(ROOT, NO_ROW)
+    if root != NO_ROW and not is_open_root(queues.records[root]):
+        root = NO_ROW
+    lines = []
+    for row, path in enumerate(queues.paths):
+        line = tuple(path.tolist()) if row not in queues.broken else (row,)
+        lines.append(line[:-1] if len(line) > 1 and line[-1] == root else line)
+    return lines
+
+
+def total_capacity(snapshot: Snapshot) -> Amounts:
+    """Capacity of the ready nodes, less what pods of other schedulers take."""
+    tasks, nodes = snapshot.tasks, snapshot.nodes
+    foreign = np.flatnonzero((tasks.flags & FOREIGN) != 0)
+    foreign = foreign[(tasks.node[foreign] != NO_ROW) & np.isin(tasks.status[foreign], OCCUPYING_STATUSES)]
+    foreign = foreign[nodes.ready[tasks.node[foreign]]]
+    taken = snapshot.classes.requests[tasks.cls[foreign], 0].sum(axis=0)
+    total: Amounts = np.maximum(snapshot.total() - taken, 0)
+    return total
+
+
+def _own_demand(snapshot: Snapshot) -> Amounts:
+    """int64[queues, resources]: what the jobs of each queue hold, and what their pending tasks ask for."""
+    jobs, tasks = snapshot.jobs, snapshot.tasks
+    wanted = jobs.allocated + np.where(jobs.has_group[:, None], jobs.pending, 0)
+    gated = np.flatnonzero(((tasks.flags & GATED) != 0) & (tasks.status == TaskStatus.PENDING) & (tasks.job >= 0))
+    gated = gated[jobs.has_group[tasks.job[gated]]]
+    np.subtract.at(wanted, tasks.job[gated], snapshot.classes.requests[tasks.cls[gated], 0])
+    rows = np.flatnonzero(jobs.live & (jobs.queue != NO_ROW))
+    own = np.zeros_like(snapshot.queues.own_allocated)
+    np.add.at(own, jobs.queue[rows], wanted[rows])
+    return own
+
+
+def tree_sums(own: Amounts, lines: list[Line]) -> Amounts:
+    """Add what queues have of their own to every queue above them."""
+    sums = own.copy()
+    for rows, parents in reversed(list(_levels(lines))):
+        if parents is not None:
+            np.add.at(sums, parents, sums[rows])
+    return sums
+
+
+def _levels(lines: list[Line]) -> Iterator[tuple[Rows, Rows | None]]:
+    """Queues by their distance from the top, with their parents; top queues have none."""
+    depths = np.array([len(line) for line in lines], np.int32)
+    above = np.array([line[1] if len(line) > 1 else NO_ROW for line in lines], np.int32)
+    for depth in np.unique(depths).tolist():
+        rows = np.flatnonzero(depths == depth).astype(np.int32)
+        yield rows, above[rows] if depth > 1 else None
+
+
+# -- the division ----------------------------------------------------------------------------------------------
+
+
+def divide_tree(
+    records: list[QueueRecord],
+    said: Entitlements,
+    lines: list[Line],
+    total: Amounts,
+    demand: Amounts,
+    units: Amounts,
+    usage: Weights | None = None,
+    k: float = 0.0,
+) -> Amounts:
+    """int64[queues, resources]: everybody's fair share, UNLIMITED where a queue takes no part in the division."""
+    fair: Amounts = np.full(demand.shape, UNLIMITED, np.int64)
+    rank = np.empty(len(records), np.int32)
+    rank[sorted(range(len(records)), key=lambda row: (records[row].created, records[row].name))] = np.arange(len(rank))
+    priority = np.array([record.priority for record in records], np.int32)
+    able = np.minimum(demand, said.limits)
+    for rows, parents in _levels(lines):
+        pots = total[None, :] if parents is None else np.minimum(fair[np.unique(parents)], total)
+        number = np.zeros(len(rows), np.int64) if parents is None else np.unique(parents, return_inverse=True)[1]
+        at, column = np.nonzero(said.shared[rows])
+        row = rows[at]
+        claims = Claims(
+            pot=(number[at] * len(total) + column).astype(np.int32),
+            quota=said.quota[row, column],
+            demand=able[row, column],
+            weight=said.weights[row, column],
+            usage=np.zeros(len(row)) if usage is None else usage[row, column],
+            priority=priority[row],
+            rank=rank[row],
+            unit=units[column],
+        )
+        fair[row, column] = divide(pots.reshape(-1), claims, k)[0]
+    return fair

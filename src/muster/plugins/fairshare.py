@@ -1,0 +1,353 @@
+"""Fair shares for a tree of queues: quotas are guaranteed, the rest is divided by priority and weight.
+
+The shares are made once, when the session opens (`fair_tree`). From then on queues take turns by them (`fair_order`),
+are kept within limits and quotas (`fair_capacity`), and take back from queues that have more (`fair_reclaim`). What
+queues hold is read from the snapshot, except while victims are looked for: then validators compare with what it was
+when the search began, as the dry run has taken the victims already.
+Differences from KAI: fair shares never exceed demand; moved victims are charged unless `chargeMovedVictims` is off.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.api import UserError, format_amount
+from muster.engine.chunks import next_tasks, requests_of
+from muster.framework.plugin import (
+    Arguments,
+    Eviction,
+    OrderKey,
+    Plugin,
+    Rejection,
+    Scenario,
+    ScenarioFilter,
+    UsageHistory,
+    Vote,
+)
+from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_FULL, QUEUE_MISSING, Reason
+from muster.plugins.fair_capacity import Bounds, Excess
+from muster.plugins.fair_order import QueueTurns
+from muster.plugins.fair_reclaim import Charges, ReclaimRules
+from muster.plugins.fair_tree import fair_shares
+from muster.plugins.fair_victims import victim_units
+from muster.plugins.queue_books import QueueBooks
+from muster.snapshot import GATED, NO_ROW, Amounts, Mask, Rows, TaskStatus
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from muster.framework.session import Session
+
+
+#: Members of an enum are slow to look up, and these are asked for with every turn of a queue.
+_PENDING, _RELEASING = int(TaskStatus.PENDING), int(TaskStatus.RELEASING)
+
+
+class FairShareArgs(Arguments, frozen=True, kw_only=True):
+    """Arguments of the fairshare plugin."""
+
+    multiplier: Annotated[
+        float,
+        msgspec.Meta(
+            description="How much less beyond its fair share than its sibling a queue must be to take from it, once it "
+            "is beyond at all: 1.2 means by a fifth. At least 1."
+        ),
+    ] = msgspec.field(default=1.0, name="reclaimerUtilizationMultiplier")
+    charge_moved: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether victims that find another node count as taken from their queue; false is KAI's way."
+        ),
+    ] = msgspec.field(default=True, name="chargeMovedVictims")
+    k: Annotated[
+        float,
+        msgspec.Meta(
+            description="How strongly what a queue has had in the past counts against its weight; 0: not at all. "
+            "Without a record of the past it has no effect."
+        ),
+    ] = msgspec.field(default=1.0, name="kValue")
+    window: Annotated[
+        float, msgspec.Meta(description="For how many seconds back what queues have had counts; 0: no record is kept.")
+    ] = msgspec.field(default=0.0, name="windowSeconds")
+    half_life: Annotated[
+        float,
+        msgspec.Meta(description="After how many seconds what a queue has had counts half; 0: it all counts alike."),
+    ] = msgspec.field(default=0.0, name="halfLifeSeconds")
+
+
+class FairShare(Plugin):
+    """Queues with quotas, limits and weights, as a tree."""
+
+    name = "fairshare"
+    summary = "Guarantee quotas, divide the rest by weight down the queue tree, and let queues take back their share."
+    Args: ClassVar[type[Arguments]] = FairShareArgs
+    steady_victims = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        assert isinstance(arguments, FairShareArgs)
+        if not 1 <= arguments.multiplier < math.inf:
+            raise _refuse("reclaimerUtilizationMultiplier", "1 or more, such as 1.2", arguments.multiplier)
+        spans = {"kValue": arguments.k, "windowSeconds": arguments.window, "halfLifeSeconds": arguments.half_life}
+        for name, given in spans.items():
+            if not 0 <= given < math.inf:
+                raise _refuse(name, "0 or more", given)
+        self._arguments = arguments
+        if arguments.window:
+            self.history = UsageHistory(arguments.window, arguments.half_life or None)
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        snapshot = session.snapshot
+        self._queues = snapshot.queues
+        self._jobs = snapshot.jobs
+        #: Every queue's entitlements and its fair share.
+        self.shares = fair_shares(session, self._arguments.k if session.usage else 0.0)
+        self._turns = QueueTurns(self.shares, [record.priority for record in snapshot.queues.records])
+        self._limits = Bounds(self.shares, self.shares.limits)
+        self._firm_limits = Bounds(self.shares, self.shares.firm_limits)
+        self._rules = ReclaimRules(self.shares, self._arguments.multiplier)
+        self._books = QueueBooks(session)
+        self._nothing = [0] * len(snapshot.axis)
+        self._next_requests: dict[int, tuple[bytes, list[int]]] = {}
+        self._held_at_start: Amounts = snapshot.queues.tree_allocated
+        self._firm_at_start: Amounts = snapshot.queues.tree_firm
+
+    # -- what queues are entitled to ---------------------------------------------------------------------------
+
+    def queue_deserved(self, queue: int) -> Amounts:
+        """The quota: what reclaim never takes."""
+        row: Amounts = self.shares.quota[queue]
+        return row
+
+    def queue_fair_share(self, queue: int) -> Amounts:
+        row: Amounts = self.shares.fair[queue]
+        return row
+
+    # -- order -------------------------------------------------------------------------------------------------
+
+    def queue_turn(self, queue: int, job: int, leaving: Rows) -> OrderKey:
+        held = self._queues.tree_allocated[queue].tolist()
+        wanted = self._nothing if job == NO_ROW else self._next_request(job)
+        gone = self._jobs.allocated[leaving].sum(axis=0).tolist() if len(leaving) else self._nothing
+        return self._turns.key(queue, held, wanted, gone)
+
+    def queue_order(self, queue: int) -> OrderKey:
+        """Leaves in one line: compared from the top down, as if queues took turns."""
+        return [self._standing(row) for row in reversed(self.shares.lines[queue])]
+
+    def _standing(self, queue: int) -> tuple[OrderKey, float, str]:
+        record = self._queues.records[queue]
+        held = self._queues.tree_allocated[queue].tolist()
+        return self._turns.key(queue, held, self._nothing, self._nothing), record.created, record.name
+
+    def victim_queue_order(self, queue: int, reclaimer: int) -> float:
+        """Queues that have most of what they may keep give first."""
+        return -self._turns.dominant_share(queue, self._queues.tree_allocated[queue].tolist())
+
+    def _next_request(self, job: int) -> list[int]:
+        """What the next chunk of a job asks for: its pending tasks, and those that a dry run has evicted."""
+        snapshot = self.session.snapshot
+        rows = snapshot.tasks_of(job)
+        states = snapshot.tasks.status[rows]
+        seen = states.tobytes()
+        known = self._next_requests.get(job)
+        if known is None or known[0] != seen:
+            waiting = self._waiting(rows, states)
+            chunk = next_tasks(self.session, job, self.session.sort_tasks(waiting) if len(waiting) > 1 else waiting)
+            known = self._next_requests[job] = seen, self._sum(chunk)
+        return known[1]
+
+    def _waiting(self, tasks: Rows, states: NDArray[np.int8]) -> Rows:
+        table = self.session.snapshot.tasks
+        pending: Rows = tasks[(states == _PENDING) & ((table.flags[tasks] & GATED) == 0)]
+        if len(pending) == len(tasks):
+            return pending
+        leaving = [
+            task
+            for task in tasks[states == _RELEASING].tolist()
+            if table.pods[task].metadata.deletion_timestamp is None
+        ]
+        return np.concatenate((pending, np.array(leaving, np.int32))) if leaving else pending
+
+    # -- limits ------------------------------------------------------------------------------------------------
+
+    def over_capacity(self, job: int, tasks: Rows) -> Rejection | None:
+        queue, wanted = int(self._jobs.queue[job]), self._sum(tasks)
+        if queue == NO_ROW:
+            return Rejection(QUEUE_MISSING)
+        excess = self._limits.excess(queue, wanted, self._queues.tree_allocated)
+        if excess is not None:
+            return self._rejection(QUEUE_FULL, excess)
+        return self._over_quota(job, queue, wanted)
+
+    def over_quota(self, job: int, tasks: Rows) -> Rejection | None:
+        return self._over_quota(job, int(self._jobs.queue[job]), self._sum(tasks))
+
+    def _over_quota(self, job: int, queue: int, wanted: Sequence[int]) -> Rejection | None:
+        if self._jobs.preemptible[job] or queue == NO_ROW:
+            return None
+        excess = self._firm_limits.excess(queue, wanted, self._queues.tree_firm)
+        return None if excess is None else self._rejection(OVER_QUOTA, excess)
+
+    def _rejection(self, reason: Reason, excess: Excess) -> Rejection:
+        name = self.session.snapshot.axis.names[excess.column]
+        held, limit, wanted = (format_amount(name, amount) for amount in (excess.held, excess.limit, excess.wanted))
+        queue = self._queues.records[excess.queue].name
+        return Rejection(reason, f"queue {queue}: {name}: {held} of {limit} taken, {wanted} wanted")
+
+    def queue_allocatable(self, queue: int, request: Amounts) -> int:
+        if not self._queues.records[queue].open:
+            return 0
+        return self._limits.slots(queue, request.tolist(), self._queues.tree_allocated)
+
+    def job_enqueueable(self, job: int) -> Vote:
+        """Nobody is admitted whose minimum the limits do not allow now."""
+        queue = int(self._jobs.queue[job])
+        if queue == NO_ROW or not self._queues.records[queue].open:
+            return Vote.REJECT
+        excess = self._limits.excess(queue, self._books.minimum(job), self._queues.tree_allocated)
+        return Vote.ABSTAIN if excess is None else Vote.REJECT
+
+    def _sum(self, tasks: Rows) -> list[int]:
+        amounts: list[int] = requests_of(self.session.snapshot, tasks).tolist()
+        return amounts
+
+    # -- taking back: who may ----------------------------------------------------------------------------------
+
+    def can_reclaim(self, job: int, tasks: Rows) -> Rejection | None:
+        queue = int(self._jobs.queue[job])
+        if queue == NO_ROW:
+            return Rejection(QUEUE_MISSING)
+        return self._may_take(queue, self._sum(tasks), is_firm=not self._jobs.preemptible[job])
+
+    def preemptive(self, queue: int, tasks: Rows) -> bool:
+        """May the queue take from others: does it stay within its fair share?"""
+        snapshot = self.session.snapshot
+        is_firm = not snapshot.jobs.preemptible[snapshot.tasks.job[tasks]].all()
+        return self._may_take(queue, self._sum(tasks), is_firm=is_firm) is None
+
+    def _may_take(self, queue: int, wanted: Sequence[int], *, is_firm: bool) -> Rejection | None:
+        if not self._rules.within_share(queue, self._queues.tree_allocated[queue].tolist(), wanted):
+            return Rejection(OVER_FAIR_SHARE, f"queue {self._queues.records[queue].name}")
+        if is_firm and not self._rules.within_firm_limit(queue, self._queues.tree_firm[queue].tolist(), wanted):
+            return Rejection(OVER_QUOTA, f"queue {self._queues.records[queue].name}")
+        return None
+
+    # -- taking back: scenarios of the solver ------------------------------------------------------------------
+
+    def solution_start(self, kind: Eviction, job: int) -> None:
+        if kind is Eviction.RECLAIM:
+            self._held_at_start = self._queues.tree_allocated.copy()
+            self._firm_at_start = self._queues.tree_firm.copy()
+
+    def victim_filter(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
+        """Between queues: jobs of queues that can give nothing are no victims, unless moving costs nothing."""
+        if kind is not Eviction.RECLAIM or not self._arguments.charge_moved:
+            return np.ones(len(victims), np.bool_)
+        queues = self._jobs.queue[victims]
+        givers = self._givers(int(self._jobs.queue[evictor]), np.unique(queues).tolist())
+        return np.isin(queues, givers)
+
+    def _givers(self, taker: int, queues: Sequence[int]) -> list[int]:
+        """Queues that have something to give, to a taker that wants as little as can be."""
+        charges = Charges(self._rules, taker, self._nothing, self._queues.tree_allocated)
+        return [queue for queue in queues if charges.may_give(queue)]
+
+    def scenario_filters(self, kind: Eviction, job: int) -> Sequence[ScenarioFilter]:
+        """Where the cluster has no room to move anybody, somebody must give: a scenario without a giver is no use."""
+        if kind is not Eviction.RECLAIM:
+            return ()
+        free = self.session.snapshot.nodes.future_total()
+        charges = Charges(self._rules, int(self._jobs.queue[job]), self._nothing, self._queues.tree_allocated.copy())
+        gives: dict[int, bool] = {NO_ROW: False}
+
+        def somebody_gives(scenario: Scenario) -> bool:
+            tasks = self.session.snapshot.tasks
+            for queue in dict.fromkeys(self._jobs.queue[tasks.job[scenario.evicted]].tolist()):
+                if queue not in gives:
+                    gives[queue] = charges.may_give(queue)
+                if gives[queue]:
+                    return True
+            wanted = requests_of(self.session.snapshot, scenario.pending)
+            return bool((wanted <= free).all())
+
+        return (somebody_gives,)
+
+    def scenario_validator(self, kind: Eviction, scenario: Scenario) -> bool:
+        if kind is not Eviction.RECLAIM:
+            return True
+        queue, wanted = int(self._jobs.queue[scenario.evictor]), self._sum(scenario.pending)
+        if not self._jobs.preemptible[scenario.evictor] and not self._fits_firmly(queue, wanted):
+            return False
+        charges = Charges(self._rules, queue, wanted, self._held_at_start)
+        taken = set(scenario.evicted.tolist())
+        if self._arguments.charge_moved:
+            taken.update(scenario.moved.tolist())
+        for job, units in victim_units(self.session.snapshot, scenario.victims):
+            giver = int(self._jobs.queue[job])
+            for unit in units:
+                charged = [task for task in unit if task in taken]
+                if charged and not charges.may_give(giver):
+                    return False
+                if charged:
+                    charges.take(giver, self._sum(np.array(charged, np.int32)))
+        return charges.stays_in_bounds()
+
+    def _fits_firmly(self, queue: int, wanted: Sequence[int]) -> bool:
+        """Would a job that is not preemptible stay within the quota of every queue above it?"""
+        return all(
+            self._rules.within_firm_limit(row, self._firm_at_start[row].tolist(), wanted)
+            for row in self.shares.lines[queue]
+        )
+
+    # -- taking back: the other strategies ---------------------------------------------------------------------
+
+    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
+        """Tasks that their queues must give, one after another."""
+        tasks = self.session.snapshot.tasks
+        wanted = self._sum(np.array([reclaimer], np.int32))
+        units = [(int(tasks.job[task]), [task]) for task in candidates.tolist()]
+        return self._given(int(self._jobs.queue[tasks.job[reclaimer]]), wanted, units, candidates)
+
+    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
+        """Between queues as `reclaimable`, for all that the gang needs next; gangs go unit by unit."""
+        if kind is not Eviction.RECLAIM:
+            return None
+        grouped = victim_units(self.session.snapshot, candidates)
+        units = [(job, unit) for job, found in grouped for unit in found]
+        return self._given(int(self._jobs.queue[evictor]), self._next_request(evictor), units, candidates)
+
+    def _given(
+        self, taker: int, wanted: Sequence[int], units: Sequence[tuple[int, list[int]]], candidates: Rows
+    ) -> Rows:
+        """Which candidates go, while the rules allow it; what their queue may not give is passed over."""
+        if taker == NO_ROW:
+            return np.empty(0, np.int32)
+        charges = Charges(self._rules, taker, wanted, self._queues.tree_allocated)
+        taken: set[int] = set()
+        spent: set[int] = set()
+        for job, unit in units:
+            giver = int(self._jobs.queue[job])
+            if giver == NO_ROW or giver in spent:
+                continue
+            if not charges.may_give(giver):
+                spent.add(giver)
+                continue
+            amounts = self._sum(np.array(unit, np.int32))
+            charges.take(giver, amounts)
+            if charges.stays_in_bounds():
+                taken.update(unit)
+            else:
+                charges.give_back(giver, amounts)
+        victims: Rows = candidates[np.isin(candidates, list(taken))]
+        return victims
+
+
+def _refuse(argument: str, expected: str, given: float) -> UserError:
+    return UserError(f"plugin fairshare: arguments: {argument}: expected {expected}, got {given}")
