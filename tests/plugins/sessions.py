@@ -12,10 +12,12 @@ from muster.framework import PluginOption, Registry, SchedulerConfig, Session, r
 from muster.kernels.placement import FUTURE, IDLE, score_node
 from muster.plugins.binpack import Binpack
 from muster.plugins.nodeorder import NodeOrder
+from muster.plugins.nodeplacement import NodePlacement
 from muster.plugins.predicates import Predicates
+from muster.plugins.resourcetype import ResourceType
 from muster.snapshot import Mirror
 
-REGISTRY = Registry.of([Predicates, NodeOrder, Binpack], [])
+REGISTRY = Registry.of([Predicates, NodeOrder, NodePlacement, Binpack, ResourceType], [])
 
 
 def open_session(objects: Iterable[KubeObject], **plugins: Mapping[str, Any]) -> Session:

@@ -5,16 +5,22 @@ from muster.plugins.binpack import Binpack
 from muster.plugins.capacity import Capacity
 from muster.plugins.conformance import Conformance
 from muster.plugins.drf import Drf
+from muster.plugins.elastic import Elastic
+from muster.plugins.fairshare import FairShare
 from muster.plugins.gang import Gang
+from muster.plugins.minruntime import MinRuntime
 from muster.plugins.network_topology_aware import NetworkTopologyAware
 from muster.plugins.nodeorder import NodeOrder
+from muster.plugins.nodeplacement import NodePlacement
 from muster.plugins.overcommit import Overcommit
 from muster.plugins.pdb import Pdb
 from muster.plugins.predicates import Predicates
 from muster.plugins.priority import Priority
 from muster.plugins.proportion import Proportion
 from muster.plugins.propose import Propose
+from muster.plugins.resourcetype import ResourceType
 from muster.plugins.sla import Sla
+from muster.plugins.taskorder import TaskOrder
 
 #: Every plugin that comes with Muster.
 BUILTIN: tuple[type[Plugin], ...] = (
@@ -22,16 +28,22 @@ BUILTIN: tuple[type[Plugin], ...] = (
     Capacity,
     Conformance,
     Drf,
+    Elastic,
+    FairShare,
     Gang,
+    MinRuntime,
     NetworkTopologyAware,
     NodeOrder,
+    NodePlacement,
     Overcommit,
     Pdb,
     Predicates,
     Priority,
     Proportion,
     Propose,
+    ResourceType,
     Sla,
+    TaskOrder,
 )
 
 __all__ = ["BUILTIN"]

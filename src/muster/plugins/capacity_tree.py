@@ -105,7 +105,10 @@ def tree_standing(session: Session, books: QueueBooks) -> Standing:
             limits[child] = np.minimum(left, limits[child])
     if root != NO_ROW:
         guarantees[root] = guarantees[children[root]].sum(axis=0)
-        deserved[root] = deserved[children[root]].sum(axis=0)
+        # Queues of KAI may deserve without end, and sums of that many would overflow.
+        endless = deserved[children[root]] >= UNLIMITED
+        sums = np.where(endless, 0, deserved[children[root]]).sum(axis=0)
+        deserved[root] = np.where(endless.any(axis=0), UNLIMITED, sums)
     is_leaf = [not below for below in children]
     return Standing(deserved, named | (guarantees > 0), guarantees, limits, ancestors, is_leaf, root, adopted)
 

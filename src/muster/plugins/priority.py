@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -31,6 +32,9 @@ class Priority(Plugin):
 
     def job_order(self, job: int) -> int:
         return self._job_keys[job]
+
+    def victim_orders(self, jobs: Sequence[int], left: Sequence[Rows]) -> list[int]:
+        return [self._job_keys[job] for job in jobs]
 
     def task_order(self, tasks: Rows) -> NDArray[np.int64]:
         return -self.session.snapshot.tasks.priority[tasks].astype(np.int64)

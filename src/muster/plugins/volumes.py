@@ -118,7 +118,7 @@ class VolumeRules:
             return
         mask = self._can_make(made_by)
         for volume in self._volumes.values():
-            if _suits(volume, claim, made_by.name):
+            if volume.suits(claim, made_by.name):
                 mask |= self._reachable(volume)
         verdicts[(verdicts == 0) & ~mask] = VOLUME_NONE.number
 
@@ -149,25 +149,6 @@ def claim_names(pod: Pod) -> list[str]:
     """Names of the claims that a pod mounts."""
     sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
     return [source.claim_name for source in sources if source is not None]
-
-
-def _suits(volume: PersistentVolume, claim: PersistentVolumeClaim, class_name: str) -> bool:
-    """Is the volume free, of the claim's class and kind, and large enough?"""
-    spec, wanted = volume.spec, claim.spec
-    if spec.claim_ref is not None:
-        reserved = spec.claim_ref
-        if (reserved.namespace, reserved.name) != (claim.namespace, claim.name):
-            return False
-    elif volume.status.phase not in ("", "Available"):
-        return False
-    if spec.storage_class_name != class_name or spec.volume_mode != wanted.volume_mode:
-        return False
-    if not set(wanted.access_modes) <= set(spec.access_modes):
-        return False
-    if wanted.selector is not None and not wanted.selector.matches(volume.metadata.labels):
-        return False
-    asked, has = wanted.resources.requests.get("storage"), spec.capacity.get("storage")
-    return asked is None or (has is not None and has.units() >= asked.units())
 
 
 def _of(objects: Mapping[str, object], kind: type[_T]) -> dict[str, _T]:

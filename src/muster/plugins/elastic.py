@@ -1,0 +1,74 @@
+"""Elastic: jobs that lack their minimum go before those that have just it, and these before those that have more.
+
+A job with role minimums lacks its minimum while any role does, and has just it when every role does. As victims
+go from the last job to the first, what a job has beyond its minimum is taken before any gang is broken. The
+plugin `gang` orders jobs by readiness alone; leave one of the two out of the order of jobs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING, Final
+
+import numpy as np
+
+from muster.engine.role_order import active_count
+from muster.framework.plugin import Plugin
+from muster.snapshot import Rows
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+BELOW: Final = 0
+JUST_ENOUGH: Final = 1
+ABOVE: Final = 2
+
+
+class Elastic(Plugin):
+    """Order jobs by how much of their minimum they have."""
+
+    name = "elastic"
+    summary = "Jobs below their minimum first, then those at it, then those above; the surplus is the first to go."
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        self._snapshot = session.snapshot
+
+    def job_order(self, job: int) -> int:
+        jobs, roles = self._snapshot.jobs, self._snapshot.roles
+        if not jobs.records[job].min_roles:
+            return _stage(active_count(jobs.counts[job]), int(jobs.min_member[job]))
+        return stage((active_count(roles.counts[role]), int(roles.minimum[role])) for role in jobs.roles[job])
+
+    def victim_order(self, job: int, left: Rows) -> int:
+        jobs = self._snapshot.jobs
+        if not jobs.records[job].min_roles:
+            return _stage(len(left), int(jobs.min_member[job]))
+        roles_left = self._snapshot.tasks.role[left]
+        minimum = self._snapshot.roles.minimum
+        return stage((int(np.count_nonzero(roles_left == role)), int(minimum[role])) for role in jobs.roles[job])
+
+    def victim_orders(self, jobs: Sequence[int], left: Sequence[Rows]) -> list[int]:
+        table = self._snapshot.jobs
+        active = np.array([len(rows) for rows in left], np.int64)
+        stages: list[int] = (JUST_ENOUGH + np.sign(active - table.min_member[np.array(jobs, np.int32)])).tolist()
+        for at, job in enumerate(jobs):
+            if table.records[job].min_roles:
+                stages[at] = self.victim_order(job, left[at])
+        return stages
+
+
+def stage(held: Iterable[tuple[int, int]]) -> int:
+    """Where a job stands, by what each of its roles has and needs."""
+    found = JUST_ENOUGH
+    for active, minimum in held:
+        if active < minimum:
+            return BELOW
+        if active > minimum:
+            found = ABOVE
+    return found
+
+
+def _stage(active: int, minimum: int) -> int:
+    """As `stage`, for a job that is all one."""
+    return JUST_ENOUGH if active == minimum else BELOW if active < minimum else ABOVE

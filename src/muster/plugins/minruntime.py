@@ -1,0 +1,217 @@
+"""Guaranteed runtimes: a gang that has just started is not broken for others before it could do something useful.
+
+For how long depends on who wants its place: jobs of its own queue (preempt) or of other queues (reclaim), see
+`muster.plugins.runtimes`. A gang is protected while now < start + minimum runtime; one without a start stamp is not.
+Protected gangs keep their minimum and give what is beyond it. Gangs that have nothing beyond it are no victims at all;
+for elastic ones every scenario is looked at, before its dry run and after it. Consolidation moves pods, which restarts
+them: it spares protected gangs too, unless `protectFromConsolidation` is off.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.api import UserError, parse_seconds
+from muster.api.names import ROOT_QUEUE
+from muster.engine.evictions.protection import keep_minimum
+from muster.engine.evictions.surplus import roles_hold
+from muster.framework.plugin import Arguments, Eviction, Plugin, Scenario, ScenarioFilter
+from muster.plugins.runtimes import Method, MinRuntimes, Seconds
+from muster.snapshot import NO_ROW, READY_STATUSES, Mask, Rows, TaskStatus
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+#: Pods that run or may come to run.
+_EXISTING = [*READY_STATUSES, TaskStatus.PIPELINED, TaskStatus.PENDING]
+
+
+class MinRuntimeArgs(Arguments, frozen=True, kw_only=True):
+    """Arguments of the minruntime plugin."""
+
+    reclaim: Annotated[
+        str | float,
+        msgspec.Meta(description="How long a gang is safe from other queues where no queue says: 10m, or seconds."),
+    ] = msgspec.field(default=0.0, name="defaultReclaimMinRuntime")
+    preempt: Annotated[
+        str | float,
+        msgspec.Meta(description="How long a gang is safe from jobs of its own queue where no queue says."),
+    ] = msgspec.field(default=0.0, name="defaultPreemptMinRuntime")
+    method: Annotated[
+        Method,
+        msgspec.Meta(
+            description="Whose value counts between queues: lca, of the branch below the lowest common ancestor, or "
+            "queue, of the victim's own queue."
+        ),
+    ] = msgspec.field(default=Method.LCA, name="reclaimResolveMethod")
+    protect_from_consolidation: Annotated[
+        bool, msgspec.Meta(description="Whether protected gangs are not moved either, to make room for others.")
+    ] = msgspec.field(default=True, name="protectFromConsolidation")
+
+
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """From whom a gang is still protected, and for how long."""
+
+    #: By whom it could be evicted: PREEMPT, jobs of its own queue; RECLAIM, those of other queues.
+    kind: Eviction
+    #: RECLAIM: the queues, each with all that are below it.
+    queues: tuple[str, ...]
+    seconds: float
+
+
+class MinRuntime(Plugin):
+    """Leave gangs alone until they have run for a while."""
+
+    name = "minruntime"
+    summary = "Let gangs keep their minimum for a guaranteed time after they started."
+    Args: ClassVar[type[Arguments]] = MinRuntimeArgs
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        assert isinstance(arguments, MinRuntimeArgs)
+        #: Seconds, where no queue says anything.
+        self.default_preempt = _default("defaultPreemptMinRuntime", arguments.preempt)
+        self.default_reclaim = _default("defaultReclaimMinRuntime", arguments.reclaim)
+        self._method = arguments.method
+        self._protects_from_moves = arguments.protect_from_consolidation
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        self._jobs = session.snapshot.jobs
+        self._runtimes = MinRuntimes(session.snapshot.queues, self.default_preempt, self.default_reclaim, self._method)
+        #: Seconds per victim queue, by kind and the evictor's queue: pairs of queues are few, pairs of jobs are not.
+        self._known: dict[tuple[Eviction, int], Seconds] = {}
+
+    # -- who is protected ------------------------------------------------------------------------------------
+
+    def protected(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
+        minimum = self._minimum(kind, int(self._jobs.queue[evictor]))
+        if not minimum.any():
+            return np.zeros(len(victims), np.bool_)
+        until = self._started[victims] + minimum[self._jobs.queue[victims]]
+        mask: Mask = self.session.now < until
+        if mask.any():
+            self.session.look_again(float(until[mask].min()))
+        return mask
+
+    def _minimum(self, kind: Eviction, evictor: int) -> Seconds:
+        """Minimum runtimes per victim queue against jobs of the queue `evictor`."""
+        known = self._known.get((kind, evictor))
+        if known is None:
+            known = self._known[kind, evictor] = self._resolve(kind, evictor)
+        return known
+
+    def _resolve(self, kind: Eviction, evictor: int) -> Seconds:
+        if kind is Eviction.PREEMPT:
+            return self._runtimes.for_preempt()
+        between = self._runtimes.for_reclaim(evictor)
+        if kind is Eviction.RECLAIM:
+            return between
+        if not self._protects_from_moves:
+            return np.zeros_like(between)
+        # Consolidation looks at all queues: its own as preempt does, the others as reclaim does.
+        both = between.copy()
+        both[evictor] = self._runtimes.for_preempt()[evictor]
+        return both
+
+    @cached_property
+    def _started(self) -> NDArray[np.float64]:
+        """When each job became complete; not a number: nobody knows, which protects from nothing."""
+        stamps = [record.started for record in self._jobs.records]
+        return np.array([np.nan if stamp is None else stamp for stamp in stamps], np.float64)
+
+    @cached_property
+    def _is_elastic(self) -> Mask:
+        """Jobs that have more pods than they need: as a whole, or of one role."""
+        jobs, roles = self._jobs, self.session.snapshot.roles
+        elastic: Mask = jobs.counts[:, _EXISTING].sum(axis=1) > jobs.min_member
+        ample = np.flatnonzero((roles.counts[:, _EXISTING].sum(axis=1) > roles.minimum) & (roles.job != NO_ROW))
+        owners = roles.job[ample]
+        elastic[owners[roles_hold(self.session.snapshot, owners)]] = True
+        return elastic
+
+    # -- the solver's evictions --------------------------------------------------------------------------------
+
+    def victim_filter(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
+        """Protected gangs that have exactly what they need are no victims."""
+        protected = self.protected(kind, evictor, victims)
+        if not protected.any():
+            return ~protected
+        mask: Mask = ~protected | self._is_elastic[victims]
+        return mask
+
+    def scenario_filters(self, kind: Eviction, job: int) -> Sequence[ScenarioFilter]:
+        return (self._keeps_all,) if self._minimum(kind, int(self._jobs.queue[job])).any() else ()
+
+    def _keeps_all(self, scenario: Scenario) -> bool:
+        """Before the dry run: whoever is taken may find no other place."""
+        return self._is_kept(scenario, np.concatenate((scenario.evicted, scenario.moved)), scenario.moved[:0])
+
+    def scenario_validator(self, kind: Eviction, scenario: Scenario) -> bool:
+        """After it: who found another place does not make the gang smaller; but consolidation is to leave it alone."""
+        if kind is Eviction.CONSOLIDATE:
+            return self._keeps_all(scenario)
+        return self._is_kept(scenario, scenario.evicted, scenario.moved)
+
+    def _is_kept(self, scenario: Scenario, taken: Rows, moved: Rows) -> bool:
+        snapshot = self.session.snapshot
+        if not self._minimum(scenario.kind, int(self._jobs.queue[scenario.evictor])).any():
+            return True
+        victims = np.unique(snapshot.tasks.job[taken])
+        concerned = victims[self.protected(scenario.kind, scenario.evictor, victims)]
+        return keep_minimum(snapshot, concerned, taken, moved)
+
+    # -- explanations ------------------------------------------------------------------------------------------
+
+    def protection(self, job: int, now: float) -> Iterator[Protection]:
+        """From whom a job is protected, and for how many seconds more as of `now`."""
+        queue = int(self._jobs.queue[job])
+        if queue == NO_ROW:
+            return
+        passed = now - float(self._started[job])
+        own = float(self._minimum(Eviction.PREEMPT, queue)[queue]) - passed
+        if own > 0:
+            yield Protection(Eviction.PREEMPT, (), own)
+        others: dict[float, list[str]] = {}
+        for branch in self._branches(queue):
+            left = float(self._minimum(Eviction.RECLAIM, branch)[queue]) - passed
+            if left > 0:
+                others.setdefault(left, []).append(self.session.snapshot.queues.records[branch].name)
+        for left in sorted(others):
+            yield Protection(Eviction.RECLAIM, tuple(sorted(others[left])), left)
+
+    def _branches(self, queue: int) -> Iterator[int]:
+        """The queues that hang off the way from a queue to the top: all below one of them have the same say."""
+        queues = self.session.snapshot.queues
+        above = {*queues.paths[queue].tolist(), NO_ROW}
+        for other, record in enumerate(queues.records):
+            hangs_here = other not in above and other not in queues.broken and int(queues.parent[other]) in above
+            # Volcano's root is always there; nobody's jobs are in it.
+            if hangs_here and (record.name != ROOT_QUEUE or other in queues.parent):
+                yield other
+
+
+def protection(session: Session, job: int, now: float | None = None) -> tuple[Protection, ...]:
+    """What the plugin, if it is configured, says about a job; see `MinRuntime.protection`."""
+    plugin = session.plugins.get(MinRuntime.name)
+    if not isinstance(plugin, MinRuntime):
+        return ()
+    return tuple(plugin.protection(job, session.now if now is None else now))
+
+
+def _default(name: str, given: str | float) -> float:
+    try:
+        seconds = parse_seconds(given)
+    except ValueError as error:
+        raise UserError(f"plugin minruntime: arguments: {name}: {error}") from error
+    if seconds < 0:
+        raise UserError(f"plugin minruntime: arguments: {name}: expected a duration of zero or more, got {given}")
+    return seconds
