@@ -73,7 +73,7 @@ def holding(
     topology = snapshot.topology
     base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
     lo, hi = topology.lo[domains] - base, topology.hi[domains] - base
-    classes, counts = _count_classes(snapshot.tasks.cls[tasks])
+    classes, counts = count_classes(snapshot.tasks.cls[tasks])
     kept = _room(session, boards, classes, counts, domains) >= needed
     # Equal tasks that must all fit have been counted exactly.
     if free is None and len(classes) > 1 and needed >= len(tasks):
@@ -90,7 +90,7 @@ def roomiest(session: Session, boards: Boards, tasks: Rows, domains: Rows) -> tu
     """The domain with slots for most of the tasks, and for how many; (NO_ROW, 0) for no domains."""
     if len(domains) == 0 or len(tasks) == 0:
         return NO_ROW, 0
-    classes, counts = _count_classes(session.snapshot.tasks.cls[tasks])
+    classes, counts = count_classes(session.snapshot.tasks.cls[tasks])
     room = _room(session, boards, classes, counts, domains)
     best = int(np.argmax(room))
     return int(domains[best]), int(room[best])
@@ -110,7 +110,7 @@ def _room(session: Session, boards: Boards, classes: Rows, counts: Rows, domains
     return room
 
 
-def _count_classes(classes: Rows) -> tuple[Rows, Rows]:
+def count_classes(classes: Rows) -> tuple[Rows, Rows]:
     """Distinct classes and how often each occurs; one class, the usual case, is not sorted for it."""
     if (classes == classes[0]).all():
         return classes[:1], np.array([len(classes)], np.int32)

@@ -19,6 +19,7 @@ from muster.engine.constraints import (
     subgroup_domain,
 )
 from muster.engine.domains import ROOT, gradients, holding
+from muster.engine.nested import NestedPlacer
 from muster.engine.placement import Placer, Scope
 from muster.framework import Session
 from muster.snapshot import (
@@ -102,6 +103,10 @@ def _ready_count(counts: Rows) -> int:
 def place_best_effort(session: Session, placer: Placer, tasks: Rows, statement: Statement) -> int:
     """Place best-effort tasks of one job in order, where its topology constraints let them; stop where one fails."""
     table = session.snapshot.tasks
+    if len(tasks) and session.snapshot.jobs.records[table.job[tasks[0]]].groups is not None:
+        nested = NestedPlacer(session, boards_of(session), placer)
+        job, single = int(table.job[tasks[0]]), enumerate(np.split(tasks, len(tasks)))
+        return next((done for done, task in single if not nested.place(job, task, statement)), len(tasks))
     if len(tasks) == 0 or not has_topology(session, int(table.job[tasks[0]])):
         return placer.place_all(tasks, statement)
     done = 0

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.engine.boards import Boards
+from muster.engine.chunks import next_tasks
 from muster.engine.constraints import (
     Constraint,
     has_topology,
@@ -23,10 +24,11 @@ from muster.engine.constraints import (
     subgroup_constraint,
     subgroup_domain,
 )
-from muster.engine.domains import ROOT, distance_to, holding, ranked, roomiest, search_gradients
+from muster.engine.domains import ROOT, count_classes, distance_to, holding, ranked, roomiest, search_gradients
+from muster.engine.nested import NestedPlacer
 from muster.engine.placement import Attempt, Placer, Scope
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
+from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.snapshot import NO_ROW, Amounts, Operation, Rows, Statement
 
 
@@ -68,7 +70,13 @@ def make_work(session: Session, job: int, tasks: Rows) -> JobWork:
 
 def needs_domains(session: Session, job: int) -> bool:
     """Whether the job is placed by domains and sub-groups, and not simply anywhere."""
-    return bool(session.snapshot.jobs.records[job].sub_groups) or has_topology(session, job)
+    return is_divided(session, job) or has_topology(session, job)
+
+
+def is_divided(session: Session, job: int) -> bool:
+    """Whether the job has sub-groups, or groups with levels of a label topology."""
+    record = session.snapshot.jobs.records[job]
+    return bool(record.sub_groups) or record.groups is not None
 
 
 class TwoLevelPlacer:
@@ -78,6 +86,7 @@ class TwoLevelPlacer:
         self._session = session
         self._boards = boards
         self._placer = placer
+        self._nested = NestedPlacer(session, boards, placer)
 
     def place(self, work: JobWork, statement: Statement) -> bool:
         """Place a job as far as it takes to be ready, in the best domain of the lowest tier that has room.
@@ -85,6 +94,8 @@ class TwoLevelPlacer:
         What was tried in the chosen domain leaves `work`. False: no domain works, and nothing has changed.
         """
         session, job = self._session, work.job
+        if session.snapshot.jobs.records[job].groups is not None:
+            return self._place_nested(work, statement)
         constraint, placed = job_constraint(session, job), job_domain(session.snapshot, job)
         needed = max(1, session.job_deficit(job))
         steps = search_gradients(session, job, NO_ROW, ROOT, constraint, placed)
@@ -122,11 +133,33 @@ class TwoLevelPlacer:
         """
         session = self._session
         mark = statement.mark()
-        self._place_subgroups(work, domain, statement)
+        if session.snapshot.jobs.records[work.job].groups is not None:
+            self._place_nested(work, statement)
+        else:
+            self._place_subgroups(work, domain, statement)
         if session.job_pipelined_deficit(work.job) == 0 and statement.mark() > mark:
             return True
         statement.rollback(mark)
         return False
+
+    def _place_nested(self, work: JobWork, statement: Statement) -> bool:
+        """Place the next chunk of a job whose groups name levels of a label topology."""
+        session, [attempt] = self._session, work.attempts
+        snapshot = session.snapshot
+        tasks = next_tasks(session, work.job, attempt.tasks)
+        if len(tasks) == 0:
+            work.verdict = JobVerdict(GANG_INCOMPLETE)
+            return False
+        queue = int(snapshot.jobs.queue[work.job])
+        for cls, count in zip(*count_classes(snapshot.tasks.cls[tasks]), strict=True):
+            if session.queue_slots(queue, snapshot.classes.requests[cls, 0]) < count:
+                work.verdict = JobVerdict(QUEUE_FULL, cls=int(cls))
+                return False
+        if not self._nested.place(work.job, tasks, statement):
+            work.verdict = self._nested.verdict
+            return False
+        attempt.tasks = attempt.tasks[~np.isin(attempt.tasks, tasks)]
+        return True
 
     def _holds(self, tasks: Rows, steps: Sequence[Rows]) -> bool:
         """Whether some domain, were it empty, could hold all the tasks by totals; else waiting for it is in vain."""

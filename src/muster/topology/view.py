@@ -11,8 +11,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
 
-from muster.api import HyperNode, KubeObject, Node, Pod, pod_request, to_base
+from muster.api import HyperNode, KubeObject, Node, Pod, Topology, pod_request, to_base
 from muster.snapshot.hypernodes import ROOT, HyperNodeForest, build_forest, natural
+from muster.topology.label_tree import label_tree
 
 _ENDED = ("Succeeded", "Failed")
 
@@ -70,6 +71,7 @@ class Objects:
     nodes: dict[str, Node] = field(default_factory=dict)
     hyper_nodes: dict[str, HyperNode] = field(default_factory=dict)
     pods: list[Pod] = field(default_factory=list)
+    topologies: dict[str, Topology] = field(default_factory=dict)
 
     @staticmethod
     def of(objects: Iterable[KubeObject]) -> Objects:
@@ -82,20 +84,30 @@ class Objects:
                 found.hyper_nodes[thing.name] = thing
             elif isinstance(thing, Pod):
                 found.pods.append(thing)
+            elif isinstance(thing, Topology):
+                found.topologies[thing.name] = thing
         return found
+
+    def tree(self) -> dict[str, HyperNode]:
+        """The HyperNodes; where there are none, the domains of the one Topology that there is."""
+        if self.hyper_nodes or len(self.topologies) != 1:
+            return self.hyper_nodes
+        [topology] = self.topologies.values()
+        return label_tree(topology, self.nodes)
 
 
 def make_view(objects: Objects, resource: str = "") -> TopologyView:
     """Look at the tree; without a resource, at the scarce one: GPUs, else another device, else CPUs."""
     resource = resource or scarce_resource(objects.nodes.values())
-    forest = build_forest(objects.hyper_nodes, objects.nodes)
-    maker = _Maker(forest, objects.hyper_nodes, _node_views(objects, resource))
+    hyper_nodes = objects.tree()
+    forest = build_forest(hyper_nodes, objects.nodes)
+    maker = _Maker(forest, hyper_nodes, _node_views(objects, resource))
     root = maker.root()
     names: dict[int, set[str]] = {}
     counts: dict[int, int] = {}
     for name, tier in forest.tiers.items():
         counts[tier] = counts.get(tier, 0) + 1
-        names.setdefault(tier, set()).update(filter(None, [objects.hyper_nodes[name].spec.tier_name]))
+        names.setdefault(tier, set()).update(filter(None, [hyper_nodes[name].spec.tier_name]))
     tiers = tuple((tier, tuple(sorted(names[tier])), counts[tier]) for tier in sorted(counts, reverse=True))
     return TopologyView(resource, root, tiers)
 
