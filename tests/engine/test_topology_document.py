@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.api import KubeObject, load_files, load_text
+from muster.api.names import PREEMPTABLE
 from muster.engine.constraints import Constraint
 from muster.engine.domains import ROOT, gradients
 from muster.simulate import SimulationResult, simulate
@@ -304,7 +305,8 @@ def test_one_partition_may_start_alone_and_the_other_follows_beside_it() -> None
 
 
 def test_a_partition_starts_whole_or_not_at_all() -> None:
-    busy = [pod(f"busy{i}", cpu=4, node=f"node{i}-0") for i in range(4)]
+    # Pods that nobody may move: else one is, and the partition has its room.
+    busy = [pod(f"busy{i}", cpu=4, node=f"node{i}-0", annotations={PREEMPTABLE: "false"}) for i in range(4)]
     result = simulate([*six_hypernodes(), *busy, *two_level_job()])
     assert placed(result, "job-t0") == {}
     assert reason(result, "job") == "topology"

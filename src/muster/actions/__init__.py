@@ -4,12 +4,35 @@ from __future__ import annotations
 
 from muster.actions.allocate import Allocate
 from muster.actions.backfill import Backfill
+from muster.actions.consolidation import Consolidation
 from muster.actions.enqueue import Enqueue
 from muster.actions.gang_evictions import GangPreempt, GangReclaim
 from muster.actions.preempt import Preempt
 from muster.actions.reclaim import Reclaim
+from muster.actions.stalegangeviction import StaleGangEviction
 from muster.framework import Action
 
-BUILTIN: tuple[type[Action], ...] = (Enqueue, Allocate, Backfill, Preempt, Reclaim, GangPreempt, GangReclaim)
+BUILTIN: tuple[type[Action], ...] = (
+    Enqueue,
+    Allocate,
+    Backfill,
+    Consolidation,
+    Preempt,
+    Reclaim,
+    GangPreempt,
+    GangReclaim,
+    StaleGangEviction,
+)
 
-__all__ = ["BUILTIN", "Allocate", "Backfill", "Enqueue", "GangPreempt", "GangReclaim", "Preempt", "Reclaim"]
+__all__ = [
+    "BUILTIN",
+    "Allocate",
+    "Backfill",
+    "Consolidation",
+    "Enqueue",
+    "GangPreempt",
+    "GangReclaim",
+    "Preempt",
+    "Reclaim",
+    "StaleGangEviction",
+]

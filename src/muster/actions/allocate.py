@@ -10,6 +10,7 @@ from muster.engine.boards import boards_of
 from muster.engine.gangs import place_best_effort_members
 from muster.engine.lines import JobLine, QueueLine, related_queues
 from muster.engine.placement import Placer
+from muster.engine.tree_allocation import TreeAllocation
 from muster.engine.two_level import JobWork, TwoLevelPlacer, make_work, needs_domains
 from muster.engine.waiting import gated_jobs, schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Action, Arguments, JobVerdict, Session
@@ -44,6 +45,9 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
+        if session.asked("queue_turn"):
+            TreeAllocation(session, self.name, rank_order=self.arguments.rank_order).run()
+            return
         boards = boards_of(session)
         placer = Placer(session, boards, rank_order=self.arguments.rank_order)
         domains = TwoLevelPlacer(session, boards, placer)

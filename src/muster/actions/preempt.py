@@ -7,9 +7,11 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from muster.actions.eviction_arguments import EvictionArguments
+from muster.actions.solver_arguments import solver_options
 from muster.engine.evictions.budgets import warn_of_limit
 from muster.engine.evictions.eligibility import jobs_in_need
 from muster.engine.evictions.gang import run_gang_path
+from muster.engine.evictions.solver.path import run_solver
 from muster.engine.evictions.tasks import TaskStrategy
 from muster.engine.evictions.topology_aware import CandidateOptions
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
@@ -51,13 +53,16 @@ class Preempt(Action):
     def run(self, session: Session) -> None:
         arguments = self.arguments
         assert isinstance(arguments, PreemptArguments)
-        if arguments.gang_aware or arguments.gang_aware_dotted:
+        if arguments.strategy == "solver":
+            run_solver(session, Eviction.PREEMPT, solver_options(arguments), self.name)
+            return
+        if arguments.strategy == "gang" or arguments.gang_aware or arguments.gang_aware_dotted:
             run_gang_path(session, Eviction.PREEMPT, arguments.options(), self.name)
             return
         warn_of_limit(arguments.max_disruption_ratio, self.name)
         candidates = CandidateOptions(arguments.percentage, arguments.at_least, arguments.at_most)
-        options = arguments.task_options(candidates if arguments.topology_aware else None)
-        self._run_tasks(session, TaskStrategy(session, Eviction.PREEMPT, self.name, options))
+        by_task = arguments.task_options(candidates if arguments.topology_aware else None)
+        self._run_tasks(session, TaskStrategy(session, Eviction.PREEMPT, self.name, by_task))
 
     def _run_tasks(self, session: Session, strategy: TaskStrategy) -> None:
         queues: dict[int, dict[int, Rows]] = {}

@@ -7,9 +7,11 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from muster.actions.eviction_arguments import EvictionArguments
+from muster.actions.solver_arguments import solver_options
 from muster.engine.evictions.budgets import warn_of_limit
 from muster.engine.evictions.eligibility import jobs_in_need
 from muster.engine.evictions.gang import run_gang_path
+from muster.engine.evictions.solver.path import run_solver
 from muster.engine.evictions.tasks import TaskStrategy
 from muster.engine.lines import JobLine, QueueLine, related_queues
 from muster.framework import Action, Arguments, Eviction, Session
@@ -33,7 +35,10 @@ class Reclaim(Action):
     def run(self, session: Session) -> None:
         arguments = self.arguments
         assert isinstance(arguments, ReclaimArguments)
-        if arguments.gang_aware or arguments.gang_aware_dotted:
+        if arguments.strategy == "solver":
+            run_solver(session, Eviction.RECLAIM, solver_options(arguments), self.name)
+            return
+        if arguments.strategy == "gang" or arguments.gang_aware or arguments.gang_aware_dotted:
             run_gang_path(session, Eviction.RECLAIM, arguments.options(), self.name)
             return
         warn_of_limit(arguments.max_disruption_ratio, self.name)

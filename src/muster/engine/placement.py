@@ -6,6 +6,7 @@ same as if each were asked for alone. Nothing is committed here: the caller keep
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -16,12 +17,14 @@ from muster.engine.constraints import placed_nodes
 from muster.engine.packing import Packer
 from muster.framework import FITS, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_CLOSED, QUEUE_FULL, Reason
-from muster.kernels.placement import FUTURE, IDLE, MODE, fits
+from muster.kernels.placement import FREE_NOW, FUTURE, IDLE, MODE, fits
 from muster.snapshot import (
     BEST_EFFORT_PENDING,
+    NEEDS_LIVE_CHECK,
     NO_ROW,
     READY_STATUSES,
     Board,
+    Mask,
     Rows,
     Snapshot,
     Statement,
@@ -30,14 +33,35 @@ from muster.snapshot import (
 
 
 @dataclass(frozen=True, slots=True)
+class Stretch:
+    """Node rows lo..hi; with a mask over all nodes, only those of them that it marks."""
+
+    lo: int
+    hi: int
+    mask: Mask | None = None
+
+    def holds(self, node: int) -> bool:
+        return self.lo <= node < self.hi and (self.mask is None or bool(self.mask[node]))
+
+
+@dataclass(frozen=True, slots=True)
 class Scope:
-    """Where tasks may go: a domain, and whether they are packed into as few smaller domains as possible."""
+    """Where tasks may go: a domain, and whether they are packed into as few smaller domains as possible.
+
+    With stretches, these count and not the domain: each is filled before the next is looked at.
+    """
 
     domain: int = 0
     packed: bool = False
+    stretches: tuple[Stretch, ...] = ()
 
 
 EVERYWHERE = Scope()
+
+#: On what is free now, else on what will be free.
+EARNEST = (IDLE, FUTURE)
+#: On what will be free, promises only; what is free already is preferred all the same.
+PROMISES = (FREE_NOW, FUTURE)
 
 
 @dataclass(slots=True)
@@ -112,12 +136,25 @@ class Placer:
             return self._session.job_pipelined_deficit(attempt.job)
         return self._session.subgroup_pipelined_deficit(attempt.subgroup)
 
-    def place_all(self, tasks: Rows, statement: Statement, scope: Scope = EVERYWHERE) -> int:
-        """Place tasks one run after the other, whatever queue and gang say; stop at the first that does not fit."""
+    def place_all(
+        self,
+        tasks: Rows,
+        statement: Statement,
+        scope: Scope = EVERYWHERE,
+        modes: tuple[int, ...] = (IDLE, FUTURE),
+    ) -> int:
+        """Place tasks one run after the other, whatever queue and gang say; stop at the first that does not fit.
+
+        `modes` are the kinds of room to try, in order. Tasks that the statement has evicted are moved.
+        """
         start = 0
+        status = self._session.snapshot.tasks.status
         while start < len(tasks):
             end = self._run_end(tasks, start)
-            placed = self._place_alike(tasks[start:end], statement, scope)
+            if end - start > 1:
+                other = np.flatnonzero(status[tasks[start:end]] != status[tasks[start]])
+                end = start + int(other[0]) if len(other) else end
+            placed = self._place_alike(tasks[start:end], statement, scope, modes)
             start += placed
             if start < end:
                 break
@@ -169,28 +206,50 @@ class Placer:
 
     def _run_end(self, tasks: Rows, start: int) -> int:
         """End of the run of tasks that can be placed by one call."""
+        if start + 1 == len(tasks):
+            return start + 1
         keys = self._runs[tasks[start:]]
         different = keys != keys[0]
         first = int(different.argmax())
         return start + first if different[first] else len(tasks)
 
-    def _place_alike(self, tasks: Rows, statement: Statement, scope: Scope) -> int:
+    def _place_alike(
+        self,
+        tasks: Rows,
+        statement: Statement,
+        scope: Scope,
+        modes: tuple[int, ...] = (IDLE, FUTURE),
+    ) -> int:
         """Place as many of a run as fit, on what is free now, then on what will be; return how many."""
         task = int(tasks[0])
-        if len(tasks) == 1 and self._place_nominated(task, statement, scope):
+        table = self._session.snapshot.tasks
+        if len(tasks) == 1 and self._place_nominated(task, statement, scope, modes):
             return 1
-        live = task in self._live
-        cls = int(self._session.snapshot.tasks.cls[task])
+        live = task in self._live or (
+            bool(table.flags[task] & NEEDS_LIVE_CHECK) and table.status[task] == TaskStatus.RELEASING
+        )
+        cls = int(table.cls[task])
         placed = 0
-        for mode in (IDLE, FUTURE):
-            board = self._boards.for_task(task, mode) if live else self._boards.get(cls, mode)
-            placed += self._fill(tasks[placed:], board, statement, scope)
-            if placed == len(tasks):
-                break
+        stretches: Sequence[Stretch | None] = scope.stretches or (None,)
+        if modes == PROMISES and not scope.stretches:
+            stretches = (self._whole(scope.domain),)
+        for stretch in stretches:
+            for mode in modes:
+                board = self._boards.for_task(task, mode) if live else self._boards.get(cls, mode)
+                placed += self._fill(tasks[placed:], board, statement, scope, stretch)
+                if placed == len(tasks):
+                    return placed
         return placed
 
-    def _fill(self, tasks: Rows, board: Board, statement: Statement, scope: Scope) -> int:
+    def _whole(self, domain: int) -> Stretch:
+        topology = self._session.snapshot.topology
+        return Stretch(int(topology.lo[domain]), int(topology.hi[domain]))
+
+    def _fill(self, tasks: Rows, board: Board, statement: Statement, scope: Scope, stretch: Stretch | None) -> int:
         snapshot = self._session.snapshot
+        if stretch is not None:
+            inside = board if stretch.mask is None else board.within(stretch.mask)
+            return statement.fill(tasks, inside, stretch.lo, stretch.hi)
         if scope.packed:
             return self._pack(tasks, board, statement, scope.domain)
         lo, hi = snapshot.topology.lo[scope.domain], snapshot.topology.hi[scope.domain]
@@ -221,12 +280,11 @@ class Placer:
             statement.sort_nodes(mark)
         return placed
 
-    def _place_nominated(self, task: int, statement: Statement, scope: Scope) -> bool:
+    def _place_nominated(self, task: int, statement: Statement, scope: Scope, modes: tuple[int, ...]) -> bool:
         """Use the node that an earlier cycle set aside for the task, if it still fits."""
         snapshot = self._session.snapshot
         node = int(snapshot.tasks.nominated[task])
-        topology = snapshot.topology
-        if node == NO_ROW or not topology.lo[scope.domain] <= node < topology.hi[scope.domain]:
+        if node == NO_ROW or snapshot.tasks.status[task] != TaskStatus.PENDING or not self._is_inside(scope, node):
             return False
         cls = int(snapshot.tasks.cls[task])
         if self._boards.verdicts(cls)[node] != FITS:
@@ -236,11 +294,17 @@ class Placer:
             if verdicts is not None and verdicts[node] != FITS:
                 return False
         request = snapshot.classes.requests[cls, 0]
-        for mode in (IDLE, FUTURE):
+        for mode in modes:
             if fits(snapshot.nodes.state, request, node, mode):
                 statement.place(task, node, mode)
                 return True
         return False
+
+    def _is_inside(self, scope: Scope, node: int) -> bool:
+        if scope.stretches:
+            return any(stretch.holds(node) for stretch in scope.stretches)
+        topology = self._session.snapshot.topology
+        return bool(topology.lo[scope.domain] <= node < topology.hi[scope.domain])
 
 
 def _run_keys(snapshot: Snapshot, live: frozenset[int]) -> NDArray[np.int64]:
@@ -252,6 +316,9 @@ def _run_keys(snapshot: Snapshot, live: frozenset[int]) -> NDArray[np.int64]:
     keys[alone] = -1 - alone
     for task in live:
         keys[task] = -1 - task
+    # Tasks that hold a place may be moved, and are then checked one by one too.
+    placed = np.flatnonzero((tasks.status != TaskStatus.PENDING) & ((tasks.flags & NEEDS_LIVE_CHECK) != 0))
+    keys[placed] = -1 - placed
     return keys
 
 

@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
+from itertools import pairwise
+
 import numpy as np
 
 from muster.engine.constraints import why_not_placeable
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import GROUP_MISSING, NOT_ADMITTED, QUEUE_BROKEN, QUEUE_MISSING
-from muster.snapshot import GATED, NO_ROW, JobPhase, Rows
+from muster.framework.reasons import (
+    GROUP_MISSING,
+    NOT_ADMITTED,
+    QUEUE_BROKEN,
+    QUEUE_CLOSED,
+    QUEUE_MISSING,
+    QUEUE_NOT_A_LEAF,
+)
+from muster.snapshot import GATED, NO_ROW, JobPhase, Rows, TaskStatus
+
+#: Members of an enum are slow to look up, and these are asked for with every job that waits.
+_PENDING, _INQUEUE = int(JobPhase.PENDING), int(JobPhase.INQUEUE)
 
 
 def schedulable_tasks(session: Session) -> Rows:
@@ -27,12 +39,23 @@ def gated_jobs(session: Session) -> list[int]:
 
 def tasks_by_job(session: Session, tasks: Rows) -> list[tuple[int, Rows]]:
     """Cut tasks that are ordered by job into one piece per job."""
+    return list(zip(*cut_by_job(session, tasks), strict=True))
+
+
+def cut_by_job(session: Session, tasks: Rows) -> tuple[list[int], list[Rows]]:
+    """As `tasks_by_job`: the jobs, and the piece of each."""
     if len(tasks) == 0:
-        return []
+        return [], []
     owners = session.snapshot.tasks.job[tasks]
-    cuts = np.flatnonzero(np.diff(owners)) + 1
-    pieces = np.split(tasks, cuts)
-    return [(int(owner), piece) for owner, piece in zip(owners[np.concatenate(([0], cuts))], pieces, strict=True)]
+    starts = np.flatnonzero(np.diff(owners, prepend=owners[0] - 1))
+    bounds = [*starts.tolist(), len(tasks)]
+    return owners[starts].tolist(), [tasks[start:end] for start, end in pairwise(bounds)]
+
+
+def has_promise(session: Session, job: int) -> bool:
+    """Whether a job that is not ready has been promised all that it needs, and waits for others to leave."""
+    is_waiting = session.snapshot.jobs.counts[job, TaskStatus.PIPELINED] and session.job_deficit(job) > 0
+    return bool(is_waiting) and session.job_pipelined_deficit(job) == 0
 
 
 def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
@@ -49,9 +72,14 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
         return JobVerdict(QUEUE_MISSING, jobs.records[job].queue)
     if queue in snapshot.queues.broken:
         return JobVerdict(QUEUE_BROKEN, snapshot.queues.broken[queue])
-    if jobs.phase[job] == JobPhase.PENDING:
+    if session.asked("queue_turn"):
+        if not snapshot.queues.records[queue].open:
+            return JobVerdict(QUEUE_CLOSED, jobs.records[job].queue)
+        if (snapshot.queues.parent == queue).any():
+            return JobVerdict(QUEUE_NOT_A_LEAF, jobs.records[job].queue)
+    if jobs.phase[job] == _PENDING:
         if session.has_action("enqueue"):
             return session.verdicts.get(job) or JobVerdict(NOT_ADMITTED)
-        jobs.phase[job] = JobPhase.INQUEUE
+        jobs.phase[job] = _INQUEUE
     rejection = session.job_valid(job) or why_not_placeable(session, job)
     return None if rejection is None else JobVerdict(rejection.reason, rejection.detail)

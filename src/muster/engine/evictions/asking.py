@@ -1,7 +1,7 @@
 """Asking who may be evicted on which nodes: candidates in the order in which they go, as far as everybody agrees.
 
 Callers: the task strategy. Plugins are asked by `Session.preemptable` or `reclaimable`; what they allow is then cut
-down to what PodDisruptionBudgets and, across queues, the queues' deserved shares allow, whatever tier said yes.
+down to what protected gangs, PodDisruptionBudgets and, across queues, deserved shares allow, whatever tier said yes.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.eligibility import takes_from
 from muster.engine.evictions.node_victims import NodeOffers
+from muster.engine.evictions.protection import may_go
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.supply import Supply
 from muster.engine.victims import victim_order
@@ -67,6 +68,7 @@ class Asking:
         session = self._session
         ask = session.preemptable if self._kind is Eviction.PREEMPT else session.reclaimable
         mask: Mask = np.isin(candidates, ask(task, candidates))
+        mask[mask] = may_go(session, self._kind, int(session.snapshot.tasks.job[task]), candidates[mask])
         if self._budgets:
             mask[mask] = self._budgets.allowed(candidates[mask])
         if self._kind is Eviction.RECLAIM:

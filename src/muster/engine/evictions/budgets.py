@@ -121,8 +121,13 @@ def _living(snapshot: Snapshot) -> list[Pod]:
 def evicted_in_session(snapshot: Snapshot) -> Rows:
     """Tasks that leave because somebody evicted them in this session: the cluster does not know of it yet."""
     tasks = snapshot.tasks
-    leaving = np.flatnonzero(tasks.status == TaskStatus.RELEASING)
-    chosen = [task for task in leaving.tolist() if tasks.pods[task].metadata.deletion_timestamp is None]
+    leaving = np.flatnonzero((tasks.status == TaskStatus.RELEASING) | (tasks.status == TaskStatus.PIPELINED))
+    chosen = [
+        task
+        for task in leaving.tolist()
+        # A task that is promised a place and has one already is moved: evicted here, started there.
+        if tasks.pods[task].metadata.deletion_timestamp is None and tasks.pods[task].spec.node_name
+    ]
     return np.array(chosen, np.int32)
 
 

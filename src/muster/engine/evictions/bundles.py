@@ -80,6 +80,12 @@ class Bundles:
         """The safe bundles alone."""
         return self.taken(np.flatnonzero(self.kind == BundleKind.SAFE))
 
+    def without_whole_of(self, jobs: Rows) -> Bundles:
+        """All but the whole bundles of these jobs."""
+        if len(jobs) == 0:
+            return self
+        return self.taken(np.flatnonzero((self.kind == BundleKind.SAFE) | ~np.isin(self.job, jobs)))
+
 
 def make_bundles(
     snapshot: Snapshot,

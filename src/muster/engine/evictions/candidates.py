@@ -6,13 +6,14 @@ something is committed: a gang that no eviction can help costs a few sums.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.api.names import PREEMPTABLE
 from muster.engine.evictions.clearing import Demand
+from muster.engine.evictions.protection import without_barred
 from muster.engine.victims import in_other_queues, in_queue_of, may_be_evicted
 from muster.framework import Eviction, Session
 from muster.kernels.totals import sum_requests
@@ -28,6 +29,8 @@ class Candidates:
     jobs: Rows
     #: int64[nodes, resources]
     held: Amounts
+    #: Jobs that must keep their minimum: only what they can spare may go.
+    protected: Rows = field(default_factory=lambda: np.empty(0, np.int32))
 
     def inside(self, snapshot: Snapshot, domain: int) -> Rows:
         """Those on the nodes of a domain."""
@@ -75,11 +78,13 @@ class Pool:
         if self._spared:
             mask &= ~np.isin(tasks.job, self._spared)
         rows = np.flatnonzero(mask).astype(np.int32)
+        givers, protected = without_barred(self._session, self._kind, job, np.unique(tasks.job[rows]))
+        rows = rows[np.isin(tasks.job[rows], givers)]
         held = np.zeros_like(snapshot.nodes.used())
         sum_requests(snapshot.classes.requests, tasks.cls[rows], tasks.node[rows], held)
         owners = np.zeros(len(snapshot.jobs), np.bool_)
         owners[tasks.job[rows]] = True
-        return Candidates(rows, np.flatnonzero(owners).astype(np.int32), held)
+        return Candidates(rows, np.flatnonzero(owners).astype(np.int32), held, protected)
 
 
 def _refuses(job: JobRecord) -> bool:

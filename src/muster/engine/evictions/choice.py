@@ -178,7 +178,8 @@ class Chooser:
             inside = mine
             owners = np.unique(snapshot.tasks.job[tasks])
             tasks = self._candidates.tasks[np.isin(snapshot.tasks.job[self._candidates.tasks], owners)]
-        return make_bundles(snapshot, tasks, need, self._nearness, inside, self._surplus)
+        bundles = make_bundles(snapshot, tasks, need, self._nearness, inside, self._surplus)
+        return bundles.without_whole_of(self._candidates.protected)
 
     @cached_property
     def _queue_is_full(self) -> bool:

@@ -87,6 +87,8 @@ class _GangPath:
         queue = int(session.snapshot.jobs.queue[job])
         if need is None or (self._kind is Eviction.RECLAIM and not session.preemptive(queue, need.tasks)):
             return
+        if session.over_quota(job, need.tasks) is not None:
+            return  # allocate would never bind it, however much room is made
         statement = session.statement()
         statement.release(pending)
         dry = DryRun(session, self._boards, need, statement)

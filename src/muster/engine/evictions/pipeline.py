@@ -16,7 +16,7 @@ from muster.engine.boards import Boards
 from muster.engine.constraints import job_constraint
 from muster.engine.evictions.need import Need
 from muster.engine.placement import Attempt, Placer, Scope
-from muster.engine.two_level import TwoLevelPlacer, make_work, needs_domains
+from muster.engine.two_level import TwoLevelPlacer, is_divided, make_work, needs_domains
 from muster.framework import Session
 from muster.snapshot import Operation, OperationKind, Rows, Statement
 
@@ -50,7 +50,7 @@ class DryRun:
         mark = statement.mark()
         statement.evict(victims, need.job)
         placing = statement.mark()
-        if session.snapshot.jobs.records[need.job].sub_groups:
+        if is_divided(session, need.job):
             self._domains.place_in(make_work(session, need.job, need.tasks), domain, statement)
         else:
             packed = bool(job_constraint(session, need.job))

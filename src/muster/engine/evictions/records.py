@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Protocol, runtime_checkable
 
 import numpy as np
 from numpy.typing import NDArray
@@ -15,6 +16,21 @@ from numpy.typing import NDArray
 from muster.api import format_amount
 from muster.engine.evictions.bundles import BundleKind, Bundles
 from muster.snapshot import Rows, Snapshot
+
+
+class VictimRecord(Protocol):
+    """Why one pod was evicted, for people and for programs."""
+
+    def as_text(self) -> str: ...
+
+    def to_json(self) -> dict[str, object]: ...
+
+
+@runtime_checkable
+class VictimRecords(Protocol):
+    """What an operation that evicts may carry: a record of each of its tasks."""
+
+    def of_task(self, task: int, /) -> VictimRecord: ...
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,6 +49,9 @@ class NodeScope:
 def scope_for(session: Session, job: int, tasks: Rows, slots_of: SlotsOf) -> NodeScope:
     """The scope of the first of `tasks`, which are all that the job still wants to place."""
     snapshot = session.snapshot
+    if snapshot.jobs.records[job].groups is not None:
+        # What groups ask of a label topology cannot be kept node by node.
+        return NodeScope(0, 0)
     if not has_topology(session, job):
         return NodeScope(0, len(snapshot.nodes))
     scope = _Narrowing(session, slots_of)

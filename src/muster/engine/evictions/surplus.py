@@ -7,27 +7,31 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Mask, Rows, Snapshot
+from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Mask, Rows, Snapshot, TaskStatus
 
 _NO_LIMIT: Final = 2**30
 _COUNTED: Final = [*READY_STATUSES, BEST_EFFORT_PENDING]
 
 
-def ready_counts(counts: Rows) -> NDArray[np.int64]:
-    """Tasks per row that hold a place or need none; terminating and waiting ones are not among them."""
+def ready_counts(counts: Rows, *, promised: bool = False) -> NDArray[np.int64]:
+    """Tasks per row that hold a place or need none; terminating ones are not among them, promised ones if asked for."""
     total: NDArray[np.int64] = counts[:, _COUNTED].sum(axis=1, dtype=np.int64)
-    return total
+    return total + counts[:, TaskStatus.PIPELINED] if promised else total
 
 
-def job_surplus(snapshot: Snapshot) -> NDArray[np.int64]:
-    """Per job: ready tasks beyond the minimum; negative for jobs that are broken, by whichever of their minimums."""
+def job_surplus(snapshot: Snapshot, *, promised: bool = False) -> NDArray[np.int64]:
+    """Per job: ready tasks beyond the minimum; negative for jobs that are broken, by whichever of their minimums.
+
+    With `promised`, tasks that are promised a place count as ready.
+    """
     jobs, roles = snapshot.jobs, snapshot.roles
-    surplus = ready_counts(jobs.counts) - jobs.min_member
-    lacking = np.flatnonzero((ready_counts(roles.counts) < roles.minimum) & (roles.job != NO_ROW))
+    surplus = ready_counts(jobs.counts, promised=promised) - jobs.min_member
+    lacking = np.flatnonzero((ready_counts(roles.counts, promised=promised) < roles.minimum) & (roles.job != NO_ROW))
     owners = roles.job[lacking]
     broken = owners[roles_hold(snapshot, owners)]
     with_groups = np.unique(snapshot.subgroups.job[snapshot.subgroups.policy != NO_ROW])
-    short = [job for job in with_groups.tolist() if job != NO_ROW and _lacks_subgroups(snapshot, job)]
+    ready = ready_counts(snapshot.subgroups.counts, promised=promised)
+    short = [job for job in with_groups.tolist() if job != NO_ROW and _lacks_subgroups(snapshot, job, ready)]
     surplus[broken] = np.minimum(surplus[broken], -1)
     surplus[short] = np.minimum(surplus[short], -1)
     return surplus
@@ -40,17 +44,32 @@ def roles_hold(snapshot: Snapshot, jobs: Rows) -> Mask:
     return mask
 
 
-def _lacks_subgroups(snapshot: Snapshot, job: int) -> bool:
-    return any(spare < 0 for spare in _spare_subgroups(snapshot, job).values())
+def holds_minimum(snapshot: Snapshot, job: int, staying: Rows) -> bool:
+    """Whether a job has all its minimums when of its tasks only those in `staying` are left."""
+    if len(staying) < snapshot.jobs.min_member[job]:
+        return False
+    if roles_hold(snapshot, np.array([job], np.int32))[0]:
+        of_role = np.bincount(snapshot.tasks.role[staying], minlength=len(snapshot.roles))
+        if any(of_role[role] < snapshot.roles.minimum[role] for role in snapshot.jobs.roles[job]):
+            return False
+    if not snapshot.jobs.records[job].sub_groups:
+        return True
+    return not _lacks_subgroups(
+        snapshot, job, np.bincount(snapshot.tasks.subgroup[staying], minlength=len(snapshot.subgroups))
+    )
 
 
-def _spare_subgroups(snapshot: Snapshot, job: int) -> dict[int, int]:
-    """Per sub-group policy: ready sub-groups beyond minSubGroups."""
+def _lacks_subgroups(snapshot: Snapshot, job: int, ready: NDArray[np.int64]) -> bool:
+    return any(spare < 0 for spare in _spare_subgroups(snapshot, job, ready).values())
+
+
+def _spare_subgroups(snapshot: Snapshot, job: int, ready: NDArray[np.int64]) -> dict[int, int]:
+    """Per sub-group policy: sub-groups beyond minSubGroups that have their minimum; `ready`: tasks per sub-group."""
     policies = snapshot.jobs.records[job].sub_groups
     spare = {number: -(policy.min_sub_groups or 0) for number, policy in enumerate(policies)}
     for subgroup in snapshot.jobs.subgroups[job]:
         policy = int(snapshot.subgroups.policy[subgroup])
-        if policy != NO_ROW and _slack(snapshot, subgroup) >= 0:
+        if policy != NO_ROW and ready[subgroup] >= snapshot.subgroups.minimum[subgroup]:
             spare[policy] += 1
     return spare
 
@@ -119,7 +138,7 @@ class _GroupBudget:
 
     def __init__(self, snapshot: Snapshot, job: int) -> None:
         self._snapshot = snapshot
-        self._spare = _spare_subgroups(snapshot, job)
+        self._spare = _spare_subgroups(snapshot, job, ready_counts(snapshot.subgroups.counts))
         self._slack: dict[int, int] = {}
 
     def take(self, subgroup: int) -> bool:

@@ -1,0 +1,1 @@
+"""The solver strategy: jobs as units, scenarios as trials, victims that may be moved instead of evicted."""

@@ -1,0 +1,171 @@
+"""How many places there are, and would be: the arithmetic that spares the solver most of its dry runs.
+
+Counted per class of the beneficiary's tasks over all nodes, on what will be free. A count that is too small proves
+that a dry run must fail; one that is large enough proves nothing. Constraints on the network and on other pods are not
+looked at, which only makes the count larger. Plain numbers, not arrays: a unit touches few nodes.
+Callers: the solver's search and its forecast.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.boards import Boards
+from muster.engine.evictions.solver.pool import Unit
+from muster.kernels.placement import FUTURE
+from muster.snapshot import Amounts, Rows, Snapshot
+
+
+@dataclass(slots=True)
+class Places:
+    """Places for one class: how many are wanted, how many there are, and what units would add on each node."""
+
+    #: (resource, amount) of what one task asks for.
+    request: list[tuple[int, int]]
+    wanted: int
+    have: int
+    #: Free amounts by node and resource; nodes that the class may not use have none that count.
+    free_by_node: Amounts
+    usable: NDArray[np.bool_]
+    #: The nodes looked at so far.
+    free: dict[int, list[int]] = field(default_factory=dict)
+    #: What the units offered so far would free on a node, and the part of it that belongs to jobs on several nodes.
+    offered: dict[int, list[int]] = field(default_factory=dict)
+    spread: dict[int, list[int]] = field(default_factory=dict)
+    spread_gain: int = 0
+
+    def offer(self, unit: Unit) -> None:
+        """One more unit may go."""
+        is_spread = len(unit.nodes) > 1
+        for node, freed in zip(unit.nodes, unit.freed, strict=True):
+            self.offered[node] = _sum(self.offered.get(node), freed)
+            if is_spread:
+                before = self._gain(node, self.spread.get(node))
+                self.spread[node] = _sum(self.spread.get(node), freed)
+                self.spread_gain += self._gain(node, self.spread[node]) - before
+
+    def _free_on(self, node: int) -> list[int]:
+        free = self.free.get(node)
+        if free is None:
+            free = self.free[node] = self.free_by_node[node].tolist()
+        return free
+
+    def _places_on(self, node: int) -> int:
+        return self._slots(self._free_on(node))
+
+    def gain(self, node: int) -> int:
+        """Places at most, here and elsewhere, when everybody offered on the node goes with the rest of their jobs."""
+        elsewhere = self.spread_gain - self._gain(node, self.spread.get(node)) if self.spread_gain else 0
+        return self._gain(node, self.offered.get(node)) + elsewhere
+
+    def _gain(self, node: int, freed: list[int] | None) -> int:
+        if freed is None or not self.usable[node]:
+            return 0
+        return self._slots(_sum(self._free_on(node), freed)) - self._places_on(node)
+
+    def take(self, unit: Unit) -> None:
+        """A unit goes for good: count its room as free."""
+        for node, freed in zip(unit.nodes, unit.freed, strict=True):
+            self.have += self._gain(node, freed)
+            self.free[node] = _sum(self._free_on(node), freed)
+
+    def can_spare(self, unit: Unit) -> bool:
+        """Would there be enough places without the room of a unit that was taken?"""
+        return self.have - self._loss(unit) >= self.wanted
+
+    def give_back(self, unit: Unit) -> None:
+        """A unit that was taken stays after all."""
+        self.have -= self._loss(unit)
+        for node, freed in zip(unit.nodes, unit.freed, strict=True):
+            self.free[node] = [a - b for a, b in zip(self._free_on(node), freed, strict=True)]
+
+    def _loss(self, unit: Unit) -> int:
+        lost = 0
+        for node, freed in zip(unit.nodes, unit.freed, strict=True):
+            if self.usable[node]:
+                left = [a - b for a, b in zip(self._free_on(node), freed, strict=True)]
+                lost += self._places_on(node) - self._slots(left)
+        return lost
+
+    def _slots(self, free: list[int]) -> int:
+        return max(0, min((free[r] // amount for r, amount in self.request), default=self.wanted))
+
+    def forget_offers(self) -> None:
+        self.offered.clear()
+        self.spread.clear()
+        self.spread_gain = 0
+
+
+def _sum(left: list[int] | None, right: list[int]) -> list[int]:
+    return right if left is None else [a + b for a, b in zip(left, right, strict=True)]
+
+
+class Room:
+    """Places for tasks in the present state of the snapshot."""
+
+    def __init__(self, snapshot: Snapshot, boards: Boards) -> None:
+        self._snapshot = snapshot
+        self._boards = boards
+        self._usable_by_class: dict[int, NDArray[np.bool_]] = {}
+        #: By class, as of a length of the touch log.
+        self._slots_by_class: dict[int, tuple[int, NDArray[np.int32]]] = {}
+
+    def _slots(self, cls: int) -> NDArray[np.int32]:
+        known = self._slots_by_class.get(cls)
+        if known is None or known[0] != self._snapshot.touched:
+            slots = self._boards.get(cls, FUTURE).slots(self._snapshot, 0, len(self._snapshot.nodes))
+            known = self._slots_by_class[cls] = self._snapshot.touched, slots
+        return known[1]
+
+    def _usable(self, cls: int) -> NDArray[np.bool_]:
+        usable = self._usable_by_class.get(cls)
+        if usable is None:
+            usable = self._usable_by_class[cls] = np.isfinite(self._boards.fixed(cls))
+        return usable
+
+    def suffices(self, pending: Rows) -> bool:
+        """Could all of `pending` have a place now?"""
+        classes, wanted = _classes(self._snapshot, pending)
+        return all(int(self._slots(cls).sum()) >= count for cls, count in zip(classes, wanted, strict=True))
+
+    def reach(self, pending: Rows, tasks: int) -> int:
+        """How many of `pending`, from the first, might have a place now; at least `tasks`."""
+        classes = self._snapshot.tasks.cls[pending]
+        reach = len(pending)
+        for cls in np.unique(classes[tasks:]).tolist():
+            mine = np.flatnonzero(classes == cls)
+            places = int(self._slots(cls).sum())
+            if places < len(mine):
+                reach = min(reach, int(mine[places]))
+        return max(reach, tasks)
+
+    def count(self, pending: Rows, lo: int = 0, hi: int | None = None) -> list[Places]:
+        """Places for every class of `pending` on the nodes lo..hi, with nobody offered."""
+        snapshot = self._snapshot
+        classes, wanted = _classes(snapshot, pending)
+        free = snapshot.nodes.future_idle()
+        counts = []
+        for cls, count in zip(classes, wanted, strict=True):
+            slots, usable = self._slots(cls)[lo:hi], self._usable(cls)
+            if hi is not None:
+                usable = usable.copy()
+                usable[:lo] = usable[hi:] = False
+            request = [(r, amount) for r, amount in enumerate(snapshot.classes.requests[cls, 0].tolist()) if amount]
+            counts.append(Places(request, count, int(slots.sum()), free, usable))
+        return counts
+
+
+def could_suffice(counts: list[Places], node: int) -> bool:
+    """Could there be enough places when everybody offered on the node goes?"""
+    return all(count.have + count.gain(node) >= count.wanted for count in counts)
+
+
+def _classes(snapshot: Snapshot, tasks: Rows) -> tuple[list[int], list[int]]:
+    """Classes of tasks, and how many there are of each."""
+    if len(tasks) == 1:
+        return [int(snapshot.tasks.cls[tasks[0]])], [1]
+    classes, counts = np.unique(snapshot.tasks.cls[tasks], return_counts=True)
+    return classes.tolist(), counts.tolist()

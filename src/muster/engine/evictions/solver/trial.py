@@ -1,0 +1,179 @@
+"""A dry run of the solver: evict, let everybody find a place in turn, and look at who has none.
+
+The beneficiary and the jobs of the victims are served down the queue tree, as in the next allocate. A victim that
+finds room on its own node stays, one that finds it elsewhere is moved, the others are evicted. The trial succeeds when
+the beneficiary has all its places; validators judge the outcome. Nothing is rolled back here: the caller marks.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from muster.api.resources import GPU
+from muster.engine.chunk_placer import ChunkPlacer
+from muster.engine.chunks import next_tasks
+from muster.engine.evictions.solver.turns import Turns, Waiting
+from muster.engine.lines import Key
+from muster.engine.placement import EVERYWHERE, PROMISES, Scope, Stretch
+from muster.framework import Eviction, Scenario, Session
+from muster.kernels.planes import RELEASING
+from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, Statement, TaskStatus
+
+GPU_SLICE = "nvidia.com/mig-"
+_RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """Who has no place at the end of a trial, and who has another one."""
+
+    evicted: Rows
+    moved: Rows
+
+    @property
+    def victims(self) -> Rows:
+        taken: Rows = np.concatenate((self.evicted, self.moved))
+        return taken
+
+
+class Trials:
+    """Dry runs, for one beneficiary after the other."""
+
+    def __init__(self, session: Session, placer: ChunkPlacer, waiting: Waiting, kind: Eviction) -> None:
+        self._session = session
+        self._waiting = waiting
+        self._placer = placer
+        self._kind = kind
+        self._gpus = _gpu_columns(session)
+        #: Classes that ask for a GPU.
+        self._gpu_classes: Mask = np.any(session.snapshot.classes.requests[:, 0, self._gpus] > 0, axis=1)
+        self._job = NO_ROW
+        self._statement = session.statement()
+        self._needs_gpus = False
+        self._keys: dict[tuple[int, int], Key] = {}
+        self._origins: Rows = np.empty(0, np.int32)
+
+    def start(self, job: int, statement: Statement) -> None:
+        """The next dry runs are for this job and write to this statement."""
+        tasks = self._session.snapshot.tasks
+        self._job = job
+        self._statement = statement
+        self._needs_gpus = bool(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].all())
+        self._keys.clear()
+
+    def _scope(self, tasks: Rows) -> Scope:
+        """The nodes for a victim's tasks; a task that needs a GPU fits nowhere else anyway.
+
+        A beneficiary that needs GPUs can be served where one is or goes free: nobody is moved anywhere else for it.
+        """
+        if not self._needs_gpus or self._gpu_classes[self._session.snapshot.tasks.cls[tasks]].any():
+            return EVERYWHERE
+        nodes = self._session.snapshot.nodes
+        reach = (nodes.idle() + nodes.state[RELEASING])[:, self._gpus].sum(axis=1) > 0
+        reach[self._origins] = True
+        return Scope(stretches=(Stretch(0, len(reach), reach),))
+
+    def run(self, pending: Rows, victims: Rows) -> Outcome | None:
+        """Place `pending` and, in turn, whoever of `victims` (all evicted by now) still fits; None: no place."""
+        by_job = self._by_job(victims)
+        self._origins = self._session.snapshot.tasks.node[victims]
+        turns = Turns(self._session, self._waiting, [(self._key(job), job) for job in (*by_job, self._job)])
+        hopeless = _Hopeless(self._session)
+        placed = False
+        while (job := turns.pop()) is not None:
+            if job == self._job:
+                if not self._placer.place(job, pending, self._statement, PROMISES):
+                    return None
+                placed = True
+                continue
+            found = self._bring_back(job, by_job.pop(job), hopeless)
+            if found is None or not by_job:
+                continue
+            hopeless.note(found)
+            if placed and all(hopeless.knows(self._next(other, by_job[other])) for other in by_job):
+                break
+        status = self._session.snapshot.tasks.status[victims]
+        return Outcome(victims[status == _RELEASING], victims[status == _PIPELINED])
+
+    def _bring_back(self, job: int, evicted: Rows, hopeless: _Hopeless) -> Rows | None:
+        """Let a victim's gang have the next chunk of what was taken from it; return the chunk if it has no place."""
+        tasks = self._next(job, evicted)
+        if len(tasks) == 0 or hopeless.knows(tasks):
+            return None
+        if self._placer.place(job, tasks, self._statement, PROMISES, self._scope(tasks)):
+            return None
+        return tasks
+
+    def _next(self, job: int, evicted: Rows) -> Rows:
+        return next_tasks(self._session, job, evicted)
+
+    def _by_job(self, victims: Rows) -> dict[int, Rows]:
+        """Victims by job, in task order."""
+        if len(victims) == 0:
+            return {}
+        if len(victims) == 1:
+            return {int(self._session.snapshot.tasks.job[victims[0]]): victims}
+        ordered = self._session.sort_tasks(victims)
+        owners = self._session.snapshot.tasks.job[ordered]
+        cuts = np.flatnonzero(np.diff(owners)) + 1
+        starts = np.concatenate(([0], cuts))
+        return {int(owners[at]): part for at, part in zip(starts, np.split(ordered, cuts), strict=True)}
+
+    def _key(self, job: int) -> Key:
+        """Order of a job in its queue; it depends on how much of its gang is left."""
+        counts = self._session.snapshot.jobs.counts[job]
+        state = (job, int(counts[_RELEASING]))
+        key = self._keys.get(state)
+        if key is None:
+            key = self._keys[state] = self._session.job_key(job)
+        return key
+
+    def judge(self, outcome: Outcome, pending: Rows, offered: Rows) -> bool:
+        """Is the outcome of a trial acceptable? `offered` are all victims that the search has come across."""
+        if self._kind is Eviction.CONSOLIDATE and len(outcome.evicted):
+            return False
+        pods = self._session.snapshot.tasks.pods
+        if any(not pods[task].spec.node_name for task in outcome.evicted.tolist()):
+            return False  # it was promised a place at the cost of others, who would then go for nothing
+        scenario = Scenario(self._kind, self._job, pending, offered, outcome.evicted, outcome.moved)
+        return self._session.is_valid_scenario(scenario)
+
+
+def _gpu_columns(session: Session) -> list[int]:
+    """Columns of GPUs and of slices of them."""
+    index = session.snapshot.axis.index
+    return [column for name, column in index.items() if name == GPU or name.startswith(GPU_SLICE)]
+
+
+class _Hopeless:
+    """Chunks that found no room in this trial: a larger one of the same class finds none either.
+
+    Room only shrinks while a trial goes on, so the answer holds to its end.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._tables = session.snapshot.tasks
+        self._failed: dict[int, int] = {}
+
+    def _class(self, tasks: Rows) -> int | None:
+        """The class of tasks that are all alike, and whose places depend on nothing else; None: they are not."""
+        cls = self._tables.cls[tasks]
+        first = int(cls[0])
+        if (cls != first).any() or (self._tables.flags[tasks] & NEEDS_LIVE_CHECK).any():
+            return None
+        record = self._session.snapshot.jobs.records[int(self._tables.job[tasks[0]])]
+        return None if record.groups is not None or record.topology is not None or record.sub_groups else first
+
+    def note(self, tasks: Rows) -> None:
+        cls = self._class(tasks)
+        if cls is not None:
+            self._failed[cls] = min(len(tasks), self._failed.get(cls, len(tasks)))
+
+    def knows(self, tasks: Rows) -> bool:
+        if not self._failed or len(tasks) == 0:
+            return len(tasks) == 0
+        cls = self._class(tasks)
+        return cls is not None and self._failed.get(cls, len(tasks) + 1) <= len(tasks)

@@ -1,0 +1,191 @@
+"""Preempt by scenarios: inside a queue, gangs of higher priority take from those of lower priority, unit by unit."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.api import KubeObject, Pod
+from muster.framework import Session
+from muster.testing import pod
+from tests.engine.evictions.eviction_stage import never_preempting
+from tests.engine.evictions.solver.solver_stage import (
+    act,
+    evicted,
+    gang,
+    gone,
+    kai,
+    kai_queue,
+    moved,
+    nodes,
+    promised,
+    reason,
+)
+from tests.plugins.test_pdb import budget
+
+QUEUES: list[KubeObject] = [kai_queue("q", gpu=(4, -1, 1)), kai_queue("other", gpu=(4, -1, 1))]
+
+
+def preempt(*objects: KubeObject, plugins: Any = None, **arguments: Any) -> Session:
+    return act([*QUEUES, *objects], kai("preempt", plugins=plugins, preempt=arguments))
+
+
+def test_a_gang_of_higher_priority_takes_the_place_of_a_lower_one() -> None:
+    session = preempt(
+        *nodes(1, gpu=2), *gang("old", on=["n0", "n0"], priority="low"), *gang("new", pending=2, priority="high")
+    )
+    assert evicted(session) == ["old-0", "old-1"]
+    assert promised(session) == {"new-0": "n0", "new-1": "n0"}
+
+
+@pytest.mark.parametrize("old", [{"priority": "high"}, {"queue": "other"}, {"firm": True}])
+def test_equals_other_queues_and_jobs_that_are_not_preemptible_are_left_alone(old: dict[str, Any]) -> None:
+    standing = {"priority": "low", **old}
+    session = preempt(*nodes(1, gpu=1), *gang("old", on=["n0"], **standing), *gang("new", pending=1, priority="high"))
+    assert session.committed == []
+
+
+def test_the_lowest_priority_goes_first_and_the_youngest_of_equals() -> None:
+    objects = [
+        *nodes(1, gpu=4),
+        *gang("mid", on=["n0"], priority="mid", created=9),
+        *gang("older", on=["n0"], priority="low", created=1),
+        *gang("younger", on=["n0"], priority="low", created=2),
+        *gang("high", on=["n0"], priority="high"),
+    ]
+    assert evicted(preempt(*objects, *gang("new", pending=1, priority="high"))) == ["younger-0"]
+    assert evicted(preempt(*objects, *gang("new", pending=2, priority="high"))) == ["older-0", "younger-0"]
+    assert evicted(preempt(*objects, *gang("new", pending=3, priority="high"))) == ["mid-0", "older-0", "younger-0"]
+    assert preempt(*objects, *gang("new", pending=4, priority="high")).committed == []
+
+
+def test_an_elastic_gang_shrinks_to_its_minimum_before_it_goes_whole() -> None:
+    wide = gang("wide", on=["n0"] * 4, minimum=2, priority="low")
+
+    def taken(pods: int) -> list[str]:
+        return evicted(preempt(*nodes(1, gpu=4), *wide, *gang("new", pending=pods, priority="high")))
+
+    assert taken(1) == ["wide-3"]
+    assert taken(2) == ["wide-2", "wide-3"]
+    assert taken(3) == ["wide-0", "wide-1", "wide-2", "wide-3"]
+
+
+def test_pod_sets_shrink_to_their_own_minimums() -> None:
+    wide = gang("wide", sets={"a": (1, ["n0", "n0"], 0), "b": (2, ["n0", "n0", "n0"], 0)}, priority="low")
+    objects = [*nodes(1, gpu=5), *wide]
+    assert evicted(preempt(*objects, *gang("new", pending=2, priority="high"))) == ["wide-a-1", "wide-b-2"]
+    assert len(evicted(preempt(*objects, *gang("new", pending=3, priority="high")))) == 5
+
+
+def test_a_gang_that_has_its_minimum_grows_by_one_pod_at_the_cost_of_others() -> None:
+    objects = [
+        *nodes(1, gpu=3),
+        *gang("wide", on=["n0"], pending=2, minimum=1, priority="high"),
+        *gang("a", on=["n0"], priority="low"),
+        *gang("b", on=["n0"], priority="low"),
+    ]
+    assert evicted(preempt(*objects)) == ["b-0"]
+
+
+def test_a_gang_below_its_minimum_gets_all_that_is_missing_or_nothing() -> None:
+    pair = gang("pair", pending=4, minimum=2, priority="high")
+    assert len(evicted(preempt(*nodes(1, gpu=2), *gang("old", on=["n0"] * 2, priority="low"), *pair))) == 2
+    assert preempt(*nodes(1, gpu=1), *gang("old", on=["n0"], priority="low"), *pair).committed == []
+
+
+def test_pod_sets_get_their_minimums_together() -> None:
+    new = gang("new", sets={"a": (1, [], 2), "b": (2, [], 2)}, priority="high")
+    old = [item for k in range(4) for item in gang(f"old{k}", on=["n0"], priority="low")]
+    session = preempt(*nodes(1, gpu=4), *old, *new)
+    assert promised(session).keys() == {"new-a-0", "new-b-0", "new-b-1"}
+    assert len(evicted(session)) == 3
+
+
+def test_a_victim_that_fits_elsewhere_moves_instead_of_losing_its_place() -> None:
+    objects = [
+        *nodes(2, gpu=4),
+        *gang("a", on=["n0"], gpu=2, priority="low"),
+        *gang("b", on=["n1"], gpu=2, priority="low"),
+    ]
+    session = preempt(*objects, *gang("new", pending=1, gpu=4, priority="high"))
+    assert len(moved(session)) == 1
+    assert gone(session) == []
+    assert promised(session).keys() == {"new-0"}
+
+
+@pytest.mark.parametrize(("quota", "served"), [(2, True), (1, False)])
+def test_jobs_that_are_not_preemptible_take_no_more_than_the_quota(quota: float, served: bool) -> None:
+    queue = kai_queue("q", gpu=(quota, -1, 1))
+    objects = [*nodes(1, gpu=2), *gang("old", on=["n0"] * 2, priority="low")]
+    new = gang("new", pending=2, priority="high", firm=True)
+    session = act([queue, *objects, *new], kai("preempt"))
+    assert bool(evicted(session)) == served
+
+
+def test_the_limit_of_the_queue_holds_with_the_victims_gone() -> None:
+    queue = kai_queue("q", gpu=(0, 2, 1))
+    objects = [*nodes(1, gpu=4), *gang("old", on=["n0"] * 2, priority="low")]
+    assert len(evicted(act([queue, *objects, *gang("new", pending=2, priority="high")], kai("preempt")))) == 2
+    assert act([queue, *objects, *gang("new", pending=3, priority="high")], kai("preempt")).committed == []
+
+
+def test_pods_that_never_preempt_wait() -> None:
+    objects = [*nodes(1, gpu=1), *gang("old", on=["n0"], priority="low")]
+    new = [
+        never_preempting(item) if isinstance(item, Pod) else item for item in gang("new", pending=1, priority="high")
+    ]
+    assert preempt(*objects, *new).committed == []
+
+
+def test_budgets_are_respected_unless_told_otherwise() -> None:
+    old = gang("old", on=["n0"] * 2, priority="low", labels={"app": "web"})
+    objects = [*nodes(1, gpu=2), *old, budget(allowed=1), *gang("new", pending=2, priority="high")]
+    assert preempt(*objects).committed == []
+    assert evicted(preempt(*objects, ignorePDB=True)) == ["old-0", "old-1"]
+
+
+def test_with_a_budget_used_up_the_next_gang_goes() -> None:
+    objects = [
+        *nodes(2, gpu=1),
+        *gang("kept", on=["n0"], priority="low", labels={"app": "web"}),
+        *gang("old", on=["n1"], priority="mid"),
+        budget(allowed=0),
+        *gang("new", pending=1, priority="high"),
+    ]
+    assert evicted(preempt(*objects)) == ["old-0"]
+
+
+@pytest.mark.parametrize(("age", "gangs"), [(30, []), (90, ["wide-0", "wide-1", "wide-2"])])
+def test_a_gang_with_a_guaranteed_runtime_gives_only_what_it_can_spare(age: float, gangs: list[str]) -> None:
+    times = {"minruntime": {"defaultPreemptMinRuntime": 60}}
+    objects = [*nodes(1, gpu=3), *gang("wide", on=["n0"] * 3, minimum=2, priority="low", age=age)]
+    assert evicted(preempt(*objects, *gang("new", pending=1, priority="high"), plugins=times)) == ["wide-2"]
+    assert evicted(preempt(*objects, *gang("new", pending=1, gpu=3, priority="high"), plugins=times)) == gangs
+
+
+def test_the_disruption_is_limited_by_what_is_requested() -> None:
+    objects = [*nodes(1, gpu=4), *gang("old", on=["n0"] * 4, priority="low"), *gang("new", pending=1, priority="high")]
+    assert preempt(*objects, maxDisruptionRatio=3).committed == []
+    assert len(evicted(preempt(*objects, maxDisruptionRatio=4))) == 4
+
+
+def test_a_search_that_is_ended_says_so_and_evicts_nobody() -> None:
+    old = [item for k in range(4) for item in gang(f"old{k}", on=["n0"], priority="low")]
+    new = [*gang("new", pending=2, minimum=3, priority="high"), pod("new-big", group="new", gpu=2, priority=90)]
+    objects = [*nodes(1, gpu=4), *old, *new]
+    session = preempt(*objects, maxTrialsPerJob=1)
+    assert session.committed == []
+    assert reason(session, "new") == "search-ended"
+    assert len(evicted(preempt(*objects, maxTrialsPerJob=10))) == 4
+
+
+def test_trim_gives_back_whom_the_beneficiary_does_not_need() -> None:
+    objects = [
+        *nodes(1, gpu=4),
+        *gang("small", on=["n0"], gpu=1, priority="low", created=9),
+        *gang("large", on=["n0"], gpu=3, priority="low", created=1),
+        *gang("new", pending=1, gpu=3, priority="high"),
+    ]
+    assert evicted(preempt(*objects, trim=True)) == ["large-0"]
+    assert evicted(preempt(*objects, trim=False)) == ["large-0"], "small-0 finds room on its own node again"

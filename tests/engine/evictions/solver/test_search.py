@@ -1,0 +1,163 @@
+"""The search for victims: it ends where it is told to, says so, and leaves no trace of what it gave up."""
+
+from __future__ import annotations
+
+import pytest
+
+from muster.api import KubeObject
+from muster.engine.evictions.solver.options import SolverOptions
+from muster.engine.evictions.solver.path import run_solver
+from muster.engine.evictions.solver.records import SolverReasons, SolverRecord
+from muster.engine.evictions.solver.search import Allowance, TrialsUsedUp
+from muster.framework import Eviction, Session
+from muster.framework.reasons import SEARCH_ENDED
+from muster.scheduler.cycle import decisions_of
+from muster.snapshot.decisions import Evict
+from muster.testing import pod
+from tests.engine.evictions.solver.solver_stage import (
+    evicted,
+    gang,
+    job_row,
+    kai,
+    kai_queue,
+    moved,
+    nodes,
+    open_session,
+    promised,
+    task_row,
+)
+from tests.snapshot.test_statement import assert_same, frozen
+
+Q: list[KubeObject] = [kai_queue("q"), kai_queue("other")]
+
+
+def mixed(name: str, created: float = 50) -> list[KubeObject]:
+    """A gang of two kinds of pods: it cannot be forecast, so that its search goes step by step."""
+    small = gang(name, pending=2, minimum=3, priority="high", created=created)
+    return [*small, pod(f"{name}-big", group=name, gpu=2, priority=90, created=created)]
+
+
+def full(gpus: int = 4) -> list[KubeObject]:
+    """A node full of single pods."""
+    return [*nodes(1, gpu=gpus), *(item for k in range(gpus) for item in gang(f"old{k}", on=["n0"], priority="low"))]
+
+
+def solve(objects: list[KubeObject], options: SolverOptions) -> Session:
+    session = open_session([*Q, *objects], kai("preempt"))
+    run_solver(session, Eviction.PREEMPT, options, "preempt")
+    return session
+
+
+def test_an_allowance_is_spent_for_the_job_and_for_the_cycle() -> None:
+    allowance = Allowance(per_job=1, per_cycle=5)
+    allowance.spend()
+    assert (allowance.per_job, allowance.per_cycle) == (0, 4)
+    with pytest.raises(TrialsUsedUp):
+        allowance.spend()
+    with pytest.raises(TrialsUsedUp):
+        Allowance(per_job=5, per_cycle=0).spend()
+
+
+def test_a_search_that_needs_more_dry_runs_than_allowed_is_given_up_with_that_reason() -> None:
+    objects = [*full(), *mixed("new")]
+    session = open_session([*Q, *objects], kai("preempt"))
+    before = frozen(session.snapshot)
+    run_solver(session, Eviction.PREEMPT, SolverOptions(max_trials_per_job=2), "preempt")
+    verdict = session.verdicts[job_row(session, "new")]
+    assert (verdict.reason, verdict.detail) == (SEARCH_ENDED, "preempt: after 2 dry runs")
+    assert session.committed == []
+    assert_same(session.snapshot, before)
+    assert len(evicted(solve(objects, SolverOptions()))) == 4
+
+
+def test_dry_runs_are_limited_over_all_jobs_of_a_cycle() -> None:
+    objects = [*full(), *mixed("new0", 50), *mixed("new1", 60)]
+    options = SolverOptions(max_trials_per_cycle=2, use_signatures=False)
+    session = solve(objects, options)
+    details = [session.verdicts[job_row(session, name)].detail for name in ("new0", "new1")]
+    assert details == ["preempt: after 2 dry runs", "preempt: after 0 dry runs"]
+
+
+def test_a_job_that_is_easy_is_served_within_a_tight_bound() -> None:
+    session = solve(
+        [*full(), *gang("new", pending=4, priority="high", created=50)], SolverOptions(max_trials_per_job=1)
+    )
+    assert len(evicted(session)) == 4
+    assert promised(session).keys() == {f"new-{k}" for k in range(4)}
+
+
+def test_a_bound_that_ends_the_trimming_keeps_what_was_found() -> None:
+    objects = [
+        *nodes(1, gpu=4),
+        *gang("small", on=["n0"], gpu=1, priority="low", created=9),
+        *gang("large", on=["n0"], gpu=3, priority="low", created=1),
+        *gang("new", pending=1, gpu=4, priority="high"),
+    ]
+    session = solve(objects, SolverOptions(max_trials_per_job=1, trim=True))
+    assert evicted(session) == ["large-0", "small-0"]
+
+
+def test_the_number_of_victim_jobs_is_limited() -> None:
+    objects = [*full(), *gang("new", pending=3, priority="high", created=50)]
+    assert solve(objects, SolverOptions(max_victims=2)).committed == []
+    assert len(evicted(solve(objects, SolverOptions(max_victims=3)))) == 3
+
+
+def test_growth_over_many_tasks_takes_few_dry_runs() -> None:
+    """Forty tasks and a victim that holds all the room: growth doubles instead of going one by one."""
+    one = gang("one", on=["n0"], gpu=42, priority="low")
+    new = [
+        *gang("new", pending=40, minimum=41, priority="high", created=50),
+        pod("new-x", group="new", gpu=2, priority=90),
+    ]
+    session = solve([*nodes(1, gpu=42, cpu=200), *one, *new], SolverOptions(max_trials_per_job=10))
+    assert evicted(session) == ["one-0"]
+    assert len(promised(session)) == 41
+
+
+# -- records -----------------------------------------------------------------------------------------------
+
+
+def test_a_record_says_for_whom_and_how_much_was_looked_at() -> None:
+    session = solve([*full(), *gang("new", pending=2, priority="high", created=50)], SolverOptions())
+    made = [decision for decision in decisions_of(session) if isinstance(decision, Evict)]
+    assert {decision.beneficiary for decision in made} == {"default/new"}
+    assert made[0].record == {
+        "beneficiary": "default/new",
+        "movesTo": None,
+        "victims": 2,
+        "moved": 0,
+        "trials": 1,
+        "offered": 2,
+    }
+    assert made[0].why == "preempt: makes room for default/new: 2 pods go (1 of 2 offers tried)"
+
+
+def test_the_record_of_a_moved_pod_says_where_it_goes() -> None:
+    objects = [
+        *nodes(2, gpu=4),
+        *gang("a", on=["n0"], gpu=2, priority="low"),
+        *gang("b", on=["n1"], gpu=2, priority="low"),
+    ]
+    session = solve([*objects, *gang("new", pending=1, gpu=4, priority="high")], SolverOptions())
+    (name,) = moved(session)
+    (operation,) = [one for one in session.committed[0].operations if one.record is not None]
+    assert isinstance(operation.record, SolverReasons)
+    record = operation.record.of_task(task_row(session, name))
+    assert record.moves_to == moved(session)[name]
+    assert (record.victims, record.moved) == (1, 1)
+
+
+@pytest.mark.parametrize(
+    ("record", "text"),
+    [
+        (SolverRecord("ns/new", "", 1, 0, 1, 1), "makes room for ns/new: 1 pod goes (1 of 1 offers tried)"),
+        (
+            SolverRecord("ns/new", "n1", 3, 2, 4, 9),
+            "makes room for ns/new and moves to n1: 3 pods go, 2 of them to other nodes (4 of 9 offers tried)",
+        ),
+    ],
+)
+def test_a_record_as_text(record: SolverRecord, text: str) -> None:
+    assert record.as_text() == text
+    assert record.to_json()["movesTo"] == (record.moves_to or None)
