@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
-from muster.api import KubeObject, Node, Pod, PriorityClass, Quantity, Queue, UserError
+from muster.api import KaiQueue, KubeObject, Node, Pod, PodGroup, PriorityClass, Quantity, Queue, UserError
 from muster.api.names import DEFAULT_QUEUE, EXIT, ROOT_QUEUE, RUN_SECONDS
 
 #: Pods that a kubelet takes unless told otherwise.
@@ -37,8 +37,14 @@ def start_of(objects: Iterable[KubeObject]) -> float:
 
 
 def standard_queues(present: Iterable[KubeObject]) -> list[Queue]:
-    """Return the queues that Volcano's installation makes and `present` does not have."""
-    names = {thing.name for thing in present if isinstance(thing, Queue)}
+    """Return the queues that Volcano's installation makes and `present` does not have.
+
+    A cluster whose queues are all KAI's is one without Volcano: it gets none.
+    """
+    given = list(present)
+    names = {thing.name for thing in given if isinstance(thing, Queue | KaiQueue)}
+    if names and not any(isinstance(thing, Queue | PodGroup) for thing in given):
+        return []
     queues = [Queue(), Queue()]
     for queue, name in zip(queues, (ROOT_QUEUE, DEFAULT_QUEUE), strict=True):
         queue.metadata.name = name

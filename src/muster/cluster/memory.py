@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from muster.api import (
     Condition,
     HyperNode,
+    KaiPodGroup,
     KubeObject,
     Node,
     Pod,
@@ -38,11 +39,12 @@ from muster.cluster.admission import (
     start_of,
 )
 from muster.cluster.clock import Agenda, VirtualClock
+from muster.cluster.groups import updated_group, waiting_pod
 from muster.cluster.store import Store
 from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
 from muster.snapshot.events import Event
+from muster.snapshot.records import pod_of_lone_job
 
-_UNSCHEDULABLE = "Unschedulable"
 _VALID = "Valid"
 
 _Made = TypeVar("_Made", Bind, Evict, Nominate, JobUpdate, HyperNodeUpdate)
@@ -54,7 +56,10 @@ def start_delay(pod: Pod) -> float:
 
 
 class MemoryCluster:
-    """A cluster in memory. `start` is the first moment, by default just after the newest object was made."""
+    """A cluster in memory. `start` is the first moment, by default just after the newest object was made.
+
+    `as_is`: the objects are all there is; else the queues that Volcano's installation makes are added.
+    """
 
     def __init__(
         self,
@@ -62,6 +67,7 @@ class MemoryCluster:
         *,
         start: float | None = None,
         delay: Callable[[Pod], float] = start_delay,
+        as_is: bool = False,
     ) -> None:
         given = list(objects)
         self.start = start_of(given) if start is None else start
@@ -70,7 +76,7 @@ class MemoryCluster:
         self._agenda = Agenda()
         self._delay = delay
         self._made = 0
-        self.add([*standard_queues(given), *given])
+        self.add(given if as_is else [*standard_queues(given), *given])
 
     # -- time ----------------------------------------------------------------------------------------------
 
@@ -139,30 +145,24 @@ class MemoryCluster:
         return ""
 
     def _update_job(self, update: JobUpdate) -> str:
-        group = self.store.get(PodGroup, update.job)
+        if not update.has_group:
+            for pod in self._pods_without_group(update.job):
+                if not pod.spec.node_name:
+                    self.store.put(waiting_pod(pod, update.message, self._clock.stamp()))
+            return ""
+        group = self.store.get(PodGroup, update.job) or self.store.get(KaiPodGroup, update.job)
         if group is None:
             return "the PodGroup is gone"
-        conditions = [known for known in group.status.conditions if known.type != _UNSCHEDULABLE]
-        if update.unschedulable is not None:
-            conditions.append(
-                Condition(
-                    type=_UNSCHEDULABLE,
-                    status="True",
-                    reason=update.unschedulable,
-                    message=update.message,
-                    last_transition_time=self._clock.stamp(),
-                )
-            )
-        status = replace(
-            group.status,
-            phase=update.phase,
-            running=update.running,
-            succeeded=update.succeeded,
-            failed=update.failed,
-            conditions=conditions,
-        )
-        self.store.put(replace(group, status=status))
+        self.store.put(updated_group(group, update, self._clock.stamp()))
         return ""
+
+    def _pods_without_group(self, job: str) -> list[Pod]:
+        """The pods of a job that has no PodGroup: a lone one, or all that name the one that is missing."""
+        alone = pod_of_lone_job(job)
+        if alone is None:
+            return [pod for pod in self.store.all(Pod) if f"{pod.namespace}/{group_of(pod)}" == job]
+        pod = self.store.get(Pod, alone)
+        return [] if pod is None else [pod]
 
     def _update_hypernode(self, update: HyperNodeUpdate) -> str:
         hyper_node = self.store.get(HyperNode, update.name)
@@ -190,8 +190,9 @@ class MemoryCluster:
         """Make objects. Raises UserError for one that exists already or that cannot be."""
         classes = {known.name: known for known in self.store.all(PriorityClass)}
         for thing in admit(objects, self.now(), classes):
-            if self.store.get(type(thing), thing.key) is not None:
-                raise UserError("exists already", subject=f"{thing.kind} {thing.key}")
+            if (standing := self.store.find(thing.kind, thing.key)) is not None:
+                family = "" if type(standing) is type(thing) else f" as a {standing.kind} of {standing.api_version}"
+                raise UserError(f"exists already{family}", subject=f"{thing.kind} {thing.key}")
             self._take_up(thing)
 
     def replace_object(self, thing: KubeObject) -> None:
@@ -207,7 +208,7 @@ class MemoryCluster:
         if isinstance(thing, Node):
             for pod in self.store.pods_on(thing.name):
                 self._make_anew(pod)
-        elif isinstance(thing, PodGroup):
+        elif isinstance(thing, PodGroup | KaiPodGroup):
             for pod in self.store.all(Pod):
                 if pod.namespace == thing.namespace and group_of(pod) == thing.name:
                     self._terminate(pod, then=self.store.remove)

@@ -6,12 +6,11 @@ in which actions committed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from muster.api import InternalError
-from muster.engine.evictions.records import Reasons
-from muster.engine.evictions.task_records import TaskReasons
+from muster.engine.evictions.records import VictimRecords
 from muster.framework import Committed, Session
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
 from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
@@ -31,6 +30,8 @@ class CycleResult:
     error: InternalError | None = None
     #: Carried out, like `updates`.
     hyper_nodes: tuple[HyperNodeUpdate, ...] = ()
+    #: When the passing of time alone may change something, seconds since the epoch; None: never.
+    due: float | None = None
 
     @property
     def is_quiet(self) -> bool:
@@ -40,19 +41,19 @@ class CycleResult:
 
 def decisions_of(session: Session) -> list[Decision]:
     """Turn what the session's actions committed into decisions, in order; stale nominations are taken back last."""
-    made = [
+    made = _last_promises(
         decision
         for committed in session.committed
         for operation in committed.operations
         for decision in _decisions(session.snapshot, committed, operation)
-    ]
+    )
     promised = {decision.pod for decision in made}
     return [*made, *(lapsed for lapsed in stale_nominations(session) if lapsed.pod not in promised)]
 
 
 def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -> Iterator[Decision]:
     tasks = snapshot.tasks
-    if operation.kind is OperationKind.RELEASE:
+    if operation.kind in (OperationKind.RELEASE, OperationKind.RECALL):
         return
     if operation.kind is OperationKind.PIPELINE and not _evicts(committed):
         return  # waits for room that comes free anyway: a plan of this cycle, not a promise
@@ -65,6 +66,8 @@ def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -
             yield Bind(pod, node, job, why)
         elif operation.kind is OperationKind.EVICT:
             yield _evict(Evict(pod, node, job, beneficiary, why), committed, operation, task)
+        elif operation.kind is OperationKind.MOVE and tasks.pods[task].spec.node_name:
+            continue  # it is evicted, and placed when it has been made anew
         elif tasks.nominated[task] != row:
             # A promise that stands already is not made again.
             yield Nominate(pod, node, job, why, beneficiary)
@@ -72,10 +75,19 @@ def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -
 
 def _evict(plain: Evict, committed: Committed, operation: Operation, task: int) -> Evict:
     """Add the record of why this task was chosen, where the strategy kept one."""
-    if not isinstance(operation.record, Reasons | TaskReasons):
+    if not isinstance(operation.record, VictimRecords):
         return plain
     record = operation.record.of_task(task)
     return replace(plain, why=f"{committed.action}: {record.as_text()}", record=record.to_json())
+
+
+def _last_promises(decisions: Iterable[Decision]) -> list[Decision]:
+    """Of several promises to one pod only the last."""
+    made = list(decisions)
+    last = {decision.pod: at for at, decision in enumerate(made) if isinstance(decision, Nominate)}
+    return [
+        decision for at, decision in enumerate(made) if not isinstance(decision, Nominate) or last[decision.pod] == at
+    ]
 
 
 def stale_nominations(session: Session) -> Iterator[Nominate]:

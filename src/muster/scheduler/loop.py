@@ -1,15 +1,16 @@
 """The scheduler: one cycle at a time, against any cluster that speaks the protocol.
 
 A cycle polls the cluster, brings the mirror up to date, opens a session on a snapshot, runs the configured
-actions in order, and sends what they committed. Nothing survives a cycle but the mirror and a counter, so a
-cycle that breaks off loses nothing: what was committed is sent, what was not is dropped with the session.
+actions in order, and sends what they committed. Nothing survives a cycle but the mirror, a counter and, if a plugin
+asks for it, what queues have used. So a cycle that breaks off loses nothing: what was committed is sent, what was not
+is dropped with the session.
 Callers: the simulator, the server, tests.
 """
 
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TypeVar
 
@@ -19,6 +20,7 @@ from muster.scheduler.cycle import CycleResult, decisions_of
 from muster.scheduler.hypernode_status import HyperNodeStatuses
 from muster.scheduler.protocol import Cluster
 from muster.scheduler.updates import updates_of
+from muster.scheduler.usage import meter_for
 from muster.snapshot import Mirror, Snapshot
 from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
 
@@ -26,6 +28,9 @@ log = logging.getLogger("muster.scheduler")
 
 # Keeps the random streams of cycles apart for every seed a person would choose.
 _SEED_STRIDE = 1_000_003
+
+#: As `Session.usage`.
+Usage = Mapping[str, Mapping[str, float]]
 
 _Made = TypeVar("_Made", bound=Decision | JobUpdate | HyperNodeUpdate)
 
@@ -41,8 +46,8 @@ class _Cycle:
     session: Session | None = None
     updates: list[JobUpdate] = field(default_factory=list)
 
-    def run(self, snapshot: Snapshot, now: float, seed: int, known: dict[bytes, Verdicts]) -> None:
-        session = Session(snapshot, self.config, self.registry, now=now, seed=seed, known_verdicts=known)
+    def run(self, snapshot: Snapshot, now: float, seed: int, known: dict[bytes, Verdicts], usage: Usage) -> None:
+        session = Session(snapshot, self.config, self.registry, now=now, seed=seed, known_verdicts=known, usage=usage)
         self.session = session
         for name in self.config.actions:
             self.step = f"action {name}"
@@ -73,10 +78,18 @@ class Scheduler:
         self.mirror = Mirror(scheduler_names)
         self._hyper_nodes = HyperNodeStatuses()
         self._verdicts = VerdictCache()
+        self._meter = meter_for(config, registry)
         #: Cycles run so far.
         self.n_cycles = 0
         #: The session of the last cycle, for explanations; None before the first.
         self.last_session: Session | None = None
+
+    def configure(self, config: SchedulerConfig) -> None:
+        """Take another configuration from the next cycle on. Raises UserError, and the old one stays then."""
+        self.registry.check(config)
+        if config.tiers != self.config.tiers:
+            self._meter = meter_for(config, self.registry)
+        self.config = config
 
     def observe(self) -> Snapshot:
         """Take in everything that has happened and return the present picture."""
@@ -98,7 +111,9 @@ class Scheduler:
         try:
             snapshot = self.observe()
             seed = self.seed * _SEED_STRIDE + self.n_cycles
-            cycle.run(snapshot, now, seed, self._verdicts.at(self.mirror.placement_revision))
+            cycle.run(snapshot, now, seed, self._verdicts.at(self.mirror.placement_revision), self._usage(now))
+            if self._meter is not None:
+                self._meter.hold(snapshot)
         except UserError:
             raise
         except Exception as fault:  # whatever a plugin raises, the cluster must be served
@@ -107,8 +122,15 @@ class Scheduler:
         self.last_session = cycle.session or self.last_session
         return self._deliver(cycle, now, error)
 
+    def _usage(self, now: float) -> Usage:
+        """What queues have had until now, if a plugin wants to know."""
+        if self._meter is None:
+            return {}
+        self._meter.advance(now)
+        return self._meter.fractions()
+
     def _deliver(self, cycle: _Cycle, now: float, error: InternalError | None) -> CycleResult:
-        """Send what was committed: evictions first, as others wait for the room they make."""
+        """Send what was committed: room is promised before it is made, so that no eviction is for nobody."""
         updates = cycle.updates
         decisions: list[Decision] = []
         hyper_nodes: list[HyperNodeUpdate] = []
@@ -116,8 +138,8 @@ class Scheduler:
             decisions = decisions_of(cycle.session)
             hyper_nodes = self._hyper_nodes.updates(self.mirror, cycle.session.snapshot.topology.forest)
         failures = [
-            *_send(self.cluster.evict, [made for made in decisions if isinstance(made, Evict)]),
             *_send(self.cluster.nominate, [made for made in decisions if isinstance(made, Nominate)]),
+            *_send(self.cluster.evict, [made for made in decisions if isinstance(made, Evict)]),
             *_send(self.cluster.bind, [made for made in decisions if isinstance(made, Bind)]),
             *_send(self.cluster.update_jobs, updates),
             *_send(self.cluster.update_hypernodes, hyper_nodes),
@@ -131,6 +153,7 @@ class Scheduler:
             failures=tuple(failures),
             error=error,
             hyper_nodes=tuple(made for made in hyper_nodes if made not in refused),
+            due=None if cycle.session is None else cycle.session.due,
         )
         _log_result(result)
         return result

@@ -14,8 +14,9 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.waiting import has_promise
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import GANG_INCOMPLETE
+from muster.framework.reasons import GANG_INCOMPLETE, PROMISED
 from muster.snapshot import NO_ROW, JobPhase, Rows, Snapshot, TaskStatus
 
 #: Counts as scheduled, beside tasks that are leaving a node.
@@ -95,7 +96,8 @@ def unschedulable_jobs(session: Session) -> dict[int, JobVerdict]:
     found: dict[int, JobVerdict] = {}
     for job in np.flatnonzero(snapshot.jobs.live).tolist():
         if snapshot.jobs.task_count(job) and session.job_deficit(job) and not _only_leaving(snapshot, job):
-            found[job] = session.verdicts.get(job) or JobVerdict(GANG_INCOMPLETE)
+            promised = JobVerdict(PROMISED) if has_promise(session, job) else None
+            found[job] = promised or session.verdicts.get(job) or JobVerdict(GANG_INCOMPLETE)
     return found
 
 

@@ -1,31 +1,38 @@
-"""What to write to PodGroups at the end of a cycle: only what differs from what stands there."""
+"""What to write to PodGroups at the end of a cycle, and to pods without one: only what differs from what is there."""
 
 from __future__ import annotations
 
-from muster.api import PodGroup
+from collections.abc import Mapping
+from dataclasses import replace
+
+from muster.api import KaiPodGroup, PodGroup, waits_for
 from muster.framework import JobVerdict, Session
+from muster.scheduler.stamps import stamps_of
 from muster.scheduler.statuses import JobStatus, job_statuses, unschedulable_jobs, verdict_text
+from muster.snapshot import TaskStatus
 from muster.snapshot.decisions import JobUpdate
 
 UNSCHEDULABLE = "Unschedulable"
 
 
 def updates_of(session: Session) -> list[JobUpdate]:
-    """Return the updates of all jobs that have a PodGroup and changed, by job id."""
+    """Return the updates of all jobs that changed, by job id; without a PodGroup only why they wait can change."""
     unschedulable = unschedulable_jobs(session)
     records = session.snapshot.jobs.records
+    stamps = stamps_of(session)
     updates = []
     for job, status in job_statuses(session, unschedulable).items():
-        group = records[job].source
-        if group is None:
-            continue
-        update = _update(records[job].id, status, unschedulable.get(job))
-        if _differs(update, group):
-            updates.append(update)
+        group, verdict = records[job].source, unschedulable.get(job)
+        if group is not None:
+            update = _update(records[job].id, status, verdict, stamps.get(job, {}))
+            if _differs(update, group):
+                updates.append(update)
+        elif verdict is not None and not _is_told(session, job, verdict):
+            updates.append(replace(_update(records[job].id, status, verdict, {}), has_group=False))
     return sorted(updates, key=lambda update: update.job)
 
 
-def _update(job: str, status: JobStatus, verdict: JobVerdict | None) -> JobUpdate:
+def _update(job: str, status: JobStatus, verdict: JobVerdict | None, stamps: Mapping[str, str | None]) -> JobUpdate:
     return JobUpdate(
         job=job,
         phase=status.phase.label,
@@ -34,11 +41,27 @@ def _update(job: str, status: JobStatus, verdict: JobVerdict | None) -> JobUpdat
         failed=status.failed,
         unschedulable=None if verdict is None else verdict.reason.code,
         message="" if verdict is None else verdict_text(verdict),
+        pending=status.pending,
+        annotations=stamps,
     )
 
 
-def _differs(update: JobUpdate, group: PodGroup) -> bool:
+def _is_told(session: Session, job: int, verdict: JobVerdict) -> bool:
+    """Whether all waiting pods of a job say the reason already."""
+    tasks = session.snapshot.tasks
+    return all(
+        waits_for(tasks.pods[task], verdict.reason.code)
+        for task in session.snapshot.tasks_of(job).tolist()
+        if tasks.status[task] == TaskStatus.PENDING
+    )
+
+
+def _differs(update: JobUpdate, group: PodGroup | KaiPodGroup) -> bool:
     status = group.status
+    if update.annotations:
+        return True
+    if isinstance(group, KaiPodGroup) and update.pending != group.status.pending:
+        return True
     if (update.phase, update.running) != (status.phase, status.running):
         return True
     if (update.succeeded, update.failed) != (status.succeeded, status.failed):

@@ -14,9 +14,10 @@ import numpy as np
 
 from muster.api import to_base
 from muster.api.resources import format_amount
+from muster.engine.waiting import has_promise
 from muster.explain import refine_verdict
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import NOT_TRIED
+from muster.framework.reasons import NOT_TRIED, PROMISED
 from muster.scheduler import CycleResult
 from muster.scheduler.statuses import job_status, leaving_counts, verdict_text
 from muster.snapshot import NO_ROW, JobPhase, Snapshot, TaskStatus
@@ -121,7 +122,8 @@ def _verdicts(session: Session | None) -> dict[str, JobVerdict]:
     # Tasks of one class find the same nodes, so each class is looked at once however many jobs wait.
     refined: dict[tuple[str, int], JobVerdict] = {}
     verdicts: dict[str, JobVerdict] = {}
-    for job, verdict in session.verdicts.items():
+    for job, said in session.verdicts.items():
+        verdict = JobVerdict(PROMISED) if has_promise(session, job) else said
         key = (verdict.reason.code, verdict.cls)
         if verdict.detail:
             verdicts[records[job].id] = verdict

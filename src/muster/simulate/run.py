@@ -2,16 +2,18 @@
 
 Cycles happen at whole multiples of the period, as those of a running scheduler do; moments at which nothing can
 have changed are left out. It ends when nothing would change any more: the last cycle did nothing, no event is
-waiting, and nothing is due later. Policies that look at the clock alone (a waiting time that runs out) are
-not seen as "due"; give `until` to have something to run towards, such as a later timeline entry.
+waiting, and nothing is due later: in the cluster, or by the word of the scheduler (`CycleResult.due`). Policies that
+look at the clock and do not say so (a waiting time that runs out) are not seen as "due"; give `until` to have something
+to run towards, such as a later timeline entry.
+Objects of a live cluster come with a `ClusterSnapshot`, which says when the run begins and whose pods it is about.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
-from muster.api import KubeObject, Loaded, UserError
+from muster.api import ClusterSnapshot, KubeObject, Loaded, UserError
 from muster.cluster import MemoryCluster, Timeline
 from muster.framework import Registry, SchedulerConfig, default_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
@@ -31,17 +33,27 @@ def simulate(
     timeline: Timeline | None = None,
     period: float = 1.0,
     registry: Registry | None = None,
+    scheduler_names: Sequence[str] = (),
 ) -> SimulationResult:
     """Run until nothing changes, `cycles` cycles were run, or `until` seconds have passed.
 
+    `scheduler_names`: whose pods are scheduled; none: those of a live cluster's scheduler, else all.
     Raises UserError for input that cannot be simulated, InternalError when a plugin or action broke.
     """
     if not period > 0:
         raise UserError(f"expected a period of more than 0 seconds, got {period}", field="period")
-    cluster = MemoryCluster(_bare(thing) for thing in objects)
+    given = [_bare(thing) for thing in objects]
+    head = next((thing for thing in given if isinstance(thing, ClusterSnapshot)), None)
+    cluster = _cluster(given, head)
     if timeline is not None:
         timeline.schedule(cluster)
-    scheduler = Scheduler(cluster, config or default_config(), registry or builtin_registry(), seed=seed)
+    scheduler = Scheduler(
+        cluster,
+        config or default_config(),
+        registry or builtin_registry(),
+        seed=seed,
+        scheduler_names=scheduler_names or (head and head.spec.scheduler_names) or None,
+    )
     done, settled = _run(cluster, scheduler, MAX_CYCLES if cycles is None else cycles, until, period)
     final = scheduler.observe()
     return SimulationResult(
@@ -58,6 +70,15 @@ def _bare(thing: KubeObject | Loaded) -> KubeObject:
     return thing.object if isinstance(thing, Loaded) else thing
 
 
+def _cluster(given: Sequence[KubeObject], head: ClusterSnapshot | None) -> MemoryCluster:
+    """The embedded cluster; one that was taken from a live cluster goes on from that moment, and gets nothing added."""
+    objects = [thing for thing in given if not isinstance(thing, ClusterSnapshot)]
+    if head is None:
+        return MemoryCluster(objects)
+    taken = head.spec.taken_at
+    return MemoryCluster(objects, start=None if taken is None else taken.timestamp(), as_is=True)
+
+
 def _run(
     cluster: MemoryCluster, scheduler: Scheduler, limit: int, until: float | None, period: float
 ) -> tuple[list[CycleResult], bool]:
@@ -71,18 +92,21 @@ def _run(
         if result.error is not None:
             raise result.error
         done.append(result)
-        following = _next_tick(cluster, tick, period)
+        following = _next_tick(cluster, tick, period, result.due)
         if following is None:
             return done, True
         tick = following
     return done, False
 
 
-def _next_tick(cluster: MemoryCluster, tick: int, period: float) -> int | None:
-    """The first tick at which something can have changed; None when nothing ever will."""
+def _next_tick(cluster: MemoryCluster, tick: int, period: float, due: float | None) -> int | None:
+    """The first tick at which something can have changed; None when nothing ever will.
+
+    `due` is when the scheduler itself expects something to change by the passing of time.
+    """
     if cluster.store.has_events:
         return tick + 1
-    due = cluster.next_event_at()
-    if due is None:
+    moments = [moment for moment in (cluster.next_event_at(), due) if moment is not None]
+    if not moments:
         return None
-    return max(tick + 1, math.ceil((due - cluster.start) / period))
+    return max(tick + 1, math.ceil((min(moments) - cluster.start) / period))
