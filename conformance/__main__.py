@@ -11,11 +11,13 @@ import sys
 from collections.abc import Sequence
 from pathlib import Path
 
-from conformance.cases import read_cases
+from conformance.cases import KAI, read_cases
 from conformance.disagreements import Disagreements
+from conformance.kai_picture import picture
 from conformance.results import (
     FAILED,
     SKIPPED,
+    agreement_lines,
     closing_line,
     failure_line,
     skipped_lines,
@@ -45,13 +47,17 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--only", default="", metavar="TEXT", help="run only cases whose id contains TEXT")
     parser.add_argument("--strict", action="store_true", help="random cases: compare pods and nodes, not only counts")
     parser.add_argument("--out", type=Path, metavar="FILE", help="write all results to FILE as JSON")
+    parser.add_argument(
+        "--show", action="store_true", help="print KAI's cluster cases that fail in full, with their run"
+    )
     parser.add_argument("--verbose", action="store_true", help="print a line for every case")
     return parser
 
 
 def _run(options: argparse.Namespace) -> int:
     disagreements = Disagreements.load()
-    runner = Runner(builtin_registry(third_party=False), disagreements, strict=options.strict)
+    registry = builtin_registry(third_party=False)
+    runner = Runner(registry, disagreements, strict=options.strict)
     results = runner.run_all(read_cases(options.cases, options.only))
     if not results:
         wanted = f" whose id contains {options.only!r}" if options.only else ""
@@ -59,12 +65,14 @@ def _run(options: argparse.Namespace) -> int:
     for result in results:
         if result.outcome == FAILED:
             print(failure_line(result))
+            if options.show and result.case.system == KAI and not result.case.is_function:
+                print(*picture(result.case, registry), sep="\n")
         elif options.verbose:
             note = f" ({result.feature or 'decided'})" if result.outcome == SKIPPED else ""
             print(f"{result.outcome} {result.case.file} {result.case.id}{note}")
     # With a part of the cases, an entry that nothing matches proves nothing.
     problems = disagreements.problems(complete=not options.only)
-    for line in (*table(results), "", *skipped_lines(results), *runner.no_worse.lines()):
+    for line in (*table(results), "", *skipped_lines(results), *agreement_lines(results), *runner.no_worse.lines()):
         print(line)
     for problem in problems:
         print(f"error: disagreements.yaml: {problem}")

@@ -13,12 +13,14 @@ from muster.framework.registry import NOT_YET_ACTIONS, NOT_YET_PLUGINS
 
 #: The tag of cases that need a plugin of Volcano's own tests.
 _CUSTOM = "custom-plugin"
+#: Tags of KAI's cases in which pods ask for less than a GPU, for instances of one, or for devices by claim.
+_GPU_SHARING = ("fractional-gpu", "gpu-memory", "mig", "dra")
 
 
 def missing_feature(case: Case, registry: Registry) -> str:
     """Name what Muster lacks to run the case; "" when it can be run."""
     if case.system == KAI:
-        return "kai (profile not built yet)"
+        return next((f"GPU sharing ({tag})" for tag in _GPU_SHARING if tag in case.tags), "")
     if case.is_function:
         return "webhook" if "webhook" in case.tags else ""
     return _missing_part(case, registry)

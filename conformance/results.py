@@ -104,6 +104,17 @@ def skipped_lines(results: Sequence[Result]) -> list[str]:
     return [*lines, *(f"decided  {result.case.id}: {result.decided}" for result in decided)]
 
 
+def agreement_lines(results: Sequence[Result]) -> list[str]:
+    """How many random cases of each kind agree, of those that were run; a decided disagreement is one all the same."""
+    areas: dict[str, Counter[str]] = {}
+    for result in results:
+        if result.case.is_random and not result.feature:
+            kind = f"{result.case.system} {result.case.id.rpartition('/')[0]}"
+            areas.setdefault(kind, Counter())[result.outcome] += 1
+    sums = {kind: (counts[PASSED], counts.total()) for kind, counts in areas.items()}
+    return [f"{kind}: {agree} of {count} agree ({agree / count:.0%})" for kind, (agree, count) in sums.items()]
+
+
 def closing_line(results: Sequence[Result]) -> str:
     """Sum up the run."""
     counts = Counter(result.outcome for result in results)

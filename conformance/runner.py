@@ -7,11 +7,13 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
-from conformance.cases import Case
+from conformance.cases import KAI, Case
 from conformance.disagreements import Disagreements
 from conformance.expectations import compare_cycle, unknown_key
 from conformance.features import missing_feature
 from conformance.functions import ADAPTERS, compare_function
+from conformance.kai_expectations import compare_cluster, unknown_kai_key
+from conformance.kai_functions import KAI_ADAPTERS, compare_kai_function
 from conformance.no_worse import NoWorse, is_judged_so
 from conformance.questions import KNOWN_KEYS, compare_answers, has_questions
 from conformance.results import FAILED, PASSED, SKIPPED, Mismatch, Result
@@ -63,12 +65,17 @@ class Runner:
         if feature:
             return feature
         if case.is_function:
-            function = str(case.body["function"])
-            return "" if function in ADAPTERS else f"function {function}"
-        key = unknown_key(case.body["expect"], KNOWN_KEYS if has_questions(case) else frozenset())
+            function, adapters = str(case.body["function"]), KAI_ADAPTERS if case.system == KAI else ADAPTERS
+            return "" if function in adapters else f"function {function}"
+        if case.system == KAI:
+            key = unknown_kai_key(case.body["expect"])
+        else:
+            key = unknown_key(case.body["expect"], KNOWN_KEYS if has_questions(case) else frozenset())
         return f"expectation {key.partition('(')[0].strip()}" if key else ""
 
     def _mismatches(self, case: Case) -> Iterator[Mismatch]:
+        if case.system == KAI:
+            return self._kai_mismatches(case)
         if case.is_function:
             return compare_function(case)
         if has_questions(case):
@@ -77,3 +84,8 @@ class Runner:
         if is_judged_so(case) and not self._strict:
             return self.no_worse.compare(case, open_session(case, self._registry), cycle)
         return compare_cycle(case, cycle, strict=self._strict)
+
+    def _kai_mismatches(self, case: Case) -> Iterator[Mismatch]:
+        if case.is_function:
+            return compare_kai_function(case)
+        return compare_cluster(case, self._registry, strict=self._strict)

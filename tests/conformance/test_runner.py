@@ -32,7 +32,7 @@ def with_plugin(name: str, **changes: Any) -> dict[str, Any]:
         (cluster_case({**RIGHT, "moonPhase(full)": 1}), "expectation moonPhase"),
         (function_case("noSuchFunction", {}, {}), "function noSuchFunction"),
         ({**function_case("validateThing", {}, {}), "tags": ["webhook"]}, "webhook"),
-        ({"id": "k", "nodes": {}, "jobs": [], "expect": {}}, "kai (profile not built yet)"),
+        ({"id": "k", "nodes": {}, "jobs": [], "expect": {}, "tags": ["mig"]}, "GPU sharing (mig)"),
     ],
 )
 def test_what_is_not_supported_is_skipped_by_name(tmp_path: Path, body: dict[str, Any], feature: str) -> None:
