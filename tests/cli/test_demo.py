@@ -4,9 +4,13 @@ from pathlib import Path
 
 import pytest
 
-from muster.cli.demo.story import OBJECTS
+from muster.api import load_files
+from muster.cli.demo.story import EARLY_S, LATER_S, OBJECTS, TIMELINE
 from muster.cli.main import run
 from muster.cli.screen import SHAPING
+from muster.cluster import load_timeline
+from muster.explain import explain_job, find_job, queue_tree
+from muster.simulate import simulate
 
 
 @pytest.fixture(scope="module")
@@ -35,17 +39,20 @@ def test_it_stays_short(lines: list[str]) -> None:
     "words",
     [
         "research/train        2 pods",
-        "product/serve         3 pods",
+        "product/serve         10 pods",
         "a lone pod: a gang of one",
         "1 leader and 2 workers needed",
-        "research/pretrain waits: no node has room for 2 of 2 pods",
-        "needs     14 GPUs in all; 14 GPUs free where it may run",
-        "product/serve runs with 3 pods; 3 more pods wait: its queue may not hold more",
         "research/evaluate waits: all 5 nodes lack a label",
-        "research/pretrain  2 more pods",
+        "2m  evict     6 pods of product/serve (gpu-1 ×3, gpu-4 ×3): gangreclaim: makes room for",
+        "2m 30s  bind      2 pods of research/pretrain (gpu-1, gpu-4)",
+        "product/serve runs with 4 pods; 6 more pods wait: no node has room for 6 of 6 pods",
+        "needs     12 GPUs in all; 0 GPUs free where it may run, 12 GPUs missing",
+        "queue     product (weight 1) holds 8 GPUs, has a fair share of 7 GPUs",
+        "product/serve  5 more pods",
         "research/ring  4 pods",
         "research/pair waits: no network domain within its constraint has room for it",
         "evict     nightly-0 (gpu-2): gangpreempt: makes room for research/hotfix",
+        "evict     3 pods of research/crawl (gpu-3, gpu-5, gpu-7): stalegangeviction: its gang has",
         "· free",
     ],
 )
@@ -54,16 +61,30 @@ def test_it_shows(words: str, lines: list[str]) -> None:
 
 
 def test_what_the_narration_says_in_numbers_is_true(lines: list[str]) -> None:
-    text = "\n".join(lines)
-    assert "14 GPUs are free" in text
-    assert "14 GPUs free where it may run" in text
-    assert "asks for  7 GPUs" in text
+    """Before pretrain comes no GPU is free; it needs 6 on each of two nodes, and comes after two minutes."""
+    assert "6 GPUs on each of two nodes, and not one is free" in "\n".join(lines)
+    before = simulate(load_files([OBJECTS]), until=EARLY_S)
+    assert sum(8 - int(node.used.get("nvidia.com/gpu", 0)) for name, node in before.nodes.items() if "gpu" in name) == 0
+    late = simulate(load_files([OBJECTS]), until=LATER_S, timeline=load_timeline(TIMELINE)).last_session
+    assert late is not None
+    pretrain = explain_job(late, find_job(late.snapshot, "pretrain"))
+    assert len({placement.node for placement in pretrain.placements}) == 2
+    assert [entry.at for entry in load_timeline(TIMELINE).entries] == [120.0]
+
+
+def test_what_product_is_left_with_is_at_least_its_share() -> None:
+    session = simulate(load_files([OBJECTS]), until=LATER_S, timeline=load_timeline(TIMELINE)).last_session
+    assert session is not None
+    product = next(queue for queue in queue_tree(session).top if queue.name == "product").resources["nvidia.com/gpu"]
+    assert product.fair_share is not None
+    assert product.held >= product.fair_share
 
 
 def test_the_examples_are_the_objects_of_the_demo(repo_root: Path) -> None:
     examples = repo_root / "examples" / "demo"
     assert examples.resolve() == OBJECTS.resolve()
-    assert len(list(examples.glob("*.yaml"))) >= 8
+    assert len(list(examples.glob("*.yaml"))) >= 7
+    assert TIMELINE.resolve() == (examples / TIMELINE.name).resolve()
 
 
 def test_the_commands_that_it_suggests_work(
@@ -71,8 +92,10 @@ def test_the_commands_that_it_suggests_work(
 ) -> None:
     monkeypatch.chdir(repo_root)
     suggested = [line.split("  ")[0].split()[1:] for line in (line.strip() for line in lines) if "muster " in line]
-    commands = [words for words in suggested if words and words[0] in ("simulate", "explain", "config", "topology")]
-    assert len(commands) == 5
+    commands = [
+        words for words in suggested if words and words[0] in ("simulate", "explain", "config", "topology", "queues")
+    ]
+    assert len(commands) == 6
     for words in commands:
         assert run(words) == 0
     assert capsys.readouterr().out

@@ -78,6 +78,14 @@ def test_the_output_of_commands_in_pages_is_put_in(tmp_path: Path) -> None:
     )
 
 
+def test_the_last_lines_of_an_output_can_be_kept(tmp_path: Path) -> None:
+    (tmp_path / "note.txt").write_text("one\ntwo\nthree\n")
+    page = "```console\n$ cat note.txt | tail -1\n$ cat note.txt | tail -3\n```\n"
+    assert refreshed(page, tmp_path) == (
+        "```console\n$ cat note.txt | tail -1\n...\nthree\n$ cat note.txt | tail -3\none\ntwo\nthree\n```\n"
+    )
+
+
 def _version() -> str:
     from muster import __version__
 

@@ -1,7 +1,11 @@
 """Small clusters as YAML, for the tests of explanations."""
 
+from dataclasses import replace
+
 from muster.api import load_text
+from muster.cluster.timeline import parse_timeline
 from muster.explain import Explanation, explain_job, find_job
+from muster.framework import SchedulerConfig, default_config
 from muster.simulate import SimulationResult, simulate
 
 
@@ -53,11 +57,21 @@ spec: {{{spec}}}
 """
 
 
-def run(*documents: str, cycles: int | None = None) -> SimulationResult:
-    return simulate(load_text("---".join(documents), "test.yaml"), cycles=cycles)
+#: The default without anybody who evicts or moves.
+PEACEFUL = replace(default_config(), actions=("allocate", "backfill"))
 
 
-def explain(job: str, *documents: str, cycles: int | None = None) -> Explanation:
-    session = run(*documents, cycles=cycles).last_session
+def run(
+    *documents: str, cycles: int | None = None, config: SchedulerConfig | None = None, later: str = ""
+) -> SimulationResult:
+    """Run until nothing changes; `later` is a timeline."""
+    timeline = parse_timeline(later) if later else None
+    return simulate(load_text("---".join(documents), "test.yaml"), config, cycles=cycles, timeline=timeline)
+
+
+def explain(
+    job: str, *documents: str, cycles: int | None = None, config: SchedulerConfig | None = None, later: str = ""
+) -> Explanation:
+    session = run(*documents, cycles=cycles, config=config, later=later).last_session
     assert session is not None
     return explain_job(session, find_job(session.snapshot, job))

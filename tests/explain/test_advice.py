@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.explain import Explanation, JobState
-from tests.explain.clusters import explain, gang, node, pod
+from tests.explain.clusters import PEACEFUL, explain, gang, node, pod, queue
 
 #: Per node: GPUs in use, by lone pods of these sizes.
 HELD = st.lists(st.lists(st.integers(1, 4), max_size=2), min_size=1, max_size=4)
@@ -34,7 +34,8 @@ def test_adding_the_nodes_that_it_names_starts_the_job_and_one_less_does_not(
     if n_nodes is not None:
         more = [node(f"new{i}") for i in range(n_nodes)]
         assert explain("train", *cluster, *more, *job).state is JobState.RUNNING
-        assert explain("train", *cluster, *more[1:], *job).state is JobState.WAITING
+        # Who may move others can get by with less; nobody else can.
+        assert explain("train", *cluster, *more[1:], *job, config=PEACEFUL).state is JobState.WAITING
 
 
 @given(held=HELD, pods=st.integers(2, 4), gpus=st.integers(1, 8))
@@ -42,8 +43,9 @@ def test_the_smaller_minimum_that_it_names_starts_the_job(held: list[list[int]],
     cluster = _cluster(held)
     smaller = _number(r"lower minMember from \d+ to (\d+)", explain("train", *cluster, *gang("train", pods, gpus)))
     if smaller is not None:
-        assert explain("train", *cluster, *gang("train", pods, gpus, smaller)).state is JobState.GROWING
-        assert explain("train", *cluster, *gang("train", pods, gpus, smaller + 1)).state is JobState.WAITING
+        assert explain("train", *cluster, *gang("train", pods, gpus, smaller)).state is not JobState.WAITING
+        larger = gang("train", pods, gpus, smaller + 1)
+        assert explain("train", *cluster, *larger, config=PEACEFUL).state is JobState.WAITING
 
 
 @given(held=HELD, pods=st.integers(1, 3), gpus=st.integers(1, 8))
@@ -56,3 +58,19 @@ def test_when_the_jobs_that_it_names_are_gone_the_job_starts(held: list[list[int
         for gone in [[name] for name in jobs] if one_is_enough else [jobs]:
             rest = [text for text in cluster if not any(f"name: {name}," in text for name in gone)]
             assert explain("train", *rest, *job).state is JobState.RUNNING
+
+
+RAISED = "- at: 1m\n  patch: {target: Queue/a, merge: {spec: {deserved: {nvidia.com/gpu: %d}}}}\n"
+
+
+def test_the_quota_that_it_names_lets_a_gang_beyond_its_share_start() -> None:
+    gangs = [("one", 4, "a"), ("two", 4, "b"), ("three", 2, "a"), ("four", 2, "b")]
+    cluster = [node("n1"), queue("a"), queue("b")]
+    cluster += [
+        text for name, pods, where in gangs for text in gang(name, pods, 1, 1 if name == "two" else pods, where)
+    ]
+    found = explain("three", *cluster)
+    quota = _number(r"raise the quota of queue a to (\d+) GPUs", found)
+    assert (found.state, quota) == (JobState.WAITING, 6)
+    assert explain("three", *cluster, later=RAISED % 6).state is JobState.RUNNING
+    assert not any("add" in advice for advice in found.advice), "others would have the nodes"

@@ -1,9 +1,19 @@
 """One dominant reason per situation, with the numbers behind it."""
 
-from muster.explain import JobState, headline, refine_verdict
+from muster.explain import JobState, explain_job, explanation_lines, find_job, headline, refine_verdict
 from muster.framework import JobVerdict
+from muster.framework.profiles import profile
 from muster.framework.reasons import INSUFFICIENT, QUEUE_MISSING
 from tests.explain.clusters import explain, gang, group, node, pod, queue, run
+
+WRONG_QUEUE = """
+- at: 1m
+  add:
+  - apiVersion: v1
+    kind: Pod
+    metadata: {name: lost, namespace: team, annotations: {scheduling.volcano.sh/queue-name: top}}
+    spec: {containers: [{name: main, resources: {requests: {nvidia.com/gpu: 1}}}]}
+"""
 
 
 def test_a_gang_that_runs_is_shown_with_its_nodes() -> None:
@@ -83,8 +93,62 @@ def test_what_a_queue_deserves_is_shown() -> None:
     queues = [queue("a", "weight: 1"), queue("b", "weight: 1")]
     jobs = [*gang("one", 8, 1, minimum=1, queue="a"), *gang("two", 8, 1, minimum=1, queue="b")]
     found = explain("one", node("n1"), *queues, *jobs)
-    assert (found.queues[0].name, found.queues[0].deserved["nvidia.com/gpu"]) == ("a", 4000)
-    assert "a deserves 4 GPUs and holds 4 GPUs; one more pod asks for 1 GPU" in headline(found)
+    assert (found.queues[0].name, found.queues[0].fair_share["nvidia.com/gpu"]) == ("a", 4000)
+    assert "a has a fair share of 4 GPUs and holds 4 GPUs; one more pod asks for 1 GPU" in headline(found)
+    assert found.advice == ("wait until jobs of queue a have finished, or other queues ask for less",)
+    by_weight = explain("one", node("n1"), *queues, *jobs, config=profile("volcano"))
+    assert by_weight.queues[0].deserved["nvidia.com/gpu"] == 4000
+    assert "a deserves 4 GPUs and holds 4 GPUs; one more pod asks for 1 GPU" in headline(by_weight)
+
+
+def test_a_share_that_nobody_disputes_is_not_the_reason() -> None:
+    picky = pod("picky", 8, extra="  nodeSelector: {disk: ssd}\n")
+    found = explain("one", node("n1"), queue("a"), picky, *gang("one", 10, 1, minimum=1, queue="a"))
+    assert found.queues[0].fair_share["nvidia.com/gpu"] < 8000
+    assert headline(found) == "team/one runs with 8 pods; 2 more pods wait: no node has room for 2 of 2 pods"
+    assert "add 1 node like n1 (8 GPUs, 64 CPUs and 256Gi memory)" in found.advice
+
+
+def test_a_quota_is_told_from_a_share() -> None:
+    promised = queue("a", 'weight: 1, deserved: {nvidia.com/gpu: "2"}')
+    found = explain("one", node("n1"), promised, *gang("one", 10, 1, minimum=1, queue="a"))
+    assert "queue     a (weight 1) holds 8 GPUs, has a quota of 2 GPUs, has a fair share of 8 GPUs" in "\n".join(
+        explanation_lines(found)
+    )
+
+
+def test_a_gang_that_may_not_be_evicted_and_has_no_quota_left_says_so() -> None:
+    promised = queue("a", 'weight: 1, deserved: {nvidia.com/gpu: "2"}')
+    members = [pod(f"firm-{i}", group="firm", notes='volcano.sh/preemptable: "false"') for i in range(4)]
+    found = explain("firm", node("n1"), promised, group("firm", 4, "a"), *members)
+    assert found.code == "over-quota"
+    assert (found.needs[-1].needed, found.needs[-1].free) == (4000, 8000)
+    assert found.advice == ("raise the queue's quota, or make the job preemptible",)
+
+
+def test_a_gang_in_a_queue_with_queues_below_it_makes_nobody_leave() -> None:
+    queues = [queue("top"), queue("leaf", "parent: top"), queue("other")]
+    result = run(node("n1"), *queues, *gang("many", 8, 1, minimum=1, queue="other"), later=WRONG_QUEUE)
+    session = result.last_session
+    assert session is not None
+    assert explain_job(session, find_job(session.snapshot, "lost")).code == "queue-not-a-leaf"
+    assert not [entry for entry in result.to_json()["decisions"] if entry["kind"] == "evict"]
+
+
+def test_a_gang_of_which_too_few_pods_are_free_of_gates_says_so() -> None:
+    gate = "  schedulingGates: [{name: example.com/wait}]\n"
+    members = [pod(f"train-{i}", group="train", extra=gate if i else "") for i in range(2)]
+    found = explain("train", node("n1"), group("train", 2), *members)
+    assert (found.code, found.advice) == ("gated", ("remove the gates",))
+
+
+def test_a_gang_that_waits_for_others_to_leave_is_promised_its_nodes() -> None:
+    held = [pod(f"held-{n}", 4, on=n) for n in ("n1", "n2")]
+    documents = (node("n1"), node("n2"), *held, *gang("whole", 1, 8))
+    found = explain("whole", *documents, cycles=2)
+    assert (found.code, found.state) == ("promised", JobState.WAITING)
+    assert run(*documents, cycles=2).jobs["team/whole"].reason.startswith("promised: ")
+    assert found.advice == ("wait for the pods to leave",)
 
 
 def test_a_queue_that_does_not_exist() -> None:

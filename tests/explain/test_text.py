@@ -11,7 +11,7 @@ def test_the_whole_text_of_a_gang_that_waits() -> None:
         "  pods      2 pending; minimum 2",
         "  asks for  4 GPUs and 1 CPU (team/train-0)",
         "  needs     8 GPUs in all; 2 GPUs free where it may run, 6 GPUs missing",
-        "  queue     default (weight 1) holds 6 GPUs, deserves 8 GPUs",
+        "  queue     default (weight 1) holds 6 GPUs, has a fair share of 8 GPUs",
         "  nodes     2 in all: 1 lacks free resources (n1) and 1 is too small even when empty (n2)",
         "  closest   n1 lacks 2 GPUs",
         "  to let it start, one of",

@@ -50,8 +50,16 @@ def test_a_whole_file() -> None:
 
 def test_the_default_is_what_the_docs_say() -> None:
     config = default_config()
-    assert config.actions == ("enqueue", "allocate", "backfill")
+    assert config.actions == (
+        "allocate",
+        "backfill",
+        "consolidation",
+        "gangreclaim",
+        "gangpreempt",
+        "stalegangeviction",
+    )
     assert config.tiers[0][:2] == (PluginOption("priority"), PluginOption("gang"))
+    assert config.tiers[1][0] == PluginOption("fairshare")
 
 
 # -- flags --------------------------------------------------------------------------------------------------------

@@ -1,34 +1,54 @@
-"""`muster config check`: what a configuration file was understood to say, or what is wrong with it."""
+"""`muster config check`: what a configuration was understood to say, or what is wrong with it; and the profiles."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from pathlib import Path
 
 import msgspec
+import typer
 from rich.console import Console
 from rich.text import Text
 
 from muster.cli.inventory import argument_infos, value_text
-from muster.cli.screen import heading, make_console
-from muster.framework import Action, Plugin, PluginOption, Registry, SchedulerConfig, load_config
+from muster.cli.screen import heading, make_console, plain_table
+from muster.framework import (
+    PROFILES,
+    Action,
+    Plugin,
+    PluginOption,
+    Registry,
+    SchedulerConfig,
+    find_config,
+    profile_yaml,
+)
 from muster.scheduler.builtin import builtin_registry
 
 
-def print_checked(file: Path) -> None:
-    """Read and check a file; print actions, tiers and plugins with their effective arguments."""
-    config = load_config(file)
+def print_profiles(name: str | None) -> None:
+    """Print the list of profiles, or one as the file that it stands for."""
+    if name is not None:
+        typer.echo(profile_yaml(name), nl=False)
+        return
+    table = plain_table("profile", "what it is")
+    for known in PROFILES.values():
+        table.add_row(Text(known.name, style="cyan"), Text(known.summary))
+    make_console().print(table)
+
+
+def print_checked(file: str) -> None:
+    """Read and check a file or profile; print actions, tiers and plugins with their effective arguments."""
+    config = find_config(file)
     registry = builtin_registry()
-    registry.check(config, str(file))
+    registry.check(config, file)
     console = make_console()
     console.print(f"{file}: valid")
     console.print()
-    _print_actions(console, config, registry, str(file))
+    _print_actions(console, config, registry, file)
     for number, tier in enumerate(config.tiers, start=1):
         console.print()
         console.print(heading(f"Tier {number}"))
         for option in tier:
-            _print_plugin(console, option, registry, str(file))
+            _print_plugin(console, option, registry, file)
 
 
 def _print_actions(console: Console, config: SchedulerConfig, registry: Registry, source: str) -> None:

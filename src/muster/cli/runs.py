@@ -6,9 +6,7 @@ Both run the same way, so that what is explained is what was simulated.
 from __future__ import annotations
 
 import json
-import sys
 import textwrap
-from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -18,17 +16,17 @@ import yaml
 from rich.console import Console
 from rich.text import Text
 
-from muster.api import KaiPodGroup, KaiQueue, LoadedFiles, UserError, load_files, parse_duration
+from muster.api import UserError, parse_seconds
 from muster.cli.picture import cluster_picture, draw
 from muster.cli.screen import heading, make_console
+from muster.cli.sources import ObjectSource, read
 from muster.cli.tables import decision_table, job_table
 from muster.cluster import load_timeline
 from muster.explain import Explanation, explain_job, explanation_lines, find_job, find_pods
 from muster.explain.words import counted, duration_text
-from muster.framework import default_config, load_config
+from muster.framework import default_config, find_config
 from muster.simulate import SimulationResult, simulate
 
-_MAX_SKIPPED = 5
 _MAX_EVICTED = 4
 
 
@@ -36,8 +34,9 @@ _MAX_EVICTED = 4
 class RunOptions:
     """What the options of a command say, as given."""
 
-    files: Sequence[str]
-    config: Path | None = None
+    source: ObjectSource
+    #: A file, or the name of a profile.
+    config: str | None = None
     cycles: int | None = None
     until: str | None = None
     seed: int = 0
@@ -49,37 +48,29 @@ def run_simulation(options: RunOptions) -> SimulationResult:
     if options.cycles is not None and options.until is not None:
         raise UserError("--cycles and --until exclude each other; give one of them")
     until = None if options.until is None else _seconds(options.until)
-    config = default_config() if options.config is None else load_config(options.config)
-    loaded = load_files(options.files)
-    _report_skipped(loaded)
+    config = default_config() if options.config is None else find_config(options.config)
+    objects = read(options.source)
     timeline = None if options.timeline is None else load_timeline(options.timeline)
-    return simulate(loaded, config, cycles=options.cycles, until=until, seed=options.seed, timeline=timeline)
+    return simulate(
+        objects,
+        config,
+        cycles=options.cycles,
+        until=until,
+        seed=options.seed,
+        timeline=timeline,
+        scheduler_names=options.source.scheduler_names,
+    )
 
 
 def _seconds(text: str) -> float:
     """Read the limit of --until: a duration, or a plain number of seconds."""
     try:
-        seconds = float(text) if text.replace(".", "", 1).isdecimal() else parse_duration(text)
+        seconds = parse_seconds(text)
     except ValueError as error:
         raise UserError(f"--until: {error}") from None
     if seconds < 0:
         raise UserError(f'--until: expected a time from now on, such as "10m", got "{text}"')
     return seconds
-
-
-def _report_skipped(loaded: LoadedFiles) -> None:
-    """Say what was left out, where it does not disturb the output."""
-    n_kai = sum(isinstance(thing, KaiPodGroup | KaiQueue) for thing in loaded.objects)
-    if n_kai:
-        kai = counted(n_kai, "object")
-        sys.stderr.write(f"note: {kai} of KAI read but not used yet; write PodGroups and Queues of Volcano instead\n")
-    if not loaded.skipped:
-        return
-    names = [f"{skipped.kind} {skipped.name}" for skipped in loaded.skipped[:_MAX_SKIPPED]]
-    more = len(loaded.skipped) - len(names)
-    listed = ", ".join(names) + (f" and {more} more" if more else "")
-    left_out = counted(len(loaded.skipped), "object")
-    sys.stderr.write(f"note: {left_out} that scheduling does not need left out: {listed}\n")
 
 
 def print_simulation(options: RunOptions, output: str) -> None:

@@ -9,6 +9,8 @@ from typing import Annotated
 
 import typer
 
+from muster.cli.options import Cluster, Context, Kubeconfig
+
 topology_app = typer.Typer(help="Draw, make and check the network topology.", rich_markup_mode=None)
 
 
@@ -60,6 +62,9 @@ def show(
         ),
     ] = None,
     *,
+    cluster: Cluster = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Annotated[ShowOutput, typer.Option("--output", help="How to draw it.")] = ShowOutput.TREE,
     tier: Annotated[
         int | None, typer.Option("--tier", min=0, metavar="N", help="Leave out nodes and domains below tier N.")
@@ -72,13 +77,16 @@ def show(
 ) -> None:
     """Draw the topology tree: tiers with their names, switches and nodes, free and total GPUs of each.
 
-    What is wrong with a HyperNode is shown on it. Large trees are folded in tree and dot unless --all is given.
+    With --cluster, the tree is that of a live cluster. What is wrong with a HyperNode is shown on it. Large trees are
+    folded in tree and dot unless --all is given.
 
     Example: muster topology show cluster.yaml --output svg > topology.svg
     """
+    from muster.cli.sources import ObjectSource
     from muster.cli.topology_reports import ShowOptions, print_topology
 
-    print_topology(files or [], ShowOptions(output.value, tier, resource, everything, run))
+    source = ObjectSource(files or (), cluster, kubeconfig, context)
+    print_topology(source, ShowOptions(output.value, tier, resource, everything, run))
 
 
 @topology_app.command("generate", short_help="Write HyperNodes from node labels.")
@@ -115,8 +123,18 @@ def generate(
 
 @topology_app.command("check", short_help="Report what is wrong with HyperNodes and constraints.")
 def check(
-    files: Files,
+    files: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="FILE|DIR",
+            help="YAML or JSON with nodes, HyperNodes and pods; - reads standard input.",
+            show_default=False,
+        ),
+    ] = None,
     *,
+    cluster: Cluster = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
     output: Annotated[CheckOutput, typer.Option("--output", help="How to print it.")] = CheckOutput.TEXT,
 ) -> None:
     """Report everything that is wrong with HyperNodes, and PodGroups whose constraints cannot be met.
@@ -126,7 +144,8 @@ def check(
 
     Example: muster topology check nodes.yaml hypernodes.yaml jobs/
     """
+    from muster.cli.sources import ObjectSource
     from muster.cli.topology_reports import print_findings
 
-    if print_findings(files, output.value):
+    if print_findings(ObjectSource(files or (), cluster, kubeconfig, context), output.value):
         raise typer.Exit(1)

@@ -5,16 +5,17 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import typer
 import yaml
-from msgspec.structs import replace
+from msgspec import structs
 from rich.text import Text
 from rich.tree import Tree
 
-from muster.api import KubeObject, Node, Pod, UserError, encode, load_files
+from muster.api import KubeObject, Loaded, Node, Pod, UserError, encode, load_files
 from muster.cli.screen import make_console
+from muster.cli.sources import ObjectSource, read
 from muster.simulate import simulate
 from muster.topology.check import Finding, check_topology
 from muster.topology.document import view_document
@@ -41,11 +42,13 @@ class ShowOptions:
     run: bool = False
 
 
-def print_topology(files: Sequence[str], options: ShowOptions) -> None:
-    """Draw the tree of some files."""
-    if not files and sys.stdin.isatty():
-        raise UserError("expected files with nodes and HyperNodes, or the same on standard input")
-    view = look_at(files or [STDIN], options)
+def print_topology(source: ObjectSource, options: ShowOptions) -> None:
+    """Draw the tree of some files, of the standard input or of a live cluster."""
+    if not source.cluster and not source.files:
+        if sys.stdin.isatty():
+            raise UserError("expected files with nodes and HyperNodes, or the same on standard input, or --cluster")
+        source = replace(source, files=[STDIN])
+    view = look_at(source, options)
     if options.output == "json":
         typer.echo(json.dumps(view_document(view), indent=2, ensure_ascii=False))
     elif options.output == "dot":
@@ -56,27 +59,28 @@ def print_topology(files: Sequence[str], options: ShowOptions) -> None:
         _print_tree(view, everything=options.everything)
 
 
-def look_at(files: Sequence[str], options: ShowOptions) -> TopologyView:
-    """Return the tree of some files, as the options want to see it. Raises UserError."""
-    objects = Objects.of(_objects(files, run=options.run))
+def look_at(source: ObjectSource, options: ShowOptions) -> TopologyView:
+    """Return the tree of a source, as the options want to see it. Raises MusterError."""
+    objects = Objects.of(_objects(source, run=options.run))
     _check_resource(options.resource, objects)
     view = make_view(objects, options.resource)
     return view if options.tier is None else prune(view, options.tier)
 
 
-def _objects(files: Sequence[str], *, run: bool) -> list[KubeObject]:
-    loaded = load_files(files)
+def _objects(source: ObjectSource, *, run: bool) -> list[KubeObject]:
+    objects = [thing.object if isinstance(thing, Loaded) else thing for thing in read(source)]
     if not run:
-        return loaded.objects
-    nodes = simulate(loaded).nodes
+        return objects
+    nodes = simulate(objects).nodes
     placed = {pod: name for name, report in nodes.items() for pod in report.pods}
-    return [_placed(thing, placed) if isinstance(thing, Pod) else thing for thing in loaded.objects]
+    return [_placed(thing, placed) if isinstance(thing, Pod) else thing for thing in objects]
 
 
 def _placed(pod: Pod, nodes: dict[str, str]) -> Pod:
     node = nodes.get(pod.key, "")
     phase = "Running" if node else "Pending"
-    return replace(pod, spec=replace(pod.spec, node_name=node), status=replace(pod.status, phase=phase))
+    spec = structs.replace(pod.spec, node_name=node)
+    return structs.replace(pod, spec=spec, status=structs.replace(pod.status, phase=phase))
 
 
 def _check_resource(resource: str, objects: Objects) -> None:
@@ -126,9 +130,9 @@ def print_generated(files: Sequence[str], plan: Plan) -> None:
     typer.echo(yaml.safe_dump_all(documents, sort_keys=False, allow_unicode=True), nl=False)
 
 
-def print_findings(files: Sequence[str], output: str) -> bool:
+def print_findings(source: ObjectSource, output: str) -> bool:
     """Report what is wrong; return whether any of it is an error."""
-    findings = check_topology(load_files(files, checked=False))
+    findings = check_topology(read(source, checked=False))
     counts = {level: sum(found.level == level for found in findings) for level in _LEVEL_STYLES}
     if output == "json":
         document = {"findings": [found.to_json() for found in findings], **{f"{k}s": n for k, n in counts.items()}}

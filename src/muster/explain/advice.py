@@ -13,12 +13,13 @@ import numpy as np
 
 from muster.explain.model import Explanation, JobState, Named, QueuePicture
 from muster.explain.nodes import NodeView, held_by_job
+from muster.explain.queues import used_up_shares
 from muster.explain.words import amount_text, amounts_text, counted, joined
 from muster.framework import reason_number
-from muster.framework.reasons import NOT_ADMITTED, NOT_TRIED, QUEUE_FULL, QUEUE_OVERUSED
+from muster.framework.reasons import NOT_ADMITTED, NOT_TRIED, OVER_QUOTA, QUEUE_FULL, QUEUE_OVERUSED
 from muster.snapshot import Rows
 
-_ABOUT_QUEUES = frozenset(known.code for known in (QUEUE_FULL, QUEUE_OVERUSED, NOT_ADMITTED))
+_ABOUT_QUEUES = frozenset(known.code for known in (QUEUE_FULL, QUEUE_OVERUSED, OVER_QUOTA, NOT_ADMITTED))
 #: More jobs than this would be no advice.
 _MAX_JOBS = 4
 
@@ -61,10 +62,23 @@ def _about_nodes(explanation: Explanation, view: NodeView, needed: Rows) -> list
     short = explanation.still_needed - fitting
     if not short:
         return []
-    advice = [*_finish(explanation, view), _add_nodes(view, short)]
+    advice = _about_shares(explanation) or [*_finish(explanation, view), _add_nodes(view, short)]
     smaller = explanation.minimum - short
     if explanation.state is JobState.WAITING and not explanation.roles and fitting and smaller > 0:
         advice.append(f"lower minMember from {explanation.minimum} to {smaller}: that many fit now")
+    return advice
+
+
+def _about_shares(explanation: Explanation) -> list[str]:
+    """Advice for a job whose queue has its fair share: room that comes free would not be for it alone."""
+    name, queues = used_up_shares(explanation)
+    if not queues:
+        return []
+    advice = [f"wait until jobs of queue {queues[0].name} have finished, or other queues ask for less"]
+    if explanation.state is JobState.WAITING:  # who has its minimum takes nothing from others
+        more = explanation.wanted.get(name, 0)
+        quotas = (f"{queue.name} to {amount_text(name, queue.allocated.get(name, 0) + more)}" for queue in queues)
+        advice.append(f"raise the quota of queue {joined(quotas)}: what is promised can be taken back")
     return advice
 
 

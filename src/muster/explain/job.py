@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from muster.engine.waiting import why_not_schedulable
+from muster.engine.waiting import has_promise, why_not_schedulable
 from muster.explain.advice import advise
 from muster.explain.model import (
     ClosestNode,
@@ -22,6 +22,7 @@ from muster.explain.model import (
     NodeGroup,
     Placement,
     RoleCount,
+    Shield,
 )
 from muster.explain.nodes import (
     NodeView,
@@ -32,24 +33,38 @@ from muster.explain.nodes import (
     node_groups,
     view_nodes,
 )
-from muster.explain.queues import bound_by_cluster, queue_pictures
-from muster.framework import JobVerdict, Reason, Session
+from muster.explain.queues import bound_by_cluster, contested_resources, queue_pictures
+from muster.framework import Eviction, JobVerdict, Reason, Session
 from muster.framework.reasons import (
     GANG_INCOMPLETE,
     GATED,
     INSUFFICIENT,
     NOT_ADMITTED,
     NOT_TRIED,
+    OVER_QUOTA,
+    PROMISED,
     QUEUE_FULL,
     QUEUE_OVERUSED,
+    SEARCH_ENDED,
 )
 from muster.framework.verdicts import NO_CLASS
+from muster.plugins.minruntime import protection
 from muster.snapshot import GATED as GATED_TASK
 from muster.snapshot import NO_ROW, READY_STATUSES, JobPhase, Rows, TaskStatus
 
 #: Reasons that come without a class and are about room on nodes all the same.
 _ABOUT_NODES = frozenset(
-    known.code for known in (INSUFFICIENT, GANG_INCOMPLETE, NOT_ADMITTED, NOT_TRIED, QUEUE_FULL, QUEUE_OVERUSED)
+    known.code
+    for known in (
+        INSUFFICIENT,
+        GANG_INCOMPLETE,
+        NOT_ADMITTED,
+        NOT_TRIED,
+        OVER_QUOTA,
+        QUEUE_FULL,
+        QUEUE_OVERUSED,
+        SEARCH_ENDED,
+    )
 )
 
 
@@ -70,6 +85,7 @@ def explain_job(session: Session, job: int, now: float | None = None) -> Explana
         tasks=_task_counts(session, job),
         roles=_roles(session, job),
         placements=_placements(session, tasks, session.now if now is None else now),
+        shields=_shields(session, job, session.now if now is None else now),
     )
     if state in (JobState.RUNNING, JobState.FINISHED):
         return base
@@ -78,6 +94,8 @@ def explain_job(session: Session, job: int, now: float | None = None) -> Explana
 
 def job_verdict(session: Session, job: int, pending: Rows) -> JobVerdict:
     """Return what the cycle said about a job, or what follows from the objects if it said nothing."""
+    if has_promise(session, job):
+        return JobVerdict(PROMISED)
     known = session.verdicts.get(job) or why_not_schedulable(session, job)
     if known is not None and known.reason is not NOT_TRIED:
         return known
@@ -110,7 +128,7 @@ def _with_verdict(session: Session, job: int, base: Explanation, pending: Rows) 
         why = _dominant(why, view)
     else:
         placed = verdict.placed
-    needs, groups, closest, held = _node_facts(view, total, job)
+    needs, groups, closest, held = _node_facts(view, total, job, contested_resources(session, job))
     explanation = replace(
         base,
         code=why.code,
@@ -154,13 +172,15 @@ def _fitting(view: NodeView, needed: Rows, task: int) -> int:
 
 
 def _node_facts(
-    view: NodeView | None, needed: Named, job: int
+    view: NodeView | None, needed: Named, job: int, contested: frozenset[str]
 ) -> tuple[tuple[Need, ...], tuple[NodeGroup, ...], ClosestNode | None, tuple[Holder, ...]]:
     """Compare what is needed with what the nodes have."""
     if view is None:
         return (), (), None, ()
     free = free_amounts(view)
-    needs = tuple(Need(name, amount, free.get(name, 0)) for name, amount in needed.items() if name != "pods")
+    needs = tuple(
+        Need(name, amount, free.get(name, 0), name in contested) for name, amount in needed.items() if name != "pods"
+    )
     closest = closest_node(view)
     scarce = _scarcest(needs, closest)
     return needs, node_groups(view), closest, holders(view, scarce, job) if scarce else ()
@@ -240,6 +260,16 @@ def _placements(session: Session, tasks: Rows, now: float) -> tuple[Placement, .
         running_s = None if started is None else max(0.0, now - started.timestamp())
         found.append(Placement(table.ids[row], nodes.names[table.node[row]], status.label, running_s))
     return tuple(sorted(found, key=lambda placement: placement.pod))
+
+
+def _shields(session: Session, job: int, now: float) -> tuple[Shield, ...]:
+    """From whom the minimum of a gang that runs is protected; a gang that holds nothing has nothing to lose."""
+    if not session.snapshot.jobs.allocated_count(job):
+        return ()
+    return tuple(
+        Shield(found.kind is Eviction.PREEMPT, found.queues, round(found.seconds, 3))
+        for found in protection(session, job, now)
+    )
 
 
 def _total_request(session: Session, tasks: Rows) -> Named:

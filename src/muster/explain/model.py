@@ -35,6 +35,8 @@ class Need:
     resource: str
     needed: int
     free: int
+    #: Whether jobs of other queues wait for it too.
+    contested: bool = False
 
     @property
     def missing(self) -> int:
@@ -53,10 +55,13 @@ class QueuePicture:
 
     name: str
     allocated: Named
+    #: The quota where shares are divided anew in every cycle, else what the queue may have.
     deserved: Named
     limit: Named
     guarantee: Named
     weight: int = 1
+    #: What the queue could have now; empty where no plugin divides beyond what is deserved.
+    fair_share: Named = field(default_factory=dict)
 
     def to_json(self) -> Json:
         return {
@@ -64,6 +69,7 @@ class QueuePicture:
             "weight": self.weight,
             "allocated": amounts_json(self.allocated),
             "deserved": amounts_json(self.deserved),
+            "fairShare": amounts_json(self.fair_share),
             "limit": amounts_json(self.limit),
             "guarantee": amounts_json(self.guarantee),
         }
@@ -145,6 +151,19 @@ class RoleCount:
 
 
 @dataclass(frozen=True, slots=True)
+class Shield:
+    """For how long a gang still keeps its minimum, and against whom: jobs of its own queue, or of other queues."""
+
+    own_queue: bool
+    #: Other queues, each with all that are below it.
+    queues: tuple[str, ...]
+    seconds: float
+
+    def to_json(self) -> Json:
+        return {"ownQueue": self.own_queue, "queues": list(self.queues), "secondsLeft": self.seconds}
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """All there is to say about one job after one cycle."""
 
@@ -174,11 +193,23 @@ class Explanation:
     closest: ClosestNode | None = None
     holders: tuple[Holder, ...] = ()
     placements: tuple[Placement, ...] = ()
+    #: By minimum runtimes; empty when the gang may be evicted.
+    shields: tuple[Shield, ...] = ()
     #: What would let it start, most helpful first.
     advice: tuple[str, ...] = ()
 
     #: Whether any node may be used, room aside.
     has_eligible_nodes: bool = False
+
+    @property
+    def asks_for_one(self) -> bool:
+        """Whether one more pod is what it asks for next; a gang that waits asks for all it needs."""
+        return self.state is JobState.GROWING or self.still_needed == 1
+
+    @property
+    def wanted(self) -> Named:
+        """What it asks for next."""
+        return self.request if self.asks_for_one else {need.resource: need.needed for need in self.needs}
 
     @property
     def n_nodes(self) -> int:
@@ -222,6 +253,7 @@ class Explanation:
             },
             "holders": [holder.to_json() for holder in self.holders],
             "placements": [placement.to_json() for placement in self.placements],
+            "protected": [shield.to_json() for shield in self.shields],
             "advice": list(self.advice),
         }
 

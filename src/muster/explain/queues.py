@@ -1,13 +1,15 @@
-"""A job's queue and the queues above it, as numbers: what they hold, deserve and may hold at most.
+"""A job's queue and the queues above it, as numbers: what they hold, deserve, could have now and may hold at most.
 
 Called by `explain_job`. Only resources that the job asks for are shown, and only limits that are set.
 """
 
 from __future__ import annotations
 
-from muster.explain.model import Named, QueuePicture
-from muster.framework import Session
-from muster.snapshot import NO_ROW, UNLIMITED, Amounts
+import numpy as np
+
+from muster.explain.model import Explanation, Named, QueuePicture
+from muster.framework import FITS, Session
+from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, TaskStatus
 
 
 def queue_pictures(session: Session, job: int, resources: frozenset[str]) -> tuple[QueuePicture, ...]:
@@ -36,6 +38,38 @@ def bound_by_cluster(session: Session, queues: tuple[QueuePicture, ...], needed:
     return broken
 
 
+def contested_resources(session: Session, job: int) -> frozenset[str]:
+    """Resources that pending tasks of other queues ask for, if room would let them start."""
+    snapshot = session.snapshot
+    tasks, queues = snapshot.tasks, snapshot.jobs.queue
+    waits = (tasks.status == TaskStatus.PENDING) & (tasks.job != NO_ROW) & ((tasks.flags & GATED) == 0)
+    rows = np.flatnonzero(waits)
+    owners = queues[tasks.job[rows]]
+    rows = rows[(owners != NO_ROW) & (owners != queues[job])]
+    classes = [cls for cls in np.unique(tasks.cls[rows]).tolist() if (session.node_verdicts(cls) == FITS).any()]
+    columns = np.flatnonzero(snapshot.classes.requests[classes, 0].sum(axis=0))
+    return frozenset(snapshot.axis.names[column] for column in columns)
+
+
+def used_up_shares(explanation: Explanation) -> tuple[str, tuple[QueuePicture, ...]]:
+    """A resource that is short, and the queues, nearest first, that would have more of it than their fair share.
+
+    No queues where nobody else waits for what is short: then it is the cluster that is full, whatever the shares.
+    """
+    lacking = frozenset(explanation.closest.lacks) if explanation.closest else frozenset()
+    needs = [need for need in explanation.needs if need.contested and (need.missing or need.resource in lacking)]
+    for name in sorted((need.resource for need in needs), key=lambda name: ("/" not in name, name)):
+        more = explanation.wanted.get(name, 0)
+        queues = tuple(
+            queue
+            for queue in explanation.queues
+            if more and queue.allocated.get(name, 0) + more > queue.fair_share.get(name, UNLIMITED)
+        )
+        if queues:
+            return name, queues
+    return "", ()
+
+
 def _picture(session: Session, queue: int, resources: frozenset[str]) -> QueuePicture:
     snapshot = session.snapshot
     record = snapshot.queues.records[queue]
@@ -45,14 +79,16 @@ def _picture(session: Session, queue: int, resources: frozenset[str]) -> QueuePi
         name=record.name,
         weight=record.weight,
         allocated={name: int(allocated[axis.index[name]]) for name in axis.names if name in resources},
-        deserved=_deserved(session, queue, resources) or _only(record.deserved, resources),
+        deserved=_said(session, "queue_deserved", queue, resources) or _only(record.deserved, resources),
+        fair_share=_said(session, "queue_fair_share", queue, resources),
         limit=_only(record.capability, resources),
         guarantee=_only(record.guarantee, resources),
     )
 
 
-def _deserved(session: Session, queue: int, resources: frozenset[str]) -> Named:
-    for ask in session.asked("queue_deserved"):
+def _said(session: Session, point: str, queue: int, resources: frozenset[str]) -> Named:
+    """The first plugin's word on what a queue is entitled to; nothing where it is entitled to everything."""
+    for ask in session.asked(point):
         answer: Amounts | None = ask(queue)
         if answer is not None:
             return {

@@ -9,12 +9,14 @@ import textwrap
 from collections.abc import Iterator
 
 from muster.explain.model import Explanation, JobState, Named, NodeGroup, QueuePicture
+from muster.explain.queues import used_up_shares
 from muster.explain.words import amount_text, amounts_text, counted, duration_text, joined, nodes_text
 from muster.framework.reasons import INSUFFICIENT, QUEUE_FULL, QUEUE_OVERUSED
 
 DEFAULT_WIDTH = 100
 _LABEL_WIDTH = 9
 _PLACEMENTS = 12
+_QUEUES = 6
 
 
 def headline(explanation: Explanation) -> str:
@@ -72,7 +74,7 @@ def _why(explanation: Explanation) -> str:
             text = f"the only node {nodes_text(1, text).removeprefix('1 ')}"
         else:
             text = f"{'all' if n_nodes == n_all else f'{n_nodes} of'} {n_all} nodes {text}"
-    detail = explanation.detail or _queue_detail(explanation)
+    detail = _queue_detail(explanation) or explanation.detail or _share_detail(explanation)
     return f"{text} ({detail})" if detail else text
 
 
@@ -80,24 +82,33 @@ def _queue_detail(explanation: Explanation) -> str:
     """Say which bound of which queue one more pod would break; nothing when the reason is another."""
     if explanation.code not in (QUEUE_FULL.code, QUEUE_OVERUSED.code):
         return ""
-    who, wanted = _wanted(explanation)
     for queue in explanation.queues:
-        for word, bounds in (("may hold", queue.limit), ("deserves", queue.deserved)):
+        for word, bounds in (("may hold", queue.limit), *_entitlement(queue)):
             for name in sorted(bounds, key=lambda name: ("/" not in name, name)):
-                held, more = queue.allocated.get(name, 0), wanted.get(name, 0)
+                held, more = queue.allocated.get(name, 0), explanation.wanted.get(name, 0)
                 if more and held + more > bounds[name]:
-                    return (
-                        f"{queue.name} {word} {amount_text(name, bounds[name])} and holds "
-                        f"{amount_text(name, held)}; {who} asks for {amount_text(name, more)}"
-                    )
+                    bound = amount_text(name, bounds[name])
+                    return f"{queue.name} {word} {bound} and {_asked(explanation, held, name)}"
     return ""
 
 
-def _wanted(explanation: Explanation) -> tuple[str, Named]:
-    """Who asks, and for how much: a gang that waits asks for all it needs, one that runs for one more pod."""
-    if explanation.state is JobState.GROWING or explanation.still_needed == 1:
-        return "one more pod", explanation.request
-    return "the gang", {need.resource: need.needed for need in explanation.needs}
+def _entitlement(queue: QueuePicture) -> tuple[tuple[str, Named], ...]:
+    """What a queue deserves, where that is a bound: next to a fair share it is a promise, and more may be had."""
+    return () if queue.fair_share else (("deserves", queue.deserved),)
+
+
+def _share_detail(explanation: Explanation) -> str:
+    """Say whose fair share is used up, if that is why a job that finds no room may not take any from others."""
+    name, queues = used_up_shares(explanation) if explanation.code == INSUFFICIENT.code else ("", ())
+    if not queues:
+        return ""
+    share, held = amount_text(name, queues[0].fair_share[name]), queues[0].allocated.get(name, 0)
+    return f"{queues[0].name} has a fair share of {share} and {_asked(explanation, held, name)}"
+
+
+def _asked(explanation: Explanation, held: int, name: str) -> str:
+    who = "one more pod" if explanation.asks_for_one else "the gang"
+    return f"holds {amount_text(name, held)}; {who} asks for {amount_text(name, explanation.wanted.get(name, 0))}"
 
 
 def _facts(explanation: Explanation) -> Iterator[tuple[str, str]]:
@@ -121,6 +132,8 @@ def _facts(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "nodes", _nodes(explanation)
     if explanation.closest:
         yield "closest", f"{explanation.closest.name} lacks {amounts_text(explanation.closest.lacks)}"
+    if explanation.shields:
+        yield "protected", _protected(explanation)
     yield from _placed(explanation)
 
 
@@ -130,9 +143,9 @@ def _telling_resources(explanation: Explanation) -> frozenset[str]:
     if explanation.closest:
         short |= set(explanation.closest.lacks)
     asked = {name for name in explanation.request if name != "pods"} | {n.resource for n in explanation.needs}
-    _, wanted = _wanted(explanation)
+    wanted = explanation.wanted
     for queue in explanation.queues:
-        for bounds in (queue.deserved, queue.limit):
+        for bounds in (queue.limit, *(amounts for _, amounts in _entitlement(queue))):
             short |= {
                 name
                 for name in bounds
@@ -149,6 +162,22 @@ def _placed(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "on", f"{placement.node}: {placement.pod} ({placement.status.lower()}{since})"
     if len(explanation.placements) > len(shown):
         yield "", f"and {counted(len(explanation.placements) - len(shown), 'more pod')}"
+
+
+def _protected(explanation: Explanation) -> str:
+    """Say who has to leave the gang alone, and for how long."""
+    total = sum(explanation.tasks.get(status, 0) for status in ("allocated", "binding", "bound", "running"))
+    what = "" if total <= explanation.minimum else f"its minimum of {counted(explanation.minimum, 'pod')}, "
+    parts = []
+    for shield in explanation.shields:
+        whom = "jobs of its own queue" if shield.own_queue else f"jobs of {_queue_names(shield.queues)}"
+        parts.append(f"from {whom} for {duration_text(shield.seconds)}")
+    return f"{what}{joined(parts)}"
+
+
+def _queue_names(names: tuple[str, ...]) -> str:
+    shown = joined(names) if len(names) <= _QUEUES else f"{', '.join(names[:_QUEUES])} and {len(names) - _QUEUES} more"
+    return f"queue{'' if len(names) == 1 else 's'} {shown}"
 
 
 def _nodes(explanation: Explanation) -> str:
@@ -173,7 +202,9 @@ def _queue(queue: QueuePicture, resources: frozenset[str]) -> str:
         limits = [
             f"{word} {amount_text(name, amounts[name])}"
             for word, amounts in (
-                ("deserves", queue.deserved),
+                ("has a quota of", _promised(queue)),
+                ("has a fair share of", queue.fair_share),
+                *_entitlement(queue),
                 ("may hold", queue.limit),
                 ("is guaranteed", queue.guarantee),
             )
@@ -181,6 +212,11 @@ def _queue(queue: QueuePicture, resources: frozenset[str]) -> str:
         ]
         parts.append(", ".join([f"holds {amount_text(name, queue.allocated[name])}", *limits]))
     return f"{queue.name} (weight {queue.weight}) {'; '.join(parts)}".rstrip()
+
+
+def _promised(queue: QueuePicture) -> Named:
+    """Quotas next to a fair share; most queues have none."""
+    return {name: amount for name, amount in queue.deserved.items() if amount} if queue.fair_share else {}
 
 
 def _counts(tasks: Named) -> str:

@@ -64,6 +64,11 @@ def nodes_text(n: int, text: str) -> str:
     return f"{n} {_SINGULAR.get(verb, verb) if n == 1 else verb}{space}{rest}"
 
 
+def reason_text(text: str) -> str:
+    """Return the text of a reason, whether it is about a job or about nodes: "nodes lack free resources"."""
+    return f"nodes {text}" if text.partition(" ")[0] in _SINGULAR else text
+
+
 def duration_text(seconds: float) -> str:
     """Return a duration, to the second from one minute on: "0.5s", "45s", "2m 5s", "1h 3m"."""
     if seconds < 60:

@@ -73,21 +73,27 @@ class SchedulerConfig:
         return self.configurations.get(action, {})
 
 
+#: The profile `muster`.
 DEFAULT_YAML = """\
-actions: "enqueue, allocate, backfill"
+# The best of both: fair shares down a tree of queues, gangs kept whole when others make room, guaranteed runtimes.
+actions: "allocate, backfill, consolidation, gangreclaim, gangpreempt, stalegangeviction"
 tiers:
 - plugins:
   - name: priority
   - name: gang
   - name: conformance
+  - name: minruntime
 - plugins:
-  - name: drf
+  - name: fairshare
   - name: predicates
-  - name: proportion
   - name: nodeorder
-  - name: binpack
+    # What pods prefer comes first; then nodes are filled up, which leaves whole ones for those who need them.
+    arguments: {leastrequested.weight: 0, balancedresource.weight: 0}
+  - name: resourcetype
+  - name: nodeplacement
   - name: network-topology-aware
   - name: propose
+  - name: pdb
 """
 
 

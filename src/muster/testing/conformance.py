@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from muster.api import HyperNode, KubeObject, NetworkTopology, ObjectMeta, SubGroupPolicy, Taint, Toleration
 from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.framework import (
+    Eviction,
     NodeScores,
     Plugin,
     PluginOption,
@@ -149,6 +150,10 @@ def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
     found = np.flatnonzero(snapshot.tasks.status == TaskStatus.RUNNING).tolist()
     running = np.array(sorted(found, key=lambda task: snapshot.tasks.ids[task]), np.int32)
     victims: list[Row] = [(label, (task, running)) for label, (task,) in tasks]
+    every_job = np.array([row for _, (row,) in sorted(jobs)], np.int32)
+    holders: list[Row] = [
+        (f"{kind.name} {label}", (kind, row, every_job)) for kind in Eviction for label, (row,) in jobs
+    ]
     all_pending = np.array(pending, np.int32)
     request = snapshot.request(pending[0])
     count, flag, key = _a_count, _a_bool, _anything
@@ -195,6 +200,8 @@ def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
         "overused": (queues, flag),
         "queue_allocatable": ([(label, (row, request)) for label, (row,) in queues], count),
         "preemptive": ([(label, (row, all_pending)) for label, (row,) in queues], flag),
+        "protected": (holders, lambda answer: _a_mask(answer, len(jobs))),
+        "victim_filter": (holders, lambda answer: _a_mask(answer, len(jobs))),
         "preemptable": (victims, lambda answer: _a_choice(answer, running)),
         "reclaimable": (victims, lambda answer: _a_choice(answer, running)),
     }
@@ -224,6 +231,11 @@ def _an_array(answer: Answer, dtype: type, length: int) -> str:
     if not isinstance(answer, np.ndarray) or answer.dtype != dtype or answer.shape != (length,):
         return _not(f"an array of {length} {dtype.__name__}", answer)
     return "" if np.isfinite(answer).all() else "expected finite numbers"
+
+
+def _a_mask(answer: Answer, length: int) -> str:
+    is_mask = isinstance(answer, np.ndarray) and answer.dtype == np.bool_ and answer.shape == (length,)
+    return "" if is_mask else _not(f"an array of {length} truth values", answer)
 
 
 def _verdicts(answer: Answer, n_nodes: int) -> str:

@@ -151,11 +151,11 @@ def run_scenario(scenario: Scenario) -> list[str]:
     """Run a scenario and return what differs from what it wants; an empty list is a pass."""
     result = simulate(
         objects_of(scenario),
-        _config(scenario),
+        config_of(scenario),
         cycles=scenario.cycles,
-        timeline=_timeline(scenario),
+        timeline=timeline_of(scenario),
     )
-    return list(_differences(scenario.want, result, limited=scenario.cycles is not None))
+    return list(differences(scenario.want, result, limited=scenario.cycles is not None))
 
 
 # -- building -----------------------------------------------------------------------------------------------
@@ -224,11 +224,13 @@ def _job(job: JobPart) -> Iterator[KubeObject]:
             )
 
 
-def _config(scenario: Scenario) -> SchedulerConfig:
+def config_of(scenario: Scenario) -> SchedulerConfig:
+    """The configuration of a scenario."""
     return parse_config(scenario.config, "scenario") if scenario.config else default_config()
 
 
-def _timeline(scenario: Scenario) -> Timeline:
+def timeline_of(scenario: Scenario) -> Timeline:
+    """What happens later in a scenario."""
     entries: list[Entry] = []
     for part in scenario.later:
         at = parse_duration(part.at) if isinstance(part.at, str) else part.at
@@ -248,7 +250,8 @@ def _short(job: str) -> str:
     return job.removeprefix("default/").removeprefix("pod/")
 
 
-def _differences(want: WantPart, result: SimulationResult, *, limited: bool) -> Iterator[str]:
+def differences(want: WantPart, result: SimulationResult, *, limited: bool) -> Iterator[str]:
+    """What a result lacks of what is wanted; a run of limited length need not have settled."""
     jobs = {_short(name): report for name, report in result.jobs.items()}
     got: dict[str, object] = {
         "running": sorted(name for name, job in jobs.items() if job.phase == "Running"),

@@ -1,4 +1,4 @@
-"""`muster demo`: a tour of the scheduler on the objects beside this file, in two moments of one run.
+"""`muster demo`: a tour of the scheduler on the objects beside this file, in three moments of one run.
 
 Every table, picture and sentence with a number comes from running the simulator, as `muster simulate` does on
 the same files; only the narration is written here.
@@ -7,6 +7,7 @@ the same files; only the narration is written here.
 from __future__ import annotations
 
 import textwrap
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
@@ -17,26 +18,31 @@ from muster.api import load_files
 from muster.cli.picture import cluster_picture, draw
 from muster.cli.runs import print_explained
 from muster.cli.screen import make_console, plain_table
+from muster.cli.sources import ObjectSource
 from muster.cli.tables import node_counts
 from muster.cli.topology_reports import ShowOptions, look_at
+from muster.cluster import load_timeline
 from muster.explain import JobState, explain_job, find_job, headline
 from muster.explain.words import counted, duration_text
-from muster.framework import Session, load_config
+from muster.framework import Session
 from muster.simulate import SimulationResult, simulate
 from muster.topology.outline import outline, text_lines
 
 OBJECTS = Path(__file__).parent / "objects"
+TIMELINE = OBJECTS / "pretrain.timeline"
 NETWORK = Path(__file__).parent / "network"
 URGENT = Path(__file__).parent / "urgent"
-PREEMPT_CONFIG = Path(__file__).parent / "gang-preempt.yaml"
-#: Before the first job ends, and after everything has come to rest.
+#: Fields in which entries of the documented JSON agree that are told as one.
+_ALIKE = ("time", "kind", "job", "why")
+#: Before pretrain comes, and when it runs; the third moment is when everything has come to rest.
 EARLY_S = 60.0
+LATER_S = 300.0
 MAX_WIDTH = 100
 
 _ABOUT = {
     "research/train": "gang of 2, all or nothing",
     "research/sweep": "1 leader and 2 workers needed, 3 workers wanted",
-    "product/serve": "elastic: 2 pods needed, 6 wanted",
+    "product/serve": "elastic: 2 pods needed, 10 wanted",
     "default/pod/notebook": "a lone pod: a gang of one",
     "research/pretrain": "gang of 2, all or nothing",
     "research/ring": "4 whole nodes under one spine, in rank order",
@@ -47,12 +53,10 @@ def tell(console: Console | None = None) -> None:
     """Print the tour."""
     console = console or make_console()
     console.width = min(console.width, MAX_WIDTH)
-    early = simulate(load_files([OBJECTS]), until=EARLY_S)
-    late = simulate(load_files([OBJECTS]))
     _introduce(console)
-    _show_start(console, early)
-    _show_waiting(console, early)
-    _show_end(console, late)
+    _show_start(console, _run_until(EARLY_S))
+    _show_taking_back(console, _run_until(LATER_S))
+    _show_end(console, _run_until(None))
     _show_network(console)
     _show_preemption(console)
     _close(console)
@@ -60,13 +64,16 @@ def tell(console: Console | None = None) -> None:
 
 def tell_beginning(console: Console) -> None:
     """Print the parts of the tour that fit a picture."""
-    early = simulate(load_files([OBJECTS]), until=EARLY_S)
-    _show_start(console, early)
-    _show_waiting(console, early)
+    _show_start(console, _run_until(EARLY_S))
+    _show_taking_back(console, _run_until(LATER_S))
+
+
+def _run_until(seconds: float | None) -> SimulationResult:
+    return simulate(load_files([OBJECTS]), until=seconds, timeline=load_timeline(TIMELINE))
 
 
 def _introduce(console: Console) -> None:
-    _step(console, "1", "A small cluster, two queues, six jobs")
+    _step(console, "1", "A small cluster, two queues, five jobs")
     _say(
         console,
         "Four nodes with 8 GPUs each and one without. When all want more than there is, queue research",
@@ -77,25 +84,28 @@ def _introduce(console: Console) -> None:
 def _show_start(console: Console, result: SimulationResult) -> None:
     _step(console, "2", "What starts at once")
     _decisions(console, result, 0.0)
+    _say(console, "`serve` takes whatever nobody else asks for, beyond the share of its queue.")
     console.print()
     _draw(console, result)
-
-
-def _show_waiting(console: Console, result: SimulationResult) -> None:
-    _step(console, "3", "What waits, and why")
-    session = _session(result)
-    _explain(console, session, "pretrain", in_full=True)
-    _say(console, "  Half a gang never starts: 14 GPUs are free, but nowhere seven on one node.")
     console.print()
-    _explain(console, session, "serve")
-    _explain(console, session, "evaluate")
+    _explain(console, _session(result), "evaluate")
+
+
+def _show_taking_back(console: Console, result: SimulationResult) -> None:
+    _step(console, "3", "After 2 minutes: research has more to do, and takes back its share")
+    _say(console, "`pretrain` needs 6 GPUs on each of two nodes, and not one is free. `serve` can spare pods.")
+    _events(console, result, EARLY_S)
+    console.print()
+    _draw(console, result)
+    console.print()
+    _explain(console, _session(result), "serve", in_full=True)
 
 
 def _show_end(console: Console, result: SimulationResult) -> None:
-    ended = next(cycle for cycle in result.cycles if cycle.time - result.start > EARLY_S)
+    ended = next(cycle for cycle in result.cycles if cycle.time - result.start > LATER_S)
     after = duration_text(round(ended.time - result.start))
     _step(console, "4", f"After {after}: train and sweep have finished, their room goes to those who waited")
-    _decisions(console, result, EARLY_S)
+    _decisions(console, result, LATER_S)
     console.print()
     _draw(console, result)
     session = _session(result)
@@ -119,7 +129,7 @@ def _show_network(console: Console) -> None:
     result = simulate(load_files([NETWORK]))
     _decisions(console, result, 0.0)
     console.print()
-    tree = outline(look_at([str(NETWORK)], ShowOptions(run=True)))
+    tree = outline(look_at(ObjectSource([str(NETWORK)]), ShowOptions(run=True)))
     for line in text_lines(tree):
         console.print(Text(f"   {line}"))
     console.print()
@@ -133,26 +143,20 @@ def _show_preemption(console: Console) -> None:
         "`crawl` is a rigid gang with a pod in every rack, `index` one on gpu-8; `nightly` is elastic and",
         "could do with one of its three pods. Which pods go, and what does it cost?",
     )
-    result = simulate(load_files([URGENT]), load_config(PREEMPT_CONFIG))
-    for entry in result.to_json()["decisions"]:
-        if entry["job"] != "research/hotfix" and entry["kind"] != "evict":
-            continue
-        moment = f"{duration_text(round(entry['time'])):>4}  {entry['kind']:<9}"
-        words = textwrap.wrap(f"{entry['pod'].partition('/')[2]} ({entry['node']}): {entry['why']}", console.width - 20)
-        for number, line in enumerate(words):
-            console.print(Text.assemble((f"   {moment if number == 0 else '':<15} ", "cyan"), line))
+    _events(console, simulate(load_files([URGENT])), 0.0)
 
 
 def _close(console: Console) -> None:
     _step(console, "7", "Try it")
     for command, meaning in (
-        ("muster simulate examples/demo", "every decision; also as JSON"),
-        ("muster explain pretrain examples/demo --until 60", "the explanation above"),
+        ("muster simulate examples/demo --timeline examples/demo/pretrain.timeline", "all decisions"),
+        ("muster queues show examples/demo --until 60", "who has which share"),
+        ("muster explain evaluate examples/demo", "why it waits"),
         ("muster topology show examples/network --run", "the tree above"),
-        ("muster explain crawl examples/urgent --config examples/config/gang-preempt.yaml", ""),
-        ("muster config show", "the default configuration"),
+        ("muster explain crawl examples/urgent", "why it was evicted"),
+        ("muster config show", "the configuration"),
     ):
-        console.print(Text.assemble(f"   {command:<50}", (meaning, "dim")))
+        console.print(Text.assemble(f"   {command:<75}", (meaning, "dim")))
 
 
 def _step(console: Console, number: str, title: str) -> None:
@@ -181,6 +185,19 @@ def _decisions(console: Console, result: SimulationResult, after_s: float) -> No
             Text(_ABOUT.get(job, ""), style="dim"),
         )
     console.print(table)
+
+
+def _events(console: Console, result: SimulationResult, after_s: float) -> None:
+    """Print evictions, and what happened to those who profit from them, since a moment; equal ones together."""
+    entries = [entry for entry in result.to_json()["decisions"] if entry["time"] >= after_s]
+    named = {entry["beneficiary"] for entry in entries if entry["kind"] == "evict"}
+    told = (entry for entry in entries if entry["kind"] == "evict" or entry["job"] in named)
+    for (time, kind, job, why), alike in groupby(told, key=lambda entry: [entry[key] for key in _ALIKE]):
+        pods = list(alike)
+        who = pods[0]["pod"].partition("/")[2] if len(pods) == 1 else f"{counted(len(pods), 'pod')} of {job}"
+        moment = f"{duration_text(round(time)):>6}  {kind:<9}"
+        for number, line in enumerate(textwrap.wrap(f"{who} ({node_counts(pods)}): {why}", console.width - 21)):
+            console.print(Text.assemble((f"   {moment if number == 0 else '':<17} ", "cyan"), line))
 
 
 def _draw(console: Console, result: SimulationResult) -> None:

@@ -1,0 +1,268 @@
+"""The tree of queues as numbers: what each was promised, may have, holds and asks for; who borrows; who waits, and why.
+
+Called by `muster queues show`, after the actions of a session have run. Reads the session and changes nothing. Amounts
+are in base units; everything is sorted by name, so two trees of equal sessions are equal.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field
+
+import numpy as np
+
+from muster.api.names import DEFAULT_QUEUE, ROOT_QUEUE
+from muster.explain.job import job_verdict
+from muster.explain.loans import Account, Loan, find_loans
+from muster.explain.nodes import refine_verdict
+from muster.framework import Reason, Session
+from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, QueueRecord, TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class QueueAmounts:
+    """One resource of a queue, with everything below it. None: not set, or nobody says."""
+
+    #: Promised to the queue; `UNLIMITED`: whatever it asks for.
+    quota: int | None
+    limit: int | None
+    #: Its part of what is left over.
+    weight: float
+    fair_share: int | None
+    held: int
+    #: Held, and asked for by pending tasks.
+    asked: int
+
+    @property
+    def over(self) -> int:
+        """How much more it holds than its fair share; negative: less."""
+        return 0 if self.fair_share is None else self.held - self.fair_share
+
+
+@dataclass(frozen=True, slots=True)
+class QueueView:
+    """A queue and the queues below it."""
+
+    name: str
+    parent: str
+    priority: int
+    is_open: bool
+    reclaimable: bool
+    preempt_min_runtime: float | None
+    reclaim_min_runtime: float | None
+    resources: Mapping[str, QueueAmounts]
+    #: Of the queue itself: jobs that have their minimum, those that wait for it, and pods of either that wait.
+    running: int
+    waiting: int
+    pending_pods: int
+    #: Why pods wait: the reason, and of how many jobs; the most frequent first.
+    reasons: tuple[tuple[Reason, int], ...]
+    #: What is wrong with its place in the tree; "" if nothing is.
+    fault: str = ""
+    inner: tuple[QueueView, ...] = ()
+
+    def walk(self) -> Iterator[QueueView]:
+        """Yield the queue and all below it, parents first."""
+        yield self
+        for queue in self.inner:
+            yield from queue.walk()
+
+
+@dataclass(frozen=True, slots=True)
+class QueueTree:
+    """All queues: the top ones, those that hang in the air, and queues that jobs name but nobody made."""
+
+    total: Mapping[str, int]
+    top: tuple[QueueView, ...]
+    broken: tuple[QueueView, ...]
+    #: Name of the queue, and how many jobs wait for it.
+    missing: tuple[tuple[str, int], ...]
+    loans: tuple[Loan, ...]
+
+    def walk(self) -> Iterator[QueueView]:
+        """Yield every queue, parents first, the broken ones at the end."""
+        for queue in (*self.top, *self.broken):
+            yield from queue.walk()
+
+
+def queue_tree(session: Session) -> QueueTree:
+    """Describe the queues of a session."""
+    reader = _Reader(session)
+    table = session.snapshot.queues
+    rows = [row for row in range(len(table)) if row not in table.broken]
+    tops = [row for row in rows if table.parent[row] == NO_ROW and not reader.is_idle_standard(row)]
+    return QueueTree(
+        total=session.snapshot.axis.amounts(session.total),
+        top=tuple(reader.view(row) for row in tops),
+        broken=tuple(reader.view(row) for row in sorted(table.broken)),
+        missing=tuple(sorted(reader.missing.items())),
+        loans=tuple(reader.loans(tops, None)),
+    )
+
+
+@dataclass(slots=True)
+class _Jobs:
+    """Jobs of one queue."""
+
+    running: int = 0
+    waiting: int = 0
+    pending_pods: int = 0
+    reasons: Counter[str] = field(default_factory=Counter)
+
+
+class _Reader:
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._table = session.snapshot.queues
+        self._axis = session.snapshot.axis
+        self._inner: dict[int, list[int]] = {}
+        for row, parent in enumerate(self._table.parent.tolist()):
+            if parent != NO_ROW and row not in self._table.broken:
+                self._inner.setdefault(parent, []).append(row)
+        self._asked = self._table.tree_allocated + _pending(session)
+        self._jobs: dict[int, _Jobs] = {}
+        self._reasons: dict[str, Reason] = {}
+        # Tasks of one class find the same nodes: each is looked at once.
+        self._refined: dict[tuple[str, int], Reason] = {}
+        #: Queues that do not exist, and how many jobs name them.
+        self.missing: Counter[str] = Counter()
+        self._count_jobs()
+
+    def is_idle_standard(self, row: int) -> bool:
+        """Is it a queue that every installation has, and that nobody uses?"""
+        name = self._table.records[row].name
+        unused = row not in self._inner and row not in self._jobs
+        return name in (ROOT_QUEUE, DEFAULT_QUEUE) and unused
+
+    def view(self, row: int) -> QueueView:
+        record = self._table.records[row]
+        jobs = self._jobs.get(row, _Jobs())
+        fault = self._table.broken.get(row, "")
+        counted = sorted(jobs.reasons.items(), key=lambda known: (-known[1], known[0]))
+        return QueueView(
+            name=record.name,
+            parent=record.parent,
+            priority=record.priority,
+            is_open=record.open,
+            reclaimable=record.reclaimable,
+            preempt_min_runtime=record.preempt_min_runtime,
+            reclaim_min_runtime=record.reclaim_min_runtime,
+            resources=self._resources(row, record),
+            running=jobs.running,
+            waiting=jobs.waiting,
+            pending_pods=jobs.pending_pods,
+            reasons=tuple((self._reasons[code], n) for code, n in counted),
+            fault=fault.removeprefix(f"queue {record.name}: "),
+            inner=() if fault else tuple(self.view(child) for child in self._inner.get(row, ())),
+        )
+
+    def loans(self, siblings: list[int], parent: int | None) -> Iterator[Loan]:
+        """Loans among siblings, resource by resource, then those further down."""
+        for column, name in enumerate(self._axis.names):
+            if name != "pods":
+                budget = self._budget(parent, column, name)
+                accounts = [self._account(row, column, name, budget) for row in siblings]
+                yield from find_loans(name, budget, accounts)
+        for row in siblings:
+            yield from self.loans(self._inner.get(row, []), row)
+
+    def _budget(self, parent: int | None, column: int, name: str) -> int:
+        """What siblings have between them: the cluster, or what their parent was promised or got beyond that."""
+        total = int(self._session.total[column])
+        if parent is None:
+            return total
+        promised = min(total, _quota(self._table.records[parent], name) or 0)
+        return max(promised, int(self._table.tree_allocated[parent, column]))
+
+    def _account(self, row: int, column: int, name: str, budget: int) -> Account:
+        record = self._table.records[row]
+        quota = _quota(record, name) or 0
+        held = int(self._table.tree_allocated[row, column])
+        return Account(record.name, budget if quota >= UNLIMITED else quota, held)
+
+    def _resources(self, row: int, record: QueueRecord) -> dict[str, QueueAmounts]:
+        shares = self._shares(row)
+        weights = record.over_quota_weights
+        return {
+            name: QueueAmounts(
+                quota=_quota(record, name),
+                limit=record.capability.get(name),
+                weight=float(record.weight) if weights is None else float(weights.get(name, 0.0)),
+                fair_share=None if shares is None or shares[column] >= UNLIMITED else int(shares[column]),
+                held=int(self._table.tree_allocated[row, column]),
+                asked=int(self._asked[row, column]),
+            )
+            for column, name in enumerate(self._axis.names)
+        }
+
+    def _shares(self, row: int) -> Amounts | None:
+        """The fair share; for the parent of a tree that the plugin does not look at, what is below it."""
+        own = _fair_share(self._session, row)
+        inner = self._inner.get(row)
+        if own is None or own.any() or not inner:
+            return own
+        below = [shares for child in inner if (shares := self._shares(child)) is not None]
+        total: Amounts = np.minimum(sum(below, start=np.zeros_like(own)), UNLIMITED)
+        return total
+
+    # -- jobs ------------------------------------------------------------------------------------------------
+
+    def _count_jobs(self) -> None:
+        session = self._session
+        jobs, tasks = session.snapshot.jobs, session.snapshot.tasks
+        pending = np.flatnonzero(tasks.status == TaskStatus.PENDING)
+        waits: dict[int, list[int]] = {}
+        for task in pending[tasks.job[pending] != NO_ROW].tolist():
+            waits.setdefault(int(tasks.job[task]), []).append(task)
+        for job in np.flatnonzero(jobs.live).tolist():
+            is_waiting = job in waits and session.job_deficit(job) > 0
+            if not is_waiting and not jobs.allocated_count(job):
+                continue
+            queue = int(jobs.queue[job])
+            if queue == NO_ROW:
+                self.missing[jobs.records[job].queue] += 1
+                continue
+            books = self._jobs.setdefault(queue, _Jobs())
+            books.running += not is_waiting
+            books.waiting += is_waiting
+            if job in waits:
+                books.pending_pods += len(waits[job])
+                books.reasons[self._why(job, waits[job]).code] += 1
+
+    def _why(self, job: int, waiting: list[int]) -> Reason:
+        verdict = job_verdict(self._session, job, np.array(waiting, np.int32))
+        key = (verdict.reason.code, verdict.cls)
+        if key not in self._refined:
+            self._refined[key] = refine_verdict(self._session, verdict).reason
+        reason = self._refined[key]
+        return self._reasons.setdefault(reason.code, reason)
+
+
+def _quota(record: QueueRecord, name: str) -> int | None:
+    """What a queue was promised of a resource: the larger of deserved and guarantee; None where it has neither."""
+    return max((said[name] for said in (record.deserved, record.guarantee) if name in said), default=None)
+
+
+def _pending(session: Session) -> Amounts:
+    """int64[queues, resources]: what pending tasks ask for, summed up the tree; gated ones ask for nothing yet."""
+    snapshot = session.snapshot
+    tasks, queues = snapshot.tasks, snapshot.queues
+    rows = np.flatnonzero((tasks.status == TaskStatus.PENDING) & ((tasks.flags & GATED) == 0) & (tasks.job != NO_ROW))
+    rows = rows[snapshot.jobs.queue[tasks.job[rows]] != NO_ROW]
+    own: Amounts = np.zeros_like(queues.tree_allocated)
+    np.add.at(own, snapshot.jobs.queue[tasks.job[rows]], snapshot.classes.requests[tasks.cls[rows], 0])
+    total: Amounts = np.zeros_like(own)
+    for row, path in enumerate(queues.paths):
+        total[path] += own[row]
+    return total
+
+
+def _fair_share(session: Session, queue: int) -> Amounts | None:
+    """The first plugin's word on what a queue may have now; else on what it deserves."""
+    for point in ("queue_fair_share", "queue_deserved"):
+        for ask in session.asked(point):
+            answer: Amounts | None = ask(queue)
+            if answer is not None:
+                return answer
+    return None
