@@ -15,10 +15,11 @@ from rich.table import Table
 from benchmarks.cases import ALLOCATE_CASES, Case
 from benchmarks.evictions import EVICTION_CASES
 from benchmarks.report import write_page
+from benchmarks.solver import SOLVER_CASES
 
 #: Measures victims against an exact solver instead of time; see `benchmarks.optimal`.
 QUALITY = Case("C7", "100 random clusters: victims beside an exact solver's", 0.0, lambda _mirror: None)
-CASES = (*ALLOCATE_CASES, *EVICTION_CASES, QUALITY)
+CASES = (*ALLOCATE_CASES, *EVICTION_CASES, *SOLVER_CASES, QUALITY)
 #: Narrower tables fold the description of the work into a column of single words.
 WIDTH = 150
 RESULTS = Path(__file__).with_name("results.json")

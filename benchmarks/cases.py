@@ -10,7 +10,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from benchmarks import clusters
-from muster.framework import SchedulerConfig, parse_config
+from muster.framework import SchedulerConfig, parse_config, profile_yaml
 from muster.snapshot import Mirror
 
 CONFIG = """
@@ -46,7 +46,7 @@ class Case:
     build: Callable[[Mirror], None]
     #: What must come out, so that it is certain that the work was done.
     bound: int = 0
-    pipelined: int = 0
+    pipelined: int | None = 0
     #: None: not known beforehand.
     evicted: int | None = 0
     #: Adds the plugins network-topology-aware and propose.
@@ -54,6 +54,8 @@ class Case:
     actions: str = "allocate"
     #: Lines of the section `configurations`.
     options: str = ""
+    #: Takes the plugins of a profile instead of those below.
+    profile: str = ""
 
 
 TOPOLOGY_CONFIG = """\
@@ -66,6 +68,9 @@ TOPOLOGY_CONFIG = """\
 
 def config(case: Case) -> SchedulerConfig:
     """The plugins that the peers were measured with; with topology also the one that proposes domains."""
+    if case.profile:
+        tiers = profile_yaml(case.profile).partition("tiers:")[2].partition("configurations:")[0]
+        return parse_config(f'actions: "{case.actions}"\ntiers:{tiers}' + case.options, "benchmark configuration")
     text = f'actions: "{case.actions}"\n' + CONFIG + (TOPOLOGY_CONFIG if case.topology else "") + case.options
     return parse_config(text, "benchmark configuration")
 
