@@ -16,6 +16,7 @@ from muster.api import (
     PodGroup,
     Quantity,
     Queue,
+    Topology,
     UserError,
     decode,
     decode_hook,
@@ -120,6 +121,14 @@ def test_kai_objects() -> None:
     assert group.spec.sub_groups[0].parent == "b"
     assert group.spec.topology_constraint is not None
     assert group.spec.topology_constraint.required_topology_level == "rack"
+
+
+@pytest.mark.parametrize("version", ["kai.scheduler/v1alpha1", "kueue.x-k8s.io/v1beta1", "kueue.x-k8s.io/v1alpha1"])
+def test_topologies_of_kai_and_kueue_are_one_kind(version: str) -> None:
+    document = {"apiVersion": version, "kind": "Topology", "metadata": {"name": "t", "namespace": "x"}}
+    found = decode({**document, "spec": {"levels": [{"nodeLabel": "rack"}, {"nodeLabel": "host"}]}})
+    assert isinstance(found, Topology)
+    assert ([level.node_label for level in found.spec.levels], found.key) == (["rack", "host"], "t")
 
 
 def test_fields_whose_names_are_not_plain_camel_case() -> None:

@@ -36,6 +36,12 @@ def test_role_is_the_annotation_then_the_label_then_nothing() -> None:
     assert role_of(pod()) == ""
 
 
+def test_a_pod_set_of_kai_is_a_role() -> None:
+    subgroup = {"kai.scheduler/subgroup-name": "workers"}
+    assert role_of(pod(labels=subgroup)) == "workers"
+    assert role_of(pod(labels={**subgroup, "volcano.sh/task-spec": "master"})) == "master"
+
+
 @pytest.mark.parametrize(
     ("value", "expected"),
     [

@@ -191,7 +191,7 @@ def test_a_missing_file(tmp_path: Path) -> None:
 
 
 def test_a_directory_without_files(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"the directory holds no \.yaml, \.yml or \.json file$"):
+    with pytest.raises(UserError, match=r"the directory holds no \.yaml, \.yml, \.json or \.jsonl file$"):
         load_files([tmp_path])
 
 

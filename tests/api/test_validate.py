@@ -93,8 +93,8 @@ def test_queues(parts: Spec, problem: str) -> None:
             'spec.preemptMinRuntime: expected a duration such as "90s" or "1h30m", got "five"',
         ),
         (
-            {"reclaimMinRuntime": "10"},
-            'spec.reclaimMinRuntime: expected a duration such as "90s" or "1h30m", got "10"',
+            {"reclaimMinRuntime": "10 minutes"},
+            'spec.reclaimMinRuntime: expected a duration such as "90s" or "1h30m", got "10 minutes"',
         ),
         (
             {"resources": {"gpu": {"quota": -2}}},
@@ -116,10 +116,48 @@ def test_queues_of_kai(spec: Spec, problem: str) -> None:
             {"preemptibility": "maybe"},
             'spec.preemptibility: expected "preemptible", "non-preemptible" or "semi-preemptible", got "maybe"',
         ),
+        (
+            {"subGroups": [{"name": "a"}, {"name": "a"}]},
+            'spec.subGroups[1].name: expected a name of its own, got "a" again',
+        ),
+        ({"subGroups": [{"name": "A"}]}, 'spec.subGroups[0].name: expected a name in lower case, got "A"'),
+        (
+            {"subGroups": [{"name": "a", "parent": "b"}]},
+            'spec.subGroups[0].parent: expected the name of a sub-group, got "b"',
+        ),
+        (
+            {"subGroups": [{"name": "a", "parent": "a"}, {"name": "b", "parent": "a"}]},
+            'spec.subGroups[0].parent: expected a sub-group that is not below "a" itself, got "a"',
+        ),
+        (
+            {"topologyConstraint": {"requiredTopologyLevel": "rack"}},
+            "spec.topologyConstraint.topology: expected the name of a Topology, got nothing",
+        ),
+        (
+            {"stalenessGracePeriod": "soon"},
+            'spec.stalenessGracePeriod: expected a duration such as "90s" or "1h30m", got "soon"',
+        ),
     ],
 )
 def test_pod_groups_of_kai(spec: Spec, problem: str) -> None:
     assert found("scheduling.run.ai/v2alpha2", "PodGroup", spec=spec) == [problem]
+
+
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ([], "spec.levels: expected at least one level, got none"),
+        (["rack", "rack"], 'spec.levels[1].nodeLabel: expected a label of its own, got "rack" again'),
+        ([""], "spec.levels[0].nodeLabel: expected the name of a node label, got nothing"),
+        (
+            ["kubernetes.io/hostname", "rack"],
+            'spec.levels[0].nodeLabel: expected "kubernetes.io/hostname" as the last level only',
+        ),
+    ],
+)
+def test_topologies_of_labels(labels: list[str], problem: str) -> None:
+    spec = {"levels": [{"nodeLabel": label} for label in labels]}
+    assert found("kai.scheduler/v1alpha1", "Topology", spec=spec) == [problem]
 
 
 def container(**parts: object) -> Spec:

@@ -15,7 +15,7 @@ from muster.api.affinity import (
 )
 from muster.api.base import K8sModel, ResourceList, decode_hook, encode_hook
 from muster.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from muster.api.duration import parse_duration
+from muster.api.duration import parse_duration, parse_seconds
 from muster.api.errors import BackendError, InternalError, MusterError, UserError
 from muster.api.kai import (
     KaiPodGroup,
@@ -26,9 +26,12 @@ from muster.api.kai import (
     KaiQueueSpec,
     KaiSubGroup,
     KaiTopologyConstraint,
+    Topology,
+    TopologyLevel,
+    TopologySpec,
 )
 from muster.api.kinds import KINDS, decode, encode
-from muster.api.links import group_of, is_critical, is_preemptable, pod_index, role_of
+from muster.api.links import group_of, is_critical, is_preemptable, pod_index, role_of, waits_for
 from muster.api.load import Loaded, LoadedFiles, Skipped, Source, load_files, load_text
 from muster.api.meta import (
     Condition,
@@ -58,6 +61,7 @@ from muster.api.policy import (
     ResourceQuotaSpec,
     ResourceQuotaStatus,
 )
+from muster.api.problems import Problem
 from muster.api.quantity import Quantity, format_quantity
 from muster.api.resources import (
     format_amount,
@@ -67,6 +71,7 @@ from muster.api.resources import (
     to_base,
     to_base_all,
 )
+from muster.api.saved import ClusterSnapshot, ClusterSnapshotSpec
 from muster.api.scheduling import (
     Guarantee,
     NetworkTopology,
@@ -87,12 +92,14 @@ from muster.api.storage import (
     TopologySelectorTerm,
 )
 from muster.api.topology import HyperNode, HyperNodeSpec, Member, MemberSelector
-from muster.api.validate import Problem, check, problems
+from muster.api.validate import check, problems
 
 __all__ = [
     "KINDS",
     "Affinity",
     "BackendError",
+    "ClusterSnapshot",
+    "ClusterSnapshotSpec",
     "Condition",
     "Container",
     "ContainerPort",
@@ -165,7 +172,10 @@ __all__ = [
     "SubGroupPolicy",
     "Taint",
     "Toleration",
+    "Topology",
+    "TopologyLevel",
     "TopologySelectorTerm",
+    "TopologySpec",
     "TopologySpreadConstraint",
     "UserError",
     "Volume",
@@ -184,6 +194,7 @@ __all__ = [
     "load_files",
     "load_text",
     "parse_duration",
+    "parse_seconds",
     "pod_index",
     "pod_request",
     "pod_scoring_request",
@@ -191,4 +202,5 @@ __all__ = [
     "role_of",
     "to_base",
     "to_base_all",
+    "waits_for",
 ]

@@ -1,15 +1,18 @@
-"""Durations as Go writes them: ``90s``, ``1h30m``, ``1.5h``.
+"""Durations as Go writes them: ``90s``, ``1h30m``, ``1.5h``; days and weeks too: ``2d12h``, ``1w``.
 
 Used for KAI's minimum runtimes, waiting times in annotations, and `--until` on the command line.
 """
 
 from __future__ import annotations
 
+import math
 import re
 from fractions import Fraction
 from typing import Final
 
 _UNITS: Final = {
+    "w": Fraction(7 * 24 * 3600),
+    "d": Fraction(24 * 3600),
     "h": Fraction(3600),
     "m": Fraction(60),
     "s": Fraction(1),
@@ -18,7 +21,8 @@ _UNITS: Final = {
     "µs": Fraction(1, 10**6),
     "ns": Fraction(1, 10**9),
 }
-_PART: Final = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<unit>h|ms|m|s|us|µs|ns)")
+_PART: Final = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<unit>w|d|h|ms|m|s|us|µs|ns)")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{0,18})?")
 _MAX_CHARACTERS: Final = 60
 
 
@@ -36,3 +40,13 @@ def parse_duration(text: str) -> float:
         shown = text if len(text) <= _MAX_CHARACTERS else f"{text[:_MAX_CHARACTERS]}..."
         raise ValueError(f'expected a duration such as "90s" or "1h30m", got "{shown}"')
     return float(sign * total)
+
+
+def parse_seconds(given: str | float) -> float:
+    """Return a time in seconds: a duration, or a plain number. Raises ValueError for anything else."""
+    if isinstance(given, str) and _NUMBER.fullmatch(given) is None:
+        return parse_duration(given)
+    seconds = float(given)
+    if not math.isfinite(seconds):
+        raise ValueError(f'expected a duration such as "90s" or a number of seconds, got {given}')
+    return seconds

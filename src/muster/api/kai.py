@@ -1,4 +1,4 @@
-"""KAI's Queue (``scheduling.run.ai/v2``) and PodGroup (``scheduling.run.ai/v2alpha2``).
+"""KAI's Queue (``scheduling.run.ai/v2``), PodGroup (``scheduling.run.ai/v2alpha2``) and Topology.
 
 Amounts of a KAI queue are plain numbers in KAI's units: GPUs, milli-CPUs, megabytes of 10^6 bytes;
 -1 means unlimited. They stay in those units here, and are converted where queues become one model.
@@ -40,8 +40,9 @@ class KaiQueueSpec(K8sModel):
     parent_queue: str = ""
     priority: Int32 | None = None
     resources: KaiQueueResources | None = None
-    preempt_min_runtime: str | None = None
-    reclaim_min_runtime: str | None = None
+    #: Durations as KAI writes them, or plain numbers of seconds.
+    preempt_min_runtime: str | float | None = None
+    reclaim_min_runtime: str | float | None = None
 
 
 class KaiQueueStatus(K8sModel):
@@ -76,7 +77,7 @@ class KaiSubGroup(K8sModel):
     """A subset of the pods with a minimum of its own; sub-groups form a tree through ``parent``."""
 
     name: str = ""
-    min_member: Int32 = 0
+    min_member: Int32 | None = None
     parent: str | None = None
     topology_constraint: KaiTopologyConstraint | None = None
 
@@ -92,6 +93,8 @@ class KaiPodGroupSpec(K8sModel):
     sub_groups: Sequence[KaiSubGroup] = ()
     mark_unschedulable: bool | None = None
     scheduling_backoff: Int32 | None = None
+    #: How long the gang may be broken before it is evicted; a negative one: for ever.
+    staleness_grace_period: str | None = None
 
 
 class KaiPodGroupStatus(K8sModel):
@@ -114,3 +117,25 @@ class KaiPodGroup(KubeObject):
 
     spec: KaiPodGroupSpec = field(default_factory=KaiPodGroupSpec)
     status: KaiPodGroupStatus = field(default_factory=KaiPodGroupStatus)
+
+
+class TopologyLevel(K8sModel):
+    """One level: nodes with the same value of the label are close to each other."""
+
+    node_label: str = ""
+
+
+class TopologySpec(K8sModel):
+    """The levels, from the widest to the narrowest."""
+
+    levels: Sequence[TopologyLevel] = ()
+
+
+class Topology(KubeObject):
+    """A network told by node labels. Kueue's Topology has the same form and is read as one."""
+
+    api_version: ClassVar[str] = "kai.scheduler/v1alpha1"
+    kind: ClassVar[str] = "Topology"
+    namespaced: ClassVar[bool] = False
+
+    spec: TopologySpec = field(default_factory=TopologySpec)

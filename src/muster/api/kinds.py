@@ -17,11 +17,12 @@ from muster.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from muster.api.documents import MAX_DEPTH
 from muster.api.errors import UserError
 from muster.api.field_errors import describe_value, explain
-from muster.api.kai import KaiPodGroup, KaiQueue
+from muster.api.kai import KaiPodGroup, KaiQueue, Topology
 from muster.api.meta import DEFAULT_NAMESPACE, KubeObject
 from muster.api.node import Namespace, Node
 from muster.api.pod import Pod
 from muster.api.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
+from muster.api.saved import ClusterSnapshot
 from muster.api.scheduling import PodGroup, Queue
 from muster.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from muster.api.topology import HyperNode
@@ -43,11 +44,26 @@ _TYPES: Final[tuple[type[KubeObject], ...]] = (
     HyperNode,
     KaiQueue,
     KaiPodGroup,
+    Topology,
     ResourceClaim,
     DeviceClass,
     ResourceSlice,
 )
 KINDS: Final[dict[tuple[str, str], type[KubeObject]]] = {(t.api_version, t.kind): t for t in _TYPES}
+#: Where else a kind is found in the same form: in other versions, or in other projects.
+ALSO_IN: Final[dict[type[KubeObject], tuple[str, ...]]] = {
+    Topology: (
+        "kai.scheduler/v1",
+        "kueue.x-k8s.io/v1beta2",
+        "kueue.x-k8s.io/v1beta1",
+        "kueue.x-k8s.io/v1alpha1",
+    )
+}
+#: What files may hold besides the kinds of clusters.
+_IN_FILES: Final[dict[tuple[str, str], type[KubeObject]]] = {
+    (ClusterSnapshot.api_version, ClusterSnapshot.kind): ClusterSnapshot,
+    **{(version, known.kind): known for known, versions in ALSO_IN.items() for version in versions},
+}
 
 # Kinds that stand beside pods in users' files and do not bear on scheduling, by API group.
 _BESIDE: Final[dict[str, frozenset[str]]] = {
@@ -100,7 +116,11 @@ def list_item_kind(api_version: str, kind: str) -> tuple[str, str] | None:
     if (api_version, kind) == ("v1", "List"):
         return ("", "")
     item = (api_version, kind.removesuffix("List"))
-    return item if kind.endswith("List") and item in KINDS else None
+    return item if kind.endswith("List") and _known(*item) is not None else None
+
+
+def _known(api_version: str, kind: str) -> type[KubeObject] | None:
+    return KINDS.get((api_version, kind)) or _IN_FILES.get((api_version, kind))
 
 
 def subject_of(document: Document) -> str:
@@ -112,7 +132,7 @@ def subject_of(document: Document) -> str:
     name, namespace = metadata.get("name"), metadata.get("namespace")
     if not isinstance(name, str) or not name:
         return title
-    known = KINDS.get((str(document.get("apiVersion")), title))
+    known = _known(str(document.get("apiVersion")), title)
     if known is not None and not known.namespaced:
         return f"{title} {name}"
     return f"{title} {namespace if isinstance(namespace, str) and namespace else DEFAULT_NAMESPACE}/{name}"
@@ -121,7 +141,7 @@ def subject_of(document: Document) -> str:
 def type_of(document: Document) -> type[KubeObject]:
     """Return the type of a document. Raises UserError for a kind that Muster does not know."""
     api_version, kind = kind_of(document)
-    known = KINDS.get((api_version, kind))
+    known = _known(api_version, kind)
     if known is not None:
         return known
     if (instead := _INSTEAD.get(api_version.rpartition("/")[0])) is not None:

@@ -30,8 +30,16 @@ def _marked(pod: Pod, key: str) -> str | None:
 
 
 def role_of(pod: Pod) -> str:
-    """Return the pod's role in its gang, "" when it has none."""
-    return _marked(pod, names.TASK_SPEC) or ""
+    """Return the pod's role in its gang, "" when it has none; KAI's pod sets are roles."""
+    return _marked(pod, names.TASK_SPEC) or pod.metadata.labels.get(names.KAI_SUBGROUP, "")
+
+
+def waits_for(pod: Pod, reason: str) -> bool:
+    """Whether the pod says that it waits for a reason, given by its code; messages begin with it."""
+    return any(
+        known.type == names.POD_SCHEDULED and known.status == "False" and known.message.partition(":")[0] == reason
+        for known in pod.status.conditions
+    )
 
 
 def is_preemptable(pod: Pod) -> bool:

@@ -4,11 +4,14 @@ Called by the commands and by tests. Every problem is a `UserError` that names f
 and what is expected; all problems of all files are collected before one error is raised, so that a
 user fixes them in one go. Kinds that stand beside pods in users' files (ConfigMap, Service, …) are
 skipped and listed. The result keeps the order of the files and of the documents in them.
+Files may be compressed (.gz). What follows the head of a saved snapshot is not checked: see `saved`.
 """
 
 from __future__ import annotations
 
+import gzip
 import sys
+import zlib
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,10 +22,13 @@ from muster.api.errors import UserError
 from muster.api.field_errors import describe_value
 from muster.api.kinds import Document, decode, is_beside, kind_of, list_item_kind, subject_of
 from muster.api.meta import KubeObject
+from muster.api.saved import ClusterSnapshot
 from muster.api.validate import check
 
 STDIN: Final = "-"
-_SUFFIXES: Final = frozenset({".yaml", ".yml", ".json"})
+GZIP: Final = ".gz"
+_JSON: Final = frozenset({".json", ".jsonl"})
+_SUFFIXES: Final = _JSON | {".yaml", ".yml"}
 _MAX_PROBLEMS: Final = 20
 
 
@@ -99,15 +105,29 @@ def _files_under(path: str | Path) -> Iterator[str]:
     if not root.is_dir():
         yield str(path)
         return
-    found = sorted(file for file in root.rglob("*") if file.suffix in _SUFFIXES and file.is_file())
+    found = sorted(file for file in root.rglob("*") if _suffix(file) in _SUFFIXES and file.is_file())
     if not found:
-        raise UserError("the directory holds no .yaml, .yml or .json file", place=str(path))
+        raise UserError("the directory holds no .yaml, .yml, .json or .jsonl file", place=str(path))
     yield from map(str, found)
+
+
+def _suffix(file: Path) -> str:
+    """What the content is, however it is packed: ".yaml" for pods.yaml and for pods.yaml.gz."""
+    return Path(file.stem).suffix if file.suffix == GZIP else file.suffix
+
+
+def _bytes_of(file: str) -> bytes:
+    if file == STDIN:
+        return sys.stdin.buffer.read()
+    data = Path(file).read_bytes()
+    return gzip.decompress(data) if file.endswith(GZIP) else data
 
 
 def _text_of(file: str) -> str:
     try:
-        data = sys.stdin.buffer.read() if file == STDIN else Path(file).read_bytes()
+        data = _bytes_of(file)
+    except (EOFError, zlib.error, gzip.BadGzipFile):
+        raise UserError("expected a file that gzip has packed, whole", place=file) from None
     except OSError as error:
         reason = error.strerror or "cannot be opened"
         raise UserError(f"cannot read the file: {reason}", place=file) from None
@@ -120,7 +140,7 @@ def _text_of(file: str) -> str:
 
 def _documents(text: str, file: str) -> Iterator[TextDocument]:
     # JSON is read as such where it can be: far faster than as YAML, and with better messages.
-    is_json = Path(file).suffix == ".json" or (file == STDIN and text.lstrip().startswith("{"))
+    is_json = _suffix(Path(file)) in _JSON or (file == STDIN and text.lstrip().startswith("{"))
     return read_json(text, file) if is_json else read_yaml(text, file)
 
 
@@ -134,12 +154,15 @@ class _Reader:
 
     def __init__(self, *, checked: bool = True) -> None:
         self._checked = checked
+        #: Whether what is read now came from a cluster.
+        self._as_is = False
         self._result = LoadedFiles()
         self._problems: list[UserError] = []
         self._places: dict[tuple[str, str, str], Source] = {}
 
     def read(self, text: str, file: str) -> None:
         shown = "standard input" if file == STDIN else file
+        self._as_is = False
         try:
             for index, document in enumerate(_documents(text, file), start=1):
                 if document.content is not None:
@@ -190,7 +213,8 @@ class _Reader:
 
     def _take_object(self, document: Document, source: Source) -> None:
         decoded = decode(document)
-        if self._checked:
+        self._as_is |= isinstance(decoded, ClusterSnapshot)
+        if self._checked and not self._as_is:
             check(decoded)
         key = (decoded.api_version.rpartition("/")[0], decoded.kind, decoded.key)
         first = self._places.setdefault(key, source)

@@ -15,6 +15,8 @@ KAI_GROUP_NAME: Final = "pod-group-name"
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE: Final = "kai.scheduler/queue"
 KAI_SUBGROUP: Final = "kai.scheduler/subgroup-name"
+# On nodes, queues and PodGroups: the shard of KAI that they are in.
+KAI_NODE_POOL: Final = "kai.scheduler/node-pool"
 
 # On pods.
 TASK_SPEC: Final = "volcano.sh/task-spec"
@@ -25,11 +27,26 @@ PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
 COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 
+# The condition of a pod that says whether it has a node.
+POD_SCHEDULED: Final = "PodScheduled"
+
 # On PodGroups.
 ALLOCATED_HYPERNODE: Final = "volcano.sh/job-allocated-hypernode"
 JDB_MIN_AVAILABLE: Final = "volcano.sh/jdb-min-available"
 JDB_MAX_UNAVAILABLE: Final = "volcano.sh/jdb-max-unavailable"
 SLA_WAITING_TIME: Final = "sla-waiting-time"
+
+# On PodGroups, by Muster: when the gang last became complete, and since when it is broken (RFC 3339); how long it
+# may stay so. The KAI keys are read where Muster's own are absent.
+START_STAMP: Final = "muster.sh/started"
+STALE_STAMP: Final = "muster.sh/stale-since"
+STALE_GRACE: Final = "muster.sh/staleness-grace-period"
+KAI_START_STAMP: Final = "kai.scheduler/last-start-timestamp"
+KAI_STALE_STAMP: Final = "kai.scheduler/stale-podgroup-timestamp"
+
+# On queues: for how long a gang that runs is left alone.
+PREEMPT_MIN_RUNTIME: Final = "muster.sh/preempt-min-runtime"
+RECLAIM_MIN_RUNTIME: Final = "muster.sh/reclaim-min-runtime"
 
 # On queues.
 HIERARCHY: Final = "volcano.sh/hierarchy"
@@ -52,3 +69,6 @@ EXIT: Final = "muster.sh/exit"
 
 DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"
+
+# On pods: their order inside a job of KAI.
+KAI_TASK_PRIORITY: Final = "kai.scheduler/task-priority"

@@ -52,17 +52,6 @@ class PersistentVolumeStatus(K8sModel):
     phase: str = ""
 
 
-class PersistentVolume(KubeObject):
-    """A piece of storage."""
-
-    api_version: ClassVar[str] = "v1"
-    kind: ClassVar[str] = "PersistentVolume"
-    namespaced: ClassVar[bool] = False
-
-    spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
-    status: PersistentVolumeStatus = field(default_factory=PersistentVolumeStatus)
-
-
 class VolumeResourceRequirements(K8sModel):
     """How much storage is asked for."""
 
@@ -95,6 +84,35 @@ class PersistentVolumeClaim(KubeObject):
 
     spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
     status: PersistentVolumeClaimStatus = field(default_factory=PersistentVolumeClaimStatus)
+
+
+class PersistentVolume(KubeObject):
+    """A piece of storage."""
+
+    api_version: ClassVar[str] = "v1"
+    kind: ClassVar[str] = "PersistentVolume"
+    namespaced: ClassVar[bool] = False
+
+    spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
+    status: PersistentVolumeStatus = field(default_factory=PersistentVolumeStatus)
+
+    def suits(self, claim: PersistentVolumeClaim, class_name: str) -> bool:
+        """Whether the volume is free for the claim, of its class and kind, and large enough."""
+        spec, wanted = self.spec, claim.spec
+        if spec.claim_ref is not None:
+            reserved = spec.claim_ref
+            if (reserved.namespace, reserved.name) != (claim.namespace, claim.name):
+                return False
+        elif self.status.phase not in ("", "Available"):
+            return False
+        if spec.storage_class_name != class_name or spec.volume_mode != wanted.volume_mode:
+            return False
+        if not set(wanted.access_modes) <= set(spec.access_modes):
+            return False
+        if wanted.selector is not None and not wanted.selector.matches(self.metadata.labels):
+            return False
+        asked, has = wanted.resources.requests.get("storage"), spec.capacity.get("storage")
+        return asked is None or (has is not None and has.units() >= asked.units())
 
 
 class TopologySelectorLabelRequirement(K8sModel):

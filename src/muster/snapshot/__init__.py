@@ -3,10 +3,11 @@
 from muster.snapshot.axis import UNLIMITED, Amounts, ResourceAxis
 from muster.snapshot.board import Board
 from muster.snapshot.mirror import Mirror
-from muster.snapshot.records import JobRecord, QueueRecord
+from muster.snapshot.records import GroupConstraint, JobRecord, QueueRecord
 from muster.snapshot.rows import NO_ROW, Mask, Rows
 from muster.snapshot.statement import Operation, OperationKind, Statement
 from muster.snapshot.status import (
+    ACTIVE_STATUSES,
     ALLOCATED_STATUSES,
     BEST_EFFORT_PENDING,
     READY_STATUSES,
@@ -31,6 +32,7 @@ from muster.snapshot.tables import (
 from muster.snapshot.topology import TopologyTable
 
 __all__ = [
+    "ACTIVE_STATUSES",
     "ALLOCATED_STATUSES",
     "BEST_EFFORT",
     "BEST_EFFORT_PENDING",
@@ -45,6 +47,7 @@ __all__ = [
     "Amounts",
     "Board",
     "ClassTable",
+    "GroupConstraint",
     "GroupTable",
     "JobPhase",
     "JobRecord",

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 
 from muster.kernels.placement import BLOCK, MODE, WRITTEN, catch_up, count_slots
 from muster.snapshot.axis import Amounts
-from muster.snapshot.rows import Rows
+from muster.snapshot.rows import Mask, Rows
 from muster.snapshot.tables import Snapshot
 
 
@@ -38,6 +38,10 @@ class Board:
         scores[0] = fixed
         blocks = -(-len(fixed) // BLOCK)
         return cls(requests, terms, scores, np.empty(blocks), np.array([-1, 0, mode, 0, len(fixed)], np.int64))
+
+    def within(self, mask: Mask) -> Board:
+        """A board of its own for the nodes of a mask."""
+        return Board.make(self.requests, self.terms, np.where(mask, self.scores[0], -np.inf), int(self.span[MODE]))
 
     def current(self, snapshot: Snapshot) -> NDArray[np.float64]:
         """Scores as of now, -inf where one more task does not fit."""

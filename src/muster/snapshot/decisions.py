@@ -47,7 +47,7 @@ class Nominate:
 
 @dataclass(frozen=True, slots=True)
 class JobUpdate:
-    """How a job is at the end of a cycle; written to its PodGroup."""
+    """How a job is at the end of a cycle; written to its PodGroup, and to its pods why they wait."""
 
     job: str
     phase: str
@@ -57,6 +57,12 @@ class JobUpdate:
     #: Code of the reason why the gang is not complete; None when it is.
     unschedulable: str | None = None
     message: str = ""
+    #: Tasks without a node; KAI's PodGroups show them.
+    pending: int = 0
+    #: Whether there is a PodGroup; without one, only the pods can be told.
+    has_group: bool = True
+    #: Annotations to set on the PodGroup; None removes one.
+    annotations: Mapping[str, str | None] = field(default_factory=dict, hash=False)
 
 
 @dataclass(frozen=True, slots=True)

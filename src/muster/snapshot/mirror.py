@@ -14,6 +14,8 @@ import numpy as np
 from muster.api import (
     DeviceClass,
     HyperNode,
+    KaiPodGroup,
+    KaiQueue,
     KubeObject,
     Node,
     Pod,
@@ -31,11 +33,13 @@ from muster.snapshot.axis import Amounts, ResourceAxis
 from muster.snapshot.devices import NOT_LIMITED, PREFIX, offered
 from muster.snapshot.events import Event
 from muster.snapshot.grow import Columns
+from muster.snapshot.kai_records import job_from_kai, queue_from_kai
 from muster.snapshot.labels import NodeLabels
+from muster.snapshot.priorities import Priorities
 from muster.snapshot.queues import build_queues
-from muster.snapshot.records import JobRecord, QueueRecord, job_from_group, queue_from_volcano
+from muster.snapshot.records import QueueRecord, check_family, is_of_other_family, job_from_group, queue_from_volcano
 from muster.snapshot.reservations import reserve_nominated
-from muster.snapshot.rows import NO_ROW, Rows
+from muster.snapshot.rows import NO_ROW, Mask, Rows
 from muster.snapshot.status import (
     ALLOCATED_STATUSES,
     BEST_EFFORT_PENDING,
@@ -45,6 +49,7 @@ from muster.snapshot.status import (
 )
 from muster.snapshot.tables import (
     BEST_EFFORT,
+    PREEMPTABLE,
     ClassTable,
     GroupTable,
     JobTable,
@@ -53,7 +58,7 @@ from muster.snapshot.tables import (
     Snapshot,
     TaskTable,
 )
-from muster.snapshot.taskbook import TaskBook
+from muster.snapshot.taskbook import NO_RULE, TaskBook
 from muster.snapshot.topology import TopologyTable, build_topology
 
 T = TypeVar("T")
@@ -61,7 +66,7 @@ T = TypeVar("T")
 #: Kinds that say what devices nodes have.
 _DEVICE_KINDS = frozenset({"ResourceSlice", "DeviceClass"})
 #: Kinds besides nodes that decide where a class may go.
-_PLACEMENT_KINDS = frozenset({"PersistentVolume", "PersistentVolumeClaim", "StorageClass"})
+_PLACEMENT_KINDS = frozenset({"PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Topology"})
 
 _COUNTED = np.zeros(N_COUNTS, np.bool_)
 _COUNTED[list(ALLOCATED_STATUSES)] = True
@@ -77,11 +82,11 @@ class Mirror:
 
     def __init__(self, scheduler_names: Iterable[str] | None = None) -> None:
         self._names = None if scheduler_names is None else frozenset(scheduler_names)
-        self._book = TaskBook(self._priority)
+        self._priorities = Priorities()
+        self._book = TaskBook(self._priorities.of_job)
         self._nodes: dict[str, Node] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._queues: dict[str, QueueRecord] = {}
-        self._priorities: dict[str, PriorityClass] = {}
         self._objects: dict[str, dict[str, object]] = {}
         self._axis = ResourceAxis()
         self._layout: tuple[NodeTable, TopologyTable] | None = None
@@ -100,19 +105,21 @@ class Mirror:
             self.upsert(event.object)
 
     def upsert(self, item: KubeObject) -> None:
-        """Take in a new or changed object."""
+        """Take in a new or changed object. Raises UserError for one that cannot be used; nothing changes then."""
         if isinstance(item, Pod):
             self._book.set_pod(item, foreign=self._is_foreign(item))
-        elif isinstance(item, PodGroup):
-            self._book.set_job(job_from_group(item))
+        elif isinstance(item, PodGroup | KaiPodGroup):
+            check_family(self._book.group(item.key), item)
+            self._book.set_job(job_from_group(item) if isinstance(item, PodGroup) else job_from_kai(item))
         elif isinstance(item, Node):
             self._set_node(item.name, item)
         elif isinstance(item, HyperNode):
             self._set_hyper_node(item.name, item)
-        elif isinstance(item, Queue):
-            self._queues[item.name] = queue_from_volcano(item)
+        elif isinstance(item, Queue | KaiQueue):
+            check_family(self._queue(item.name), item)
+            self._queues[item.name] = queue_from_volcano(item) if isinstance(item, Queue) else queue_from_kai(item)
         elif isinstance(item, PriorityClass):
-            self._priorities[item.name] = item
+            self._priorities.set(item)
             self._book.refresh_priorities()
         else:
             self._objects.setdefault(item.kind, {})[item.key] = item
@@ -124,16 +131,18 @@ class Mirror:
         """Forget an object; one that is not known is ignored."""
         if isinstance(item, Pod):
             self._book.drop_pod(item.key)
-        elif isinstance(item, PodGroup):
-            self._book.drop_group(item.key)
+        elif isinstance(item, PodGroup | KaiPodGroup):
+            if not is_of_other_family(self._book.group(item.key), item):
+                self._book.drop_group(item.key)
         elif isinstance(item, Node):
             self._set_node(item.name, None)
         elif isinstance(item, HyperNode):
             self._set_hyper_node(item.name, None)
-        elif isinstance(item, Queue):
-            self._queues.pop(item.name, None)
+        elif isinstance(item, Queue | KaiQueue):
+            if not is_of_other_family(self._queue(item.name), item):
+                self._queues.pop(item.name, None)
         elif isinstance(item, PriorityClass):
-            self._priorities.pop(item.name, None)
+            self._priorities.drop(item.name)
             self._book.refresh_priorities()
         else:
             self._objects.get(item.kind, {}).pop(item.key, None)
@@ -145,6 +154,10 @@ class Mirror:
     def hyper_nodes(self) -> Mapping[str, HyperNode]:
         """The HyperNodes as they stand, by name."""
         return self._hyper_nodes
+
+    def _queue(self, name: str) -> Queue | KaiQueue | None:
+        known = self._queues.get(name)
+        return None if known is None else known.source
 
     def _note_change(self, kind: str) -> None:
         if kind in _PLACEMENT_KINDS:
@@ -211,7 +224,7 @@ class Mirror:
         for shape in self._book.class_shapes:
             names.update(shape.request)
         for queue in self._queues.values():
-            names.update(queue.capability, queue.deserved, queue.guarantee)
+            names.update(queue.capability, queue.deserved, queue.guarantee, queue.over_quota_weights or ())
         for record in self._book.records:
             if record.min_resources:
                 names.update(record.min_resources)
@@ -302,6 +315,10 @@ class Mirror:
         np.add.at(queues.own_allocated, queue[queued], allocated[queued])
         for row, path in enumerate(queues.paths):
             queues.tree_allocated[path] += queues.own_allocated[row]
+        preemptible = self._preemptible(tasks)
+        firm = queued & ~preemptible & allocated.any(axis=1)
+        for job in np.flatnonzero(firm).tolist():
+            queues.tree_firm[queues.paths[queue[job]]] += allocated[job]
         return JobTable(
             records=list(book.records),
             index=dict(book.job_rows),
@@ -312,6 +329,7 @@ class Mirror:
             priority=columns["priority"].copy(),
             created=columns["created"].copy(),
             phase=columns["phase"].copy(),
+            preemptible=preemptible,
             counts=_count(tasks, tasks.job, count),
             allocated=allocated,
             pending=pending,
@@ -320,13 +338,15 @@ class Mirror:
             subgroups=list(book.subgroup_rows),
         )
 
-    def _priority(self, record: JobRecord) -> int:
-        if record.priority is not None:
-            return record.priority
-        known = self._priorities.get(record.priority_class)
-        if known is not None:
-            return known.value
-        return max((other.value for other in self._priorities.values() if other.global_default), default=0)
+    def _preemptible(self, tasks: TaskTable) -> Mask:
+        """Which jobs may be victims: by their own word, by priority, or because all their pods may."""
+        columns = self._book.jobs
+        unwilling = (tasks.job != NO_ROW) & (tasks.status != TaskStatus.GONE) & ((tasks.flags & PREEMPTABLE) == 0)
+        willing: Mask = np.bincount(tasks.job[unwilling], minlength=columns.size) == 0
+        said = columns["preemptible"]
+        by_priority = columns["priority"] < columns["preemptible_below"]
+        has_rule = columns["preemptible_below"] != NO_RULE
+        return np.where(said >= 0, said > 0, np.where(has_rule, by_priority, willing))
 
     def _build_groups(self, columns: Columns, names: list[str], tasks: TaskTable, group: Rows) -> GroupTable:
         return GroupTable(

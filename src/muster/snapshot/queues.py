@@ -25,7 +25,8 @@ def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis) -> Queu
             broken[row] = f"queue {record.name}: {fault}"
         paths.append(np.array(path, np.int32))
     shape = (len(ordered), len(axis))
-    return QueueTable(ordered, index, parent, paths, np.zeros(shape, np.int64), np.zeros(shape, np.int64), broken)
+    own, tree, firm = (np.zeros(shape, np.int64) for _ in range(3))
+    return QueueTable(ordered, index, parent, paths, own, tree, firm, broken)
 
 
 def _walk_up(row: int, records: list[QueueRecord], index: dict[str, int]) -> tuple[list[int], str]:

@@ -8,9 +8,24 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
-from muster.api import NetworkTopology, ObjectMeta, Pod, PodGroup, Quantity, Queue, SubGroupPolicy, to_base
-from muster.api.names import DEFAULT_QUEUE, QUEUE_NAME
+from muster.api import (
+    KaiPodGroup,
+    KaiQueue,
+    KubeObject,
+    NetworkTopology,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    Quantity,
+    Queue,
+    SubGroupPolicy,
+    UserError,
+    to_base,
+)
+from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE, PREEMPT_MIN_RUNTIME, QUEUE_NAME, RECLAIM_MIN_RUNTIME
+from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
 
 
 def base_amounts(resources: Mapping[str, Quantity]) -> dict[str, int]:
@@ -21,6 +36,36 @@ def base_amounts(resources: Mapping[str, Quantity]) -> dict[str, int]:
 def created_seconds(meta: ObjectMeta) -> float:
     """Creation time as seconds; objects without one count as the oldest."""
     return meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
+
+
+def is_of_other_family(standing: KubeObject | None, item: KubeObject) -> bool:
+    """Whether an object of the other family has taken the name already."""
+    return standing is not None and type(standing) is not type(item)
+
+
+def check_family(standing: KubeObject | None, item: KubeObject) -> None:
+    """Raise UserError when an object of the other family has taken the name: who came first stays."""
+    if standing is not None and is_of_other_family(standing, item):
+        raise UserError(
+            f"there is a {standing.kind} of {standing.api_version} with this name already; rename one of them",
+            subject=f"{item.kind} {item.key} of {item.api_version}",
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class GroupConstraint:
+    """One node of a job's tree of sub-groups (KAI): what its pods must, or would rather, share.
+
+    A leaf names the roles (pod sets) that belong to it, an inner node its groups; the root stands for the whole job.
+    `required` and `preferred` are levels (node label keys) of `topology`, "" if there is none.
+    """
+
+    name: str = ""
+    topology: str = ""
+    required: str = ""
+    preferred: str = ""
+    roles: tuple[str, ...] = ()
+    groups: tuple[GroupConstraint, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,13 +89,28 @@ class JobRecord:
     labels: Mapping[str, str] = field(default_factory=dict)
     topology: NetworkTopology | None = None
     sub_groups: tuple[SubGroupPolicy, ...] = ()
-    #: The PodGroup, or None for a lone pod.
-    source: PodGroup | None = None
+    #: KAI's nested sub-groups and their topology levels; None: the job has none.
+    groups: GroupConstraint | None = None
+    #: May the job be a victim? None: not said, see `preemptible_below` and then the pods' own marks.
+    preemptible: bool | None = None
+    #: Jobs of a lower priority than this may be victims where nothing is said (KAI); None: priority does not decide.
+    preemptible_below: int | None = None
+    #: When the gang last became complete, in seconds; None: never, or its stamp cannot be read.
+    started: float | None = None
+    #: Since when the gang is broken, and how long it may be; None: it is not, and what the action's arguments say.
+    stale_since: float | None = None
+    stale_grace: float | None = None
+    #: The PodGroup, of either family, or None for a lone pod.
+    source: PodGroup | KaiPodGroup | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class QueueRecord:
-    """What a Queue says; an absent limit is absent from `capability`."""
+    """What a Queue, of either family, says.
+
+    A resource that is absent from `capability` has no limit, one that is absent from `deserved` has no quota;
+    a quota without end is `UNLIMITED`.
+    """
 
     name: str
     parent: str = ""
@@ -62,8 +122,13 @@ class QueueRecord:
     reclaimable: bool = True
     open: bool = True
     created: float = 0.0
+    #: Share of what is left over, per resource; None: `weight` for every resource.
+    over_quota_weights: Mapping[str, float] | None = None
+    #: Seconds for which a gang is left alone; None: not set here, the parent's word counts.
+    preempt_min_runtime: float | None = None
+    reclaim_min_runtime: float | None = None
     annotations: Mapping[str, str] = field(default_factory=dict)
-    source: Queue | None = None
+    source: Queue | KaiQueue | None = None
 
 
 def job_from_group(group: PodGroup) -> JobRecord:
@@ -84,18 +149,31 @@ def job_from_group(group: PodGroup) -> JobRecord:
         labels=meta.labels,
         topology=spec.network_topology,
         sub_groups=tuple(spec.sub_group_policy),
+        started=started_at(meta.annotations),
+        stale_since=stale_since(meta.annotations),
+        stale_grace=stale_grace(meta.annotations),
         source=group,
     )
+
+
+_LONE: Final = "pod"
+
+
+def pod_of_lone_job(job_id: str) -> str | None:
+    """Return the key of the pod that is a job of its own; None for the id of a gang."""
+    namespace, _, rest = job_id.partition("/")
+    kind, slash, name = rest.partition("/")
+    return f"{namespace}/{name}" if slash and kind == _LONE else None
 
 
 def job_from_pod(pod: Pod) -> JobRecord:
     """Treat a pod that names no PodGroup as a gang of one."""
     meta = pod.metadata
     return JobRecord(
-        id=f"{pod.namespace}/pod/{pod.name}",
+        id=f"{pod.namespace}/{_LONE}/{pod.name}",
         namespace=pod.namespace,
         name=meta.name,
-        queue=meta.annotations.get(QUEUE_NAME, DEFAULT_QUEUE),
+        queue=meta.annotations.get(QUEUE_NAME) or meta.labels.get(KAI_QUEUE) or DEFAULT_QUEUE,
         min_member=1,
         created=created_seconds(meta),
         priority_class=pod.spec.priority_class_name,
@@ -108,6 +186,7 @@ def job_from_pod(pod: Pod) -> JobRecord:
 def queue_from_volcano(queue: Queue) -> QueueRecord:
     """Read a Volcano Queue; no state yet means open."""
     meta, spec = queue.metadata, queue.spec
+    preempt, reclaim = (_annotated_runtime(meta, key) for key in (PREEMPT_MIN_RUNTIME, RECLAIM_MIN_RUNTIME))
     return QueueRecord(
         name=meta.name,
         parent=spec.parent,
@@ -119,6 +198,12 @@ def queue_from_volcano(queue: Queue) -> QueueRecord:
         reclaimable=spec.reclaimable is not False,
         open=queue.status.state in ("", "Open"),
         created=created_seconds(meta),
+        preempt_min_runtime=preempt,
+        reclaim_min_runtime=reclaim,
         annotations=meta.annotations,
         source=queue,
     )
+
+
+def _annotated_runtime(meta: ObjectMeta, key: str) -> float | None:
+    return min_runtime(meta.name, f'metadata.annotations["{key}"]', meta.annotations.get(key))

@@ -8,13 +8,14 @@ Invariant: after `rollback(mark)` every array of the snapshot equals what it was
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.kernels.placement import FUTURE, HI, IDLE, LO, MODE, WRITTEN, move_tasks, place_run
+from muster.kernels.placement import HI, IDLE, LO, MODE, WRITTEN, move_tasks, place_run
 from muster.kernels.planes import PIPELINED, RELEASING, USED
 from muster.kernels.totals import move_counts, move_requests
 from muster.snapshot.board import Board
@@ -31,6 +32,13 @@ class OperationKind(IntEnum):
     EVICT = 2
     #: Give up the places that earlier cycles promised to pending tasks.
     RELEASE = 3
+    #: Promise a task that leaves its node a place on another one: it is evicted there and started here.
+    MOVE = 4
+    #: Leave a task that was evicted in this statement where it is after all.
+    RESTORE = 5
+    #: Take back a place that was promised earlier in the cycle, and: let it stand after all.
+    RECALL = 6
+    RENEW = 7
 
 
 @dataclass(slots=True)
@@ -44,21 +52,37 @@ class Operation:
     note: str = ""
     #: Job that profits from an eviction, NO_ROW if none.
     beneficiary: int = NO_ROW
-    #: EVICT: the states that tasks came from, as they may differ.
+    #: EVICT: the states that tasks came from, as they may differ; RESTORE: those that they return to.
     previous: NDArray[np.int8] | None = None
+    #: MOVE: the nodes that the tasks leave.
+    origins: Rows | None = None
     #: EVICT: why these tasks were chosen, in a form that the reports know; see `muster.engine.evictions.records`.
     record: object | None = None
 
 
-#: (from status, to status) of placements.
-#: The plane that an operation adds its requests to, and whether scores count the tasks more or less.
+#: The plane of an operation, how often its requests are added to it, and to what scores count.
 _PLANES = {
-    OperationKind.ALLOCATE: (USED, +1),
-    OperationKind.PIPELINE: (PIPELINED, +1),
-    OperationKind.EVICT: (RELEASING, -1),
-    OperationKind.RELEASE: (PIPELINED, -1),
+    OperationKind.ALLOCATE: (USED, +1, +1),
+    OperationKind.PIPELINE: (PIPELINED, +1, +1),
+    OperationKind.EVICT: (RELEASING, +1, -1),
+    OperationKind.RELEASE: (PIPELINED, -1, -1),
+    OperationKind.MOVE: (PIPELINED, +1, +1),
+    OperationKind.RESTORE: (RELEASING, -1, +1),
+    OperationKind.RECALL: (PIPELINED, -1, -1),
+    OperationKind.RENEW: (PIPELINED, +1, +1),
 }
-_TARGET = {OperationKind.ALLOCATE: TaskStatus.ALLOCATED, OperationKind.PIPELINE: TaskStatus.PIPELINED}
+#: The same for the kernel: by kind, for an operation and for its undoing.
+_CHANGES = [
+    [np.array([plane, sign * times, sign * scored], np.int64) for sign in (+1, -1)]
+    for _, (plane, times, scored) in sorted(_PLANES.items())
+]
+_TAKES = (OperationKind.EVICT, OperationKind.RECALL)
+_GIVES_BACK = (OperationKind.RESTORE, OperationKind.RENEW)
+#: Members of an enum are slow to look up and kernels are slow to recognise them; statements are written all the time.
+_ALLOCATE, _PIPELINE, _MOVE = OperationKind.ALLOCATE, OperationKind.PIPELINE, OperationKind.MOVE
+_EVICT, _RECALL, _RELEASE = OperationKind.EVICT, OperationKind.RECALL, OperationKind.RELEASE
+_WAITING, _ALLOCATED = int(TaskStatus.PENDING), int(TaskStatus.ALLOCATED)
+_LEAVING, _PROMISED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
 
 
 class Statement:
@@ -77,7 +101,8 @@ class Statement:
         """Place as many of `tasks` (pending, one batch) as fit, in order, on the board's best nodes of lo..hi.
 
         The board decides between what is free now (the tasks become Allocated) and what will be free
-        (Pipelined). Return how many were placed: always the first ones of `tasks`.
+        (Pipelined). Tasks that this statement evicted are moved, or stay where they are if their own node is
+        the best one. Return how many were placed: always the first ones of `tasks`.
         """
         snapshot = self.snapshot
         self._reserve_log(len(tasks))
@@ -96,12 +121,49 @@ class Statement:
             placed,
         )
         snapshot.touched = int(board.span[WRITTEN])
-        if count:
-            kind = OperationKind.ALLOCATE if board.span[MODE] == IDLE else OperationKind.PIPELINE
+        if count and snapshot.tasks.status[tasks[0]] == _LEAVING:
+            self._move_or_restore(tasks[:count], placed[:count])
+        elif count:
+            kind = _ALLOCATE if board.span[MODE] == IDLE else _PIPELINE
             operation = Operation(kind, tasks[:count], placed[:count])
             self._book(operation, +1)
             self.operations.append(operation)
         return count
+
+    def _move_or_restore(self, tasks: Rows, nodes: Rows) -> None:
+        """Book tasks that leave their nodes and for which room was taken on `nodes`; some of these may be their own."""
+        origins = self.snapshot.tasks.node[tasks]
+        moved = Operation(_MOVE, tasks, nodes, origins=origins)
+        stays = origins == nodes
+        if stays.any():
+            self._move_on_nodes(moved, -1)
+            self.restore(tasks[stays])
+            leaves = ~stays
+            moved = Operation(_MOVE, tasks[leaves], nodes[leaves], origins=origins[leaves])
+            if len(moved.tasks) == 0:
+                return
+            self._move_on_nodes(moved, +1)
+        self._book(moved, +1)
+        self.operations.append(moved)
+
+    def restore(self, tasks: Rows) -> None:
+        """Leave tasks that this statement evicted where they are."""
+        before = {
+            task: status
+            for operation in self.operations
+            if operation.kind in _TAKES and operation.previous is not None
+            for task, status in zip(operation.tasks.tolist(), operation.previous.tolist(), strict=True)
+        }
+        previous = np.array([before[task] for task in tasks.tolist()], np.int8)
+        promised = previous == _PROMISED
+        for kind, mine in ((OperationKind.RESTORE, ~promised), (OperationKind.RENEW, promised)):
+            if mine.any():
+                chosen = tasks[mine]
+                nodes = self.snapshot.tasks.node[chosen]
+                operation = Operation(kind, chosen, nodes, previous=previous[mine])
+                self._move_on_nodes(operation, +1)
+                self._book(operation, +1)
+                self.operations.append(operation)
 
     def place(self, task: int, node: int, mode: int = IDLE) -> None:
         """Put one pending task on one node: on what is free now, or on what will be."""
@@ -109,30 +171,34 @@ class Statement:
 
     def place_batch(self, tasks: Rows, nodes: Rows, mode: int = IDLE) -> None:
         """Put pending tasks of one batch on the given nodes."""
-        kind = OperationKind.PIPELINE if mode == FUTURE else OperationKind.ALLOCATE
+        kind = _ALLOCATE if mode == IDLE else _PIPELINE
         operation = Operation(kind, tasks, nodes)
         self._move_on_nodes(operation, +1)
         self._book(operation, +1)
         self.operations.append(operation)
 
     def evict(self, tasks: Rows, beneficiary: int = NO_ROW, note: str = "", record: object | None = None) -> None:
-        """Mark running or bound tasks as leaving, all at once; they may be of different jobs and classes."""
-        if len(tasks) == 0:
-            return
+        """Mark tasks as leaving, all at once; they may be of different jobs and classes.
+
+        Tasks that run or are bound leave their nodes, those that were promised a place in this cycle give it up.
+        """
         table = self.snapshot.tasks
-        operation = Operation(
-            OperationKind.EVICT, tasks, table.node[tasks], note, beneficiary, table.status[tasks], record
-        )
-        self._move_on_nodes(operation, +1)
-        self._book(operation, +1)
-        self.operations.append(operation)
+        promised = table.status[tasks] == _PROMISED
+        parts = ((_EVICT, tasks[~promised]), (_RECALL, tasks[promised])) if promised.any() else ((_EVICT, tasks),)
+        for kind, chosen in parts:
+            if len(chosen):
+                previous = table.status[chosen]
+                operation = Operation(kind, chosen, table.node[chosen], note, beneficiary, previous, record=record)
+                self._move_on_nodes(operation, +1)
+                self._book(operation, +1)
+                self.operations.append(operation)
 
     def release(self, tasks: Rows) -> None:
         """Give up what is reserved for those of the tasks that were nominated to a node; they may go elsewhere."""
         table = self.snapshot.tasks
         reserved = tasks[table.reserved[tasks]]
         if len(reserved):
-            operation = Operation(OperationKind.RELEASE, reserved, table.nominated[reserved])
+            operation = Operation(_RELEASE, reserved, table.nominated[reserved])
             self._move_on_nodes(operation, +1)
             self._book(operation, +1)
             self.operations.append(operation)
@@ -174,9 +240,14 @@ class Statement:
         self.operations[mark:] = [merged]
 
     def commit(self) -> list[Operation]:
-        """Hand over all changes; the statement is empty afterwards and they can no longer be undone."""
+        """Hand over all changes; the statement is empty afterwards and they can no longer be undone.
+
+        An eviction that was taken back again is not among them.
+        """
         done, self.operations = self.operations, []
-        return done
+        if not any(operation.kind in _GIVES_BACK for operation in done):
+            return done
+        return list(_without_restored(done))[::-1]
 
     # -- books -------------------------------------------------------------------------------------------
 
@@ -184,15 +255,12 @@ class Statement:
         """Change the node state for the tasks of an operation, and log the rows for the boards."""
         snapshot = self.snapshot
         self._reserve_log(len(operation.tasks))
-        plane, scored = _PLANES[operation.kind]
-        # A release takes its requests off the plane; everything else adds them.
-        times = -sign if operation.kind is OperationKind.RELEASE else sign
         snapshot.touched = move_tasks(
             snapshot.nodes.state,
             snapshot.classes.requests,
             snapshot.tasks.cls[operation.tasks],
             operation.nodes,
-            np.array([plane, times, sign * scored], np.int64),
+            _CHANGES[operation.kind][sign < 0],
             snapshot.touch_log,
             snapshot.touched,
         )
@@ -201,17 +269,20 @@ class Statement:
         """Change task columns, counters and totals for an operation (sign +1) or its undoing (-1)."""
         snapshot = self.snapshot
         tasks = operation.tasks
-        if operation.kind is OperationKind.RELEASE:
+        if operation.kind is _RELEASE:
             snapshot.tasks.reserved[tasks] = sign < 0
             return
-        if operation.previous is not None:
-            self._book_evicted(operation, sign)
+        if operation.kind is _MOVE:
+            self._book_moved(operation, sign)
             return
-        before, after = TaskStatus.PENDING, _TARGET[operation.kind]
-        snapshot.tasks.status[tasks] = after if sign > 0 else before
+        if operation.previous is not None:
+            self._book_evicted(operation, sign if operation.kind in _TAKES else -sign)
+            return
+        target = _ALLOCATED if operation.kind is _ALLOCATE else _PROMISED
+        snapshot.tasks.status[tasks] = target if sign > 0 else _WAITING
         snapshot.tasks.node[tasks] = operation.nodes if sign > 0 else NO_ROW
         first = int(tasks[0])
-        self._count(first, before, after, sign * len(tasks))
+        self._count(first, target, sign * len(tasks))
         self._total(first, sign * len(tasks))
 
     def _book_evicted(self, operation: Operation, sign: int) -> None:
@@ -219,26 +290,47 @@ class Statement:
         snapshot, tasks = self.snapshot, operation.tasks
         previous = np.asarray(operation.previous, np.int8)
         table = snapshot.tasks
-        table.status[tasks] = TaskStatus.RELEASING if sign > 0 else previous
+        table.status[tasks] = _LEAVING if sign > 0 else previous
         jobs = table.job[tasks]
-        leaving = int(TaskStatus.RELEASING)  # kernels are slow to recognise an enum
-        move_counts(snapshot.jobs.counts, jobs, previous, leaving, sign)
-        move_counts(snapshot.roles.counts, table.role[tasks], previous, leaving, sign)
-        move_counts(snapshot.subgroups.counts, table.subgroup[tasks], previous, leaving, sign)
-        move_requests(snapshot.classes.requests, table.cls[tasks], jobs, snapshot.jobs.allocated, -sign)
-        self._move_queues(tasks, jobs, -sign)
+        move_counts(snapshot.jobs.counts, jobs, previous, _LEAVING, sign)
+        move_counts(snapshot.roles.counts, table.role[tasks], previous, _LEAVING, sign)
+        move_counts(snapshot.subgroups.counts, table.subgroup[tasks], previous, _LEAVING, sign)
+        self._move_totals(tasks, jobs, -sign)
 
-    def _move_queues(self, tasks: Rows, jobs: Rows, sign: int) -> None:
-        """Add the requests of tasks of any jobs to the totals of their queues."""
+    def _book_moved(self, operation: Operation, sign: int) -> None:
+        """Book tasks that leave one node for another: they count as placed again."""
+        snapshot, tasks, table = self.snapshot, operation.tasks, self.snapshot.tasks
+        table.status[tasks] = _PROMISED if sign > 0 else _LEAVING
+        table.node[tasks] = operation.nodes if sign > 0 else np.asarray(operation.origins, np.int32)
+        jobs = table.job[tasks]
+        leaving = np.full(len(tasks), _LEAVING, np.int8)
+        move_counts(snapshot.jobs.counts, jobs, leaving, _PROMISED, sign)
+        move_counts(snapshot.roles.counts, table.role[tasks], leaving, _PROMISED, sign)
+        move_counts(snapshot.subgroups.counts, table.subgroup[tasks], leaving, _PROMISED, sign)
+        self._move_totals(tasks, jobs, sign)
+
+    def _move_totals(self, tasks: Rows, jobs: Rows, sign: int) -> None:
+        """Add the requests of tasks of any jobs to the totals of the jobs and their queues."""
         snapshot = self.snapshot
+        if len(tasks) == 1 and jobs[0] != NO_ROW:
+            self._total(int(tasks[0]), sign)
+            return
+        move_requests(snapshot.classes.requests, snapshot.tasks.cls[tasks], jobs, snapshot.jobs.allocated, sign)
         sums = np.zeros_like(snapshot.queues.own_allocated)
         queues = snapshot.jobs.queue[jobs]
         move_requests(snapshot.classes.requests, snapshot.tasks.cls[tasks], queues, sums, sign)
         for queue in np.flatnonzero(sums.any(axis=1)).tolist():
             snapshot.queues.own_allocated[queue] += sums[queue]
             snapshot.queues.tree_allocated[snapshot.queues.paths[queue]] += sums[queue]
+        firm = ~snapshot.jobs.preemptible[jobs]
+        if firm.any():
+            sums[:] = 0
+            move_requests(snapshot.classes.requests, snapshot.tasks.cls[tasks[firm]], queues[firm], sums, sign)
+            for queue in np.flatnonzero(sums.any(axis=1)).tolist():
+                snapshot.queues.tree_firm[snapshot.queues.paths[queue]] += sums[queue]
 
-    def _count(self, task: int, before: TaskStatus, after: TaskStatus, amount: int) -> None:
+    def _count(self, task: int, target: int, amount: int) -> None:
+        """Count so many tasks like this one as placed that were pending."""
         snapshot = self.snapshot
         table = snapshot.tasks
         rows = (
@@ -248,9 +340,9 @@ class Statement:
         )
         best_effort = bool(table.flags[task] & BEST_EFFORT)
         for row in rows:
-            row[before] -= amount
-            row[after] += amount
-            if best_effort and before == TaskStatus.PENDING:
+            row[_WAITING] -= amount
+            row[target] += amount
+            if best_effort:
                 row[BEST_EFFORT_PENDING] -= amount
 
     def _total(self, task: int, weight: int) -> None:
@@ -263,7 +355,10 @@ class Statement:
             snapshot.queues.own_allocated[queue] += amount
             path = snapshot.queues.paths[queue]
             # One row is several times cheaper than a list of rows, and most queues have no parent.
-            snapshot.queues.tree_allocated[path if len(path) > 1 else queue] += amount
+            rows = path if len(path) > 1 else queue
+            snapshot.queues.tree_allocated[rows] += amount
+            if not snapshot.jobs.preemptible[job]:
+                snapshot.queues.tree_firm[rows] += amount
 
     def _reserve_log(self, more: int) -> None:
         snapshot = self.snapshot
@@ -272,3 +367,19 @@ class Statement:
             grown = np.empty(max(2 * len(snapshot.touch_log), needed, 1024), np.int32)
             grown[: snapshot.touched] = snapshot.touch_log[: snapshot.touched]
             snapshot.touch_log = grown
+
+
+def _without_restored(operations: Sequence[Operation]) -> Iterator[Operation]:
+    """The operations, last one first, as if what was given back had never been taken: each time the last taking."""
+    restored: set[int] = set()
+    for operation in reversed(operations):
+        if operation.kind in _GIVES_BACK:
+            restored.update(operation.tasks.tolist())
+        elif operation.kind in _TAKES:
+            gone = np.array([task not in restored for task in operation.tasks.tolist()], np.bool_)
+            restored.difference_update(operation.tasks.tolist())
+            previous = None if operation.previous is None else operation.previous[gone]
+            if gone.any():
+                yield replace(operation, tasks=operation.tasks[gone], nodes=operation.nodes[gone], previous=previous)
+        else:
+            yield operation

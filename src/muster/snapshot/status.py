@@ -44,6 +44,8 @@ ALLOCATED_STATUSES: Final = (
     TaskStatus.BOUND,
     TaskStatus.RUNNING,
 )
+#: Has a place, or is promised one.
+ACTIVE_STATUSES: Final = (*ALLOCATED_STATUSES, TaskStatus.PIPELINED)
 #: Counts towards a gang's minimum.
 READY_STATUSES: Final = (*ALLOCATED_STATUSES, TaskStatus.SUCCEEDED)
 #: Takes room on its node.

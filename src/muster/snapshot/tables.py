@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from muster.api import Node, Pod
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
+from muster.kernels.totals import future_total
 from muster.snapshot.axis import Amounts, ResourceAxis
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.records import JobRecord, QueueRecord
@@ -64,6 +65,12 @@ class NodeTable:
         """What will be free once terminating pods are gone and promised places are taken."""
         free: Amounts = self.idle() + self.state[RELEASING] - self.state[PIPELINED]
         return free
+
+    def future_total(self) -> Amounts:
+        """The sum of `future_idle` over the ready nodes; none of them counts as less than full."""
+        total = np.zeros(self.state.shape[2], np.int64)
+        future_total(self.state, self.ready, total)
+        return total
 
 
 @dataclass(slots=True)
@@ -125,6 +132,8 @@ class JobTable:
     priority: Rows
     created: NDArray[np.float64]
     phase: NDArray[np.int8]
+    #: May the job's tasks be taken away for others, as far as the job itself is concerned?
+    preemptible: Mask
     counts: Rows
     #: int64[jobs, resources]: held by allocated, bound and running tasks, and promised to pipelined ones.
     allocated: Amounts
@@ -180,11 +189,19 @@ class QueueTable:
     paths: list[Rows]
     own_allocated: Amounts
     tree_allocated: Amounts
+    #: The part of `tree_allocated` that jobs hold which are not preemptible.
+    tree_firm: Amounts
     #: Queues whose chain of parents ends in a cycle or at a queue that does not exist, with the reason.
     broken: dict[int, str]
 
     def __len__(self) -> int:
         return len(self.records)
+
+    def leaves(self) -> Mask:
+        """Which queues are nobody's parent."""
+        mask: Mask = np.ones(len(self.records), np.bool_)
+        mask[self.parent[self.parent >= 0]] = False
+        return mask
 
 
 @dataclass(slots=True)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.api import Pod, ResourceClaim, group_of, pod_index, role_of
+from muster.api import KaiPodGroup, Pod, PodGroup, ResourceClaim, group_of, pod_index, role_of
 from muster.snapshot.classes import PodShape, shape_of
 from muster.snapshot.devices import claim_keys, claimed
 from muster.snapshot.grow import Columns, Names
@@ -25,6 +25,8 @@ from muster.snapshot.tables import FOREIGN
 
 #: Priority of a pod that states none, as in Volcano.
 DEFAULT_TASK_PRIORITY = 1
+#: Column value of jobs whose priority does not decide whether they may be victims.
+NO_RULE = -(2**31)
 
 
 class TaskBook:
@@ -53,6 +55,8 @@ class TaskBook:
             priority=np.int32,
             phase=np.int8,
             has_group=np.bool_,
+            preemptible=np.int8,
+            preemptible_below=np.int32,
         )
         self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
         self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
@@ -100,7 +104,14 @@ class TaskBook:
             priority=self._priority_of(record),
             phase=phase_of(record.phase),
             has_group=has_group,
+            preemptible=-1 if record.preemptible is None else int(record.preemptible),
+            preemptible_below=NO_RULE if record.preemptible_below is None else record.preemptible_below,
         )
+
+    def group(self, job_id: str) -> PodGroup | KaiPodGroup | None:
+        """The PodGroup of a job, of either family; None: it has none."""
+        row = self.job_rows.get(job_id)
+        return None if row is None else self.records[row].source
 
     def refresh_priorities(self) -> None:
         """Priority classes changed: look every job's priority up again."""

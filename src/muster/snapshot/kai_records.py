@@ -1,0 +1,177 @@
+"""KAI's queues and PodGroups as records.
+
+Called by the mirror. Here KAI's units (GPUs, milli-CPUs, megabytes of 10^6 bytes) become base units, and its flat
+list of sub-groups a tree. Pod sets, the sub-groups without children, are the job's roles.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from fractions import Fraction
+from typing import Final
+
+from muster.api import (
+    KaiPodGroup,
+    KaiQueue,
+    KaiQueueResource,
+    KaiQueueResources,
+    KaiSubGroup,
+    KaiTopologyConstraint,
+    UserError,
+)
+from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE
+from muster.api.resources import CPU, GPU, MEMORY
+from muster.snapshot.axis import UNLIMITED
+from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
+from muster.snapshot.records import GroupConstraint, JobRecord, QueueRecord, created_seconds
+
+DEFAULT_QUEUE_PRIORITY: Final = 100
+#: Jobs of this priority and above are not preemptible unless they say so.
+BUILD_PRIORITY: Final = 100
+#: Priority of a PodGroup whose class says nothing and where no class is the default.
+DEFAULT_PRIORITY: Final = 50
+#: What KAI's installation makes; they hold even where the PriorityClass objects are missing.
+PRIORITY_CLASSES: Final[Mapping[str, int]] = {
+    "train": 50,
+    "interactive-preemptible": 75,
+    "build": 100,
+    "inference": 125,
+}
+
+#: Base units per unit of KAI.
+_UNITS: Final = {GPU: 1000, CPU: 1, MEMORY: 10**6}
+_MAX_DEPTH: Final = 50
+_PREEMPTIBLE: Final[Mapping[str, bool | None]] = {
+    "preemptible": True,
+    "non-preemptible": False,
+    # Only its surplus may go; as we do not know halves, none of it goes.
+    "semi-preemptible": False,
+}
+
+
+def queue_from_kai(queue: KaiQueue) -> QueueRecord:
+    """Read a queue of KAI; one without resources is entitled to nothing and may have nothing."""
+    meta, spec = queue.metadata, queue.spec
+    shares = _by_name(spec.resources or KaiQueueResources())
+    limits = {name: _amount(name, share.limit) for name, share in shares.items()}
+    return QueueRecord(
+        name=meta.name,
+        parent=spec.parent_queue,
+        priority=DEFAULT_QUEUE_PRIORITY if spec.priority is None else spec.priority,
+        capability={name: limit for name, limit in limits.items() if limit < UNLIMITED},
+        deserved={name: _amount(name, share.quota) for name, share in shares.items()},
+        over_quota_weights={name: share.over_quota_weight for name, share in shares.items()},
+        created=created_seconds(meta),
+        preempt_min_runtime=min_runtime(meta.name, "spec.preemptMinRuntime", spec.preempt_min_runtime),
+        reclaim_min_runtime=min_runtime(meta.name, "spec.reclaimMinRuntime", spec.reclaim_min_runtime),
+        annotations=meta.annotations,
+        source=queue,
+    )
+
+
+def _by_name(resources: KaiQueueResources) -> dict[str, KaiQueueResource]:
+    return {CPU: resources.cpu, MEMORY: resources.memory, GPU: resources.gpu}
+
+
+def _amount(name: str, value: float) -> int:
+    """Convert to base units, exactly as written and rounded up; anything below zero has no end."""
+    if not 0 <= value < math.inf:
+        return int(UNLIMITED)
+    return min(math.ceil(Fraction(str(value)) * _UNITS[name]), int(UNLIMITED))
+
+
+def job_from_kai(group: KaiPodGroup) -> JobRecord:
+    """Read a PodGroup of KAI. Raises UserError when its sub-groups are no tree."""
+    meta, spec = group.metadata, group.spec
+    children = _children(group)
+    roles = {leaf.name: 1 if leaf.min_member is None else max(leaf.min_member, 0) for leaf in _leaves(children)}
+    return JobRecord(
+        id=group.key,
+        namespace=group.namespace,
+        name=meta.name,
+        queue=spec.queue or meta.labels.get(KAI_QUEUE) or DEFAULT_QUEUE,
+        min_member=sum(roles.values()) if roles else max(spec.min_member, 1),
+        created=created_seconds(meta),
+        priority_class=spec.priority_class_name,
+        min_roles=roles,
+        phase=group.status.phase,
+        annotations=meta.annotations,
+        labels=meta.labels,
+        groups=_constraints(spec.topology_constraint, children),
+        preemptible=_PREEMPTIBLE.get(spec.preemptibility),
+        preemptible_below=BUILD_PRIORITY,
+        started=started_at(meta.annotations),
+        stale_since=stale_since(meta.annotations),
+        stale_grace=stale_grace(meta.annotations, spec.staleness_grace_period),
+        source=group,
+    )
+
+
+_Children = Mapping[str, Sequence[KaiSubGroup]]
+
+
+def _children(group: KaiPodGroup) -> _Children:
+    """Sub-groups by the name of their parent, "" for those at the top. Raises UserError when they are no tree."""
+    children: dict[str, list[KaiSubGroup]] = {}
+    for sub_group in group.spec.sub_groups:
+        # As KAI has it: names are in lower case, however a parent is spelled.
+        children.setdefault((sub_group.parent or "").lower(), []).append(sub_group)
+    names = {sub_group.name for sub_group in group.spec.sub_groups} - {""}
+    # Cycles, and what hangs on a parent that is none, cannot be reached from the top.
+    if len(names) != len(group.spec.sub_groups) or sum(1 for _ in _walk(children)) != len(names):
+        raise UserError(
+            f"expected a tree of sub-groups, at most {_MAX_DEPTH} deep, each with a name of its own",
+            subject=f"PodGroup {group.key}",
+            field="spec.subGroups",
+        )
+    return children
+
+
+def _walk(children: _Children, parent: str = "", depth: int = 1) -> Iterator[KaiSubGroup]:
+    """All sub-groups below a parent, as deep as they may be nested."""
+    for sub_group in children.get(parent, ()) if depth <= _MAX_DEPTH else ():
+        yield sub_group
+        yield from _walk(children, sub_group.name, depth + 1)
+
+
+def _leaves(children: _Children) -> Iterator[KaiSubGroup]:
+    return (sub_group for sub_group in _walk(children) if sub_group.name not in children)
+
+
+def _constraints(root: KaiTopologyConstraint | None, children: _Children) -> GroupConstraint | None:
+    """The tree of sub-groups with their topology levels; None: nobody asks for any level."""
+    asked = [root, *(sub_group.topology_constraint for sub_group in _walk(children))]
+    if not any(map(_asks, asked)):
+        return None
+    return _constraint("", root, tuple(_node(child, children) for child in children.get("", ())))
+
+
+def _asks(constraint: KaiTopologyConstraint | None) -> bool:
+    if constraint is None:
+        return False
+    return bool(constraint.topology or constraint.required_topology_level or constraint.preferred_topology_level)
+
+
+def _node(sub_group: KaiSubGroup, children: _Children) -> GroupConstraint:
+    below = tuple(_node(child, children) for child in children.get(sub_group.name, ()))
+    roles = () if below else (sub_group.name,)
+    return _constraint(sub_group.name, sub_group.topology_constraint, below, roles)
+
+
+def _constraint(
+    name: str,
+    given: KaiTopologyConstraint | None,
+    groups: tuple[GroupConstraint, ...],
+    roles: tuple[str, ...] = (),
+) -> GroupConstraint:
+    if given is None or not _asks(given):
+        return GroupConstraint(name=name, roles=roles, groups=groups)
+    return GroupConstraint(
+        name=name,
+        topology=given.topology,
+        required=given.required_topology_level,
+        preferred=given.preferred_topology_level,
+        roles=roles,
+        groups=groups,
+    )
