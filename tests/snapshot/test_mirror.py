@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from muster.api import KubeObject, LabelSelector, ObjectMeta, PriorityClass, SubGroupPolicy
 from muster.api.meta import Condition
+from muster.api.names import PREEMPTABLE
 from muster.kernels.planes import ALLOCATABLE, USED
 from muster.snapshot import FOREIGN, NO_ROW, JobPhase, Mirror, Snapshot, TaskStatus
 from tests.snapshot.objects import group, node, pod, queue
@@ -281,3 +282,12 @@ def test_phases_are_read_from_the_podgroup() -> None:
     snapshot = mirror_of([group("one", 1)]).snapshot()
 
     assert snapshot.jobs.phase[0] == JobPhase.INQUEUE
+
+
+def test_a_group_that_says_so_is_not_preemptible_whatever_its_pods_say() -> None:
+    mirror = Mirror()
+    firm = group("firm", minimum=1)
+    meta = msgspec.structs.replace(firm.metadata, annotations={PREEMPTABLE: "false"})
+    mirror.upsert(msgspec.structs.replace(firm, metadata=meta))
+    jobs = mirror.snapshot().jobs
+    assert jobs.preemptible.tolist() == [False]

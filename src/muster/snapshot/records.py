@@ -24,7 +24,7 @@ from muster.api import (
     UserError,
     to_base,
 )
-from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE, PREEMPT_MIN_RUNTIME, QUEUE_NAME, RECLAIM_MIN_RUNTIME
+from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE, PREEMPTABLE, PREEMPT_MIN_RUNTIME, QUEUE_NAME, RECLAIM_MIN_RUNTIME
 from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
 
 
@@ -149,6 +149,7 @@ def job_from_group(group: PodGroup) -> JobRecord:
         labels=meta.labels,
         topology=spec.network_topology,
         sub_groups=tuple(spec.sub_group_policy),
+        preemptible=_said_preemptible(meta),
         started=started_at(meta.annotations),
         stale_since=stale_since(meta.annotations),
         stale_grace=stale_grace(meta.annotations),
@@ -164,6 +165,12 @@ def pod_of_lone_job(job_id: str) -> str | None:
     namespace, _, rest = job_id.partition("/")
     kind, slash, name = rest.partition("/")
     return f"{namespace}/{name}" if slash and kind == _LONE else None
+
+
+def _said_preemptible(meta: ObjectMeta) -> bool | None:
+    """What a PodGroup says for all its pods; None: nothing, each pod speaks for itself."""
+    said = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE, ""))
+    return False if said.lower() in ("false", "f", "0") else None
 
 
 def job_from_pod(pod: Pod) -> JobRecord:
