@@ -130,7 +130,7 @@ def test_a_record_says_for_whom_and_how_much_was_looked_at() -> None:
         "trials": 1,
         "offered": 2,
     }
-    assert made[0].why == "preempt: makes room for default/new: 2 pods go (1 of 2 offers tried)"
+    assert made[0].why == "preempt: makes room for default/new: 2 pods go (found by 1 dry run)"
 
 
 def test_the_record_of_a_moved_pod_says_where_it_goes() -> None:
@@ -151,10 +151,10 @@ def test_the_record_of_a_moved_pod_says_where_it_goes() -> None:
 @pytest.mark.parametrize(
     ("record", "text"),
     [
-        (SolverRecord("ns/new", "", 1, 0, 1, 1), "makes room for ns/new: 1 pod goes (1 of 1 offers tried)"),
+        (SolverRecord("ns/new", "", 1, 0, 1, 1), "makes room for ns/new: 1 pod goes (found by 1 dry run)"),
         (
             SolverRecord("ns/new", "n1", 3, 2, 4, 9),
-            "makes room for ns/new and moves to n1: 3 pods go, 2 of them to other nodes (4 of 9 offers tried)",
+            "makes room for ns/new and moves to n1: 3 pods go, 2 of them to other nodes (found by 4 dry runs)",
         ),
     ],
 )

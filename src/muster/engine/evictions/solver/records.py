@@ -40,8 +40,11 @@ class SolverRecord:
         """One line for people."""
         where = f" and moves to {self.moves_to}" if self.moves_to else ""
         pods = "1 pod goes" if self.victims == 1 else f"{self.victims} pods go"
-        moved = f", {self.moved} of them to other nodes" if self.moved else ""
-        return f"makes room for {self.beneficiary}{where}: {pods}{moved} ({self.trials} of {self.offered} offers tried)"
+        moved = ""
+        if self.moved:
+            moved = ", to another node" if self.moved == self.victims == 1 else f", {self.moved} of them to other nodes"
+        runs = "1 dry run" if self.trials == 1 else f"{self.trials} dry runs"
+        return f"makes room for {self.beneficiary}{where}: {pods}{moved} (found by {runs})"
 
 
 @dataclass(frozen=True, slots=True)
