@@ -1,8 +1,8 @@
 """Keeps the commands that stand in hand-written pages true: runs them and puts in what they print.
 
 In a block that is marked `console`, a line `$ muster ...` or `$ cat FILE` is run in the root of the repository,
-and the lines below it are replaced by its output; `| head -N` keeps the first lines. Other commands, and what
-stands below them, are left as they are.
+and the lines below it are replaced by its output; `| head -N` keeps the first lines, `| tail -N` the last ones. Other
+commands, and what stands below them, are left as they are.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muster.cli.main import run
 from muster.cli.screen import SHAPING
 
 _BLOCK = re.compile(r"(?<=^```console\n).*?(?=^```$)", re.MULTILINE | re.DOTALL)
-_HEAD = re.compile(r"(?P<command>.*?)\s*\|\s*head -(?P<n>\d+)$")
+_PART = re.compile(r"(?P<command>.*?)\s*\|\s*(?P<end>head|tail) -(?P<n>\d+)$")
 
 
 def has_commands(text: str) -> bool:
@@ -48,8 +48,8 @@ def _run_block(block: str) -> str:
 
 def _output_of(command: str) -> list[str] | None:
     """Run a command and return its lines; None for commands that are not ours."""
-    head = _HEAD.fullmatch(command)
-    words = shlex.split(head["command"] if head else command)
+    part = _PART.fullmatch(command)
+    words = shlex.split(part["command"] if part else command)
     if words[0] == "cat":
         lines = Path(words[1]).read_text(encoding="utf-8").splitlines()
     elif words[0] == "muster":
@@ -57,7 +57,10 @@ def _output_of(command: str) -> list[str] | None:
     else:
         return None
     kept = [line.rstrip() for line in lines]
-    return [*kept[: int(head["n"])], "..."] if head and len(kept) > int(head["n"]) else kept
+    if part is None or len(kept) <= int(part["n"]):
+        return kept
+    n = int(part["n"])
+    return [*kept[:n], "..."] if part["end"] == "head" else ["...", *kept[-n:]]
 
 
 def _muster(arguments: list[str]) -> list[str]:

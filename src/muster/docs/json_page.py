@@ -45,6 +45,7 @@ SIMULATE_FIELDS = (
     ("`….record` of gang strategies", "`beneficiary`, `domain`, `bundle`, `nextBundle`, `nextDomain`, `ratio`"),
     ("`….record.bundle`", "`kind` (safe or whole), `job`, `tasks`, what it `frees` and `costs`, its `roi`"),
     ("`….record` of task strategies", "`beneficiary`, `node`, `candidates`, `victims`, `nextVictim`"),
+    ("`….record` of stale gangs", "`job`, `brokenSeconds`, `graceSeconds`, `pods`"),
     ("`jobs`", "by job: how each stands at the end"),
     ("`jobs.*.phase`", "`Pending`, `Inqueue`, `Running`, `Unknown` or `Completed`, as in a PodGroup's status"),
     ("`jobs.*.running`", "pods that have a node"),
@@ -66,12 +67,14 @@ EXPLAIN_FIELDS = (
     ("`placed`", "pods that found a place in the last attempt"),
     ("`task`, `request`, `nodeSelector`", "a pod that found no node, and what it asks for"),
     ("`needs[]`", "by resource: `needed`, `free` on nodes where it may run, `missing` in total"),
-    ("`queues[]`", "its queue, then the parents: `allocated`, `deserved`, `limit`, `guarantee`, `weight`"),
+    ("`queues[]`", "its queue, then the parents: `allocated`, `limit`, `guarantee`, `weight`; and as follows"),
+    ("`queues[].deserved`, `fairShare`", "the quota and what it could have now; without `fairshare`, what it may have"),
     ("`nodes.total`, `nodes.byReason`", "nodes counted by reason code; `fits` counts those that would take it"),
     ("`nodes.groups[]`", "nodes with the same reason and the same allocatable amounts"),
     ("`nodes.closest`", "the node that lacks least, of those that only lack room; or null"),
     ("`holders[]`", "who holds what it lacks, on nodes where it may run"),
     ("`placements[]`", "its pods that have a node: `pod`, `node`, `status`, `runningSeconds` (or null)"),
+    ("`protected[]`", "for how long its minimum is safe: from `ownQueue` or `queues`, `secondsLeft`"),
     ("`advice[]`", "what would let it start, for people"),
 )
 

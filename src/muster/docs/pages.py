@@ -10,6 +10,7 @@ from muster.docs.console import has_commands, refreshed
 from muster.docs.json_page import json_page
 from muster.docs.picture import demo_picture
 from muster.docs.plugin_page import configuration_page, plugin_page
+from muster.docs.queue_page import queues_json_page
 from muster.docs.reason_page import reason_page
 from muster.docs.topology_page import topology_json_page, topology_picture
 
@@ -20,6 +21,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/configuration.md": configuration_page,
     "reference/reasons.md": reason_page,
     "reference/simulate-json.md": json_page,
+    "reference/queues-json.md": queues_json_page,
     "reference/topology-json.md": topology_json_page,
     "images/demo.svg": demo_picture,
     "images/topology.svg": topology_picture,

@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 from muster.api import load_text
+from muster.cli.sources import ObjectSource
 from muster.cli.topology_reports import ShowOptions, look_at
 from muster.docs.markdown import code, page, table
 from muster.topology.check import CODES, check_topology
@@ -69,4 +70,4 @@ def topology_json_page() -> str:
 
 def topology_picture() -> str:
     """Return the picture of the example with its jobs placed."""
-    return svg_text(look_at([str(EXAMPLE_FILES)], ShowOptions(run=True)))
+    return svg_text(look_at(ObjectSource([str(EXAMPLE_FILES)]), ShowOptions(run=True)))
