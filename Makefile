@@ -22,7 +22,7 @@ CHECKED := src $(wildcard tests conformance benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test unit conformance conformance-if-present bench soak lint imports docs-check format lock clean
+.PHONY: help setup demo test unit kube-assets kube-assets-if-possible conformance conformance-if-present bench soak lint imports docs-check manifests format lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -46,8 +46,15 @@ demo: setup ## Show gangs queued, placed and explained on a small embedded clust
 
 test: unit conformance-if-present ## Run the tests, then the conformance cases when ../shared has them.
 
-unit: setup ## Run the tests alone (PYTEST_ARGS="-k gang -n 0" narrows them).
+unit: setup kube-assets-if-possible ## Run the tests alone (PYTEST_ARGS="-k gang -n 0" narrows them).
 	$(BIN)/pytest -n auto --dist worksteal $(PYTEST_ARGS)
+
+kube-assets: setup ## Build kube-apiserver, etcd and KWOK for the tests, once, into a cache outside the tree.
+	$(BIN)/python -m muster.testing.real_parts
+
+# The tests say themselves that they were left out.
+kube-assets-if-possible: setup
+	@$(BIN)/python -m muster.testing.real_parts || true
 
 conformance: setup ## Run recorded cases: CASES=DIR [ONLY=substring] [STRICT=1] [OUT=FILE].
 	$(BIN)/python -m conformance $(CASES) --out $(OUT) $(if $(ONLY),--only "$(ONLY)") $(if $(STRICT),--strict)
@@ -72,6 +79,9 @@ imports: setup
 
 docs-check: setup
 	@if [ -e src/muster/docs.py ] || [ -d src/muster/docs ]; then $(BIN)/python -m muster.docs --check; fi
+
+manifests: setup ## Write what deploy/ holds that is made from types and chart: definitions, configuration, plain manifests.
+	@$(BIN)/python -m tests.deploy.manifests
 
 format: setup ## Rewrite the sources in the project's format.
 	$(BIN)/ruff check --fix $(CHECKED)

@@ -15,6 +15,9 @@ from typing import Annotated
 import typer
 
 from muster import __version__
+from muster.cli.crds import crds_app
+from muster.cli.options import Cluster, Config, Context, Files, Kubeconfig, NodePool, NodeSelector, SchedulerNames
+from muster.cli.snapshots import snapshot_app
 from muster.cli.topology import topology_app
 
 app = typer.Typer(
@@ -25,8 +28,12 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
 )
 config_app = typer.Typer(help="Check and show scheduler configurations.", rich_markup_mode=None)
+queues_app = typer.Typer(help="Show queues and their shares.", rich_markup_mode=None)
 app.add_typer(config_app, name="config")
+app.add_typer(queues_app, name="queues")
 app.add_typer(topology_app, name="topology")
+app.add_typer(crds_app, name="crds")
+app.add_typer(snapshot_app, name="snapshot")
 
 
 class SimulateOutput(StrEnum):
@@ -45,23 +52,19 @@ class ExplainOutput(StrEnum):
 
 
 class ListOutput(StrEnum):
-    """Formats of `muster plugins`."""
+    """Formats of `muster plugins` and `muster queues show`."""
 
     TABLE = "table"
     JSON = "json"
 
 
-Files = Annotated[
-    list[str],
-    typer.Argument(
-        metavar="FILE|DIR",
-        help="YAML or JSON with nodes, queues, PodGroups and pods; - reads standard input.",
-    ),
-]
-Config = Annotated[
-    Path | None,
-    typer.Option("--config", metavar="FILE", help="Scheduler configuration, as Volcano's; else the default."),
-]
+class ShardMode(StrEnum):
+    """What nodes outside of a shard are."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
 Cycles = Annotated[int | None, typer.Option("--cycles", min=1, metavar="N", help="Stop after N scheduling cycles.")]
 Until = Annotated[
     str | None,
@@ -98,6 +101,12 @@ def config_root(context: typer.Context) -> None:
     _help_without_command(context)
 
 
+@queues_app.callback(invoke_without_command=True)
+def queues_root(context: typer.Context) -> None:
+    """Show queues and their shares."""
+    _help_without_command(context)
+
+
 def _help_without_command(context: typer.Context) -> None:
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
@@ -106,8 +115,12 @@ def _help_without_command(context: typer.Context) -> None:
 
 @app.command(short_help="Run the scheduler on an embedded cluster.")
 def simulate(
-    files: Files,
+    files: Files = None,
     *,
+    cluster: Cluster = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerNames = None,
     config: Config = None,
     cycles: Cycles = None,
     until: Until = None,
@@ -119,14 +132,17 @@ def simulate(
 ) -> None:
     """Run the scheduler on an embedded cluster with the objects of FILEs, and print every decision.
 
+    With --cluster, the objects are those of a live cluster, and the decisions are what would happen to them.
     The clock is virtual: it jumps to the next moment something happens, until nothing changes any more or
     the limit of --cycles or --until is reached. Exits with 2 when the input is wrong.
 
     Example: muster simulate cluster.yaml jobs/ --until 10m --output json
     """
     from muster.cli.runs import RunOptions, print_simulation
+    from muster.cli.sources import ObjectSource
 
-    print_simulation(RunOptions(files, config, cycles, until, seed, timeline), output.value)
+    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
+    print_simulation(RunOptions(source, config, cycles, until, seed, timeline), output.value)
 
 
 @app.command(short_help="Say why a job is not running.")
@@ -134,8 +150,12 @@ def explain(
     job: Annotated[
         str, typer.Argument(metavar="JOB", help="Name of the job or of one of its pods, or namespace/name.")
     ],
-    files: Files,
+    files: Files = None,
     *,
+    cluster: Cluster = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerNames = None,
     config: Config = None,
     cycles: Cycles = None,
     until: Until = None,
@@ -145,19 +165,57 @@ def explain(
 ) -> None:
     """Say why JOB is not running, with the numbers behind it, and what would let it start.
 
-    The objects of FILEs are run as by `muster simulate`; the job is explained as it stands at the end, and every
-    eviction of its pods with the reason they were chosen.
+    The objects of FILEs, or of a live cluster, are run as by `muster simulate`; the job is explained as it stands at
+    the end, and every eviction of its pods with the reason they were chosen.
 
     Example: muster explain team-a/train cluster.yaml jobs.yaml
     """
     from muster.cli.runs import RunOptions, print_explanation
+    from muster.cli.sources import ObjectSource
 
-    print_explanation(job, RunOptions(files, config, cycles, until, seed, timeline), output.value)
+    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
+    print_explanation(job, RunOptions(source, config, cycles, until, seed, timeline), output.value)
+
+
+@queues_app.command("show", short_help="Print the tree of queues with their shares.")
+def queues_show(
+    files: Files = None,
+    *,
+    cluster: Cluster = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerNames = None,
+    config: Config = None,
+    cycles: Cycles = None,
+    until: Until = None,
+    seed: Seed = 0,
+    timeline: Timeline = None,
+    resource: Annotated[
+        list[str] | None,
+        typer.Option("--resource", metavar="NAME", help="What to show; else GPUs and what queues bound."),
+    ] = None,
+    output: Annotated[ListOutput, typer.Option("--output", help="How to print it.")] = ListOutput.TABLE,
+) -> None:
+    """Print the tree of queues: quota, limit, fair share, what each holds and asks for, who borrows from whom.
+
+    The objects of FILEs, or of a live cluster, are run as by `muster simulate`; the queues are shown as they stand at
+    the end, with the jobs that wait and why. Queues may be Volcano's or KAI's.
+
+    Example: muster queues show cluster.yaml jobs.yaml --config kai
+    """
+    from muster.cli.queues import print_queues
+    from muster.cli.runs import RunOptions
+    from muster.cli.sources import ObjectSource
+
+    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
+    print_queues(RunOptions(source, config, cycles, until, seed, timeline), output.value, resource or ())
 
 
 @config_app.command("check", short_help="Read a configuration, print what it says.")
 def config_check(
-    file: Annotated[Path, typer.Argument(metavar="FILE", help="The configuration to read.")],
+    file: Annotated[
+        str, typer.Argument(metavar="FILE|PROFILE", help="The configuration to read, or the name of a profile.")
+    ],
 ) -> None:
     """Read a scheduler configuration and print what it was understood to say.
 
@@ -181,6 +239,24 @@ def config_show() -> None:
     typer.echo(DEFAULT_YAML, nl=False)
 
 
+@config_app.command("profiles", short_help="List ready configurations, or print one.")
+def config_profiles(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The profile to print as a file.", show_default=False)
+    ] = None,
+) -> None:
+    """List the ready configurations, or print one of them as a file that --config takes.
+
+    Everywhere a configuration is asked for, the name of a profile will do: --config kai, or --config profile:kai
+    where a file has that name.
+
+    Example: muster config profiles kai > scheduler.yaml
+    """
+    from muster.cli.configuration import print_profiles
+
+    print_profiles(name)
+
+
 @app.command(short_help="List every plugin and action.")
 def plugins(
     *,
@@ -195,6 +271,68 @@ def plugins(
     from muster.cli.plugin_list import print_plugins
 
     print_plugins(output.value)
+
+
+@app.command(short_help="Schedule pods on a Kubernetes cluster.")
+def run(
+    *,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    config: Config = None,
+    scheduler_name: Annotated[
+        list[str],
+        typer.Option("--scheduler-name", metavar="NAME", help="Serve pods that name this; repeatable."),
+    ] = ["volcano"],  # noqa: B006  # the command library copies it
+    node_selector: NodeSelector = "",
+    node_pool: NodePool = None,
+    shard: Annotated[
+        str, typer.Option("--shard", metavar="NAME", help="Work on the nodes that this NodeShard of Volcano's names.")
+    ] = "",
+    shard_mode: Annotated[
+        ShardMode, typer.Option("--shard-mode", help="Whether other nodes are no choice, or the last one.")
+    ] = ShardMode.HARD,
+    leader_elect: Annotated[
+        bool, typer.Option("--leader-elect/--no-leader-elect", help="Let one of several replicas decide.")
+    ] = True,
+    lease_name: Annotated[
+        str,
+        typer.Option("--lease-name", metavar="NAME", help="The lease that replicas share; else muster and the shard."),
+    ] = "",
+    lease_namespace: Annotated[
+        str,
+        typer.Option("--lease-namespace", metavar="NAME", help="Its namespace; else our own, or kube-system."),
+    ] = "",
+    listen: Annotated[
+        str, typer.Option("--listen", metavar="ADDRESS", help="Where /healthz, /readyz and /metrics are answered.")
+    ] = ":8080",
+    period: Annotated[
+        float, typer.Option("--period", metavar="SECONDS", min=0.05, help="Time between cycles while pods wait.")
+    ] = 1.0,
+) -> None:
+    """Schedule the pods of a Kubernetes cluster that name this scheduler, until SIGTERM.
+
+    The cluster is the one of the kubeconfig, of $KUBECONFIG or, inside a pod, of its service account. The configuration
+    file is read again when it changes. Decisions are logged to the standard error stream, one line each.
+
+    Example: muster run --kubeconfig ~/.kube/config --config volcano-scheduler.conf
+    """
+    from muster.cli.run import RunSettings, serve
+    from muster.cluster.kubernetes import Shard
+
+    serve(
+        RunSettings(
+            kubeconfig=kubeconfig,
+            context=context,
+            config=config,
+            scheduler_names=tuple(scheduler_name),
+            shard=Shard(node_selector, node_pool, shard, shard_mode.value),
+            leader_elect=leader_elect,
+            lease_namespace=lease_namespace,
+            lease_name=lease_name,
+            listen=listen,
+            period_s=period,
+        )
+    )
 
 
 @app.command(short_help="See gangs queued, placed and explained.")

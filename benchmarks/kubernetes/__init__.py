@@ -1,0 +1,1 @@
+"""Muster on a real API server: from the creation of pods to their binding."""

@@ -1,0 +1,132 @@
+"""The other side of a benchmark: users, kubelets and somebody who looks on, in one event loop.
+
+All requests go through Muster's own client, so that raw figures and the scheduler's differ by the scheduler alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Iterable
+
+import msgspec
+
+from benchmarks.kubernetes.documents import PODS, Request
+from muster.cluster.kubernetes.client import JSON, STRATEGIC_PATCH, Client
+from muster.cluster.kubernetes.engine_room import N_URGENT
+
+
+class _Meta(msgspec.Struct, rename="camel"):
+    name: str = ""
+    resource_version: str = ""
+    deletion_timestamp: str = ""
+    deletion_grace_period_seconds: int = 0
+
+
+class _Spec(msgspec.Struct, rename="camel"):
+    node_name: str = ""
+
+
+class _Pod(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec = msgspec.field(default_factory=_Spec)
+
+
+class _Line(msgspec.Struct):
+    type: str
+    object: _Pod
+
+
+class _List(msgspec.Struct):
+    metadata: _Meta
+
+
+_LINE = msgspec.json.Decoder(_Line)
+_LIST = msgspec.json.Decoder(_List)
+
+
+class Load:
+    """Sends many requests, as many at once as the scheduler does."""
+
+    def __init__(self, client: Client) -> None:
+        self.client = client
+
+    async def create(self, requests: Iterable[Request]) -> None:
+        await self.send("POST", requests)
+
+    async def patch(self, requests: Iterable[Request]) -> None:
+        await self.send("PATCH", requests, STRATEGIC_PATCH)
+
+    async def delete_now(self, name: str) -> None:
+        """Let a pod be gone, as a kubelet does when its containers have ended."""
+        await self.client.send("DELETE", f"{PODS}/{name}?gracePeriodSeconds=0")
+
+    async def send(self, method: str, requests: Iterable[Request], content_type: str = JSON) -> None:
+        left = iter(requests)
+
+        async def work() -> None:
+            for path, body in left:
+                await self.client.send(method, path, body, content_type=content_type)
+
+        await asyncio.gather(*(work() for _ in range(N_URGENT)))
+
+
+class Onlooker:
+    """Notes when pods were bound, asked to leave, and gone."""
+
+    def __init__(self, load: Load, *, is_kubelet: bool = False) -> None:
+        self._load = load
+        self._is_kubelet = is_kubelet
+        self._watching: asyncio.Task[None] | None = None
+        self._tasks: set[asyncio.Task[None]] = set()
+        self.bound: dict[str, float] = {}
+        self.asked: dict[str, float] = {}
+        self.gone: dict[str, float] = {}
+
+    async def start(self) -> None:
+        """Look on from now; what is there already does not count."""
+        listed = _LIST.decode(await self._load.client.send("GET", f"{PODS}?limit=1"))
+        self._watching = asyncio.create_task(self._watch(listed.metadata.resource_version))
+
+    async def stop(self) -> None:
+        tasks = [*self._tasks, self._watching] if self._watching else []
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def until_bound(self, count: int, timeout_s: float) -> None:
+        """Wait until so many pods have been bound."""
+        async with asyncio.timeout(timeout_s):
+            while len(self.bound) < count:
+                if self._watching is None or self._watching.done():
+                    await asyncio.gather(*filter(None, [self._watching]))
+                    raise RuntimeError("the watch ended")
+                await asyncio.sleep(0.02)  # moments are noted by the watch, not here
+
+    async def _watch(self, version: str) -> None:
+        while True:  # the server ends the watch of somebody who falls behind
+            async for lines in self._load.client.watch(PODS, version):
+                now = time.monotonic()
+                for line in lines:
+                    version = self._note(_LINE.decode(line), now)
+
+    def _note(self, line: _Line, now: float) -> str:
+        name = line.object.metadata.name
+        if line.type == "DELETED":
+            self.gone[name] = now
+        elif line.object.metadata.deletion_timestamp and name not in self.asked:
+            self.asked[name] = now
+            if self._is_kubelet:
+                grace = line.object.metadata.deletion_grace_period_seconds
+                self._keep(asyncio.create_task(self._end(name, grace)))
+        elif line.object.spec.node_name and line.type != "BOOKMARK":
+            self.bound.setdefault(name, now)
+        return line.object.metadata.resource_version
+
+    async def _end(self, name: str, grace: float) -> None:
+        await asyncio.sleep(grace)
+        await self._load.delete_now(name)
+
+    def _keep(self, task: asyncio.Task[None]) -> None:
+        self._tasks.add(task)
+        task.add_done_callback(self._tasks.discard)

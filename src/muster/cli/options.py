@@ -1,0 +1,52 @@
+"""Options that several commands share, with their help."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+Files = Annotated[
+    list[str] | None,
+    typer.Argument(
+        metavar="FILE|DIR",
+        help="YAML or JSON with nodes, queues, PodGroups and pods, or a saved snapshot; - reads standard input.",
+        show_default=False,
+    ),
+]
+Cluster = Annotated[bool, typer.Option("--cluster", help="Read a live cluster instead of files. It is not changed.")]
+Kubeconfig = Annotated[
+    Path | None,
+    typer.Option("--kubeconfig", metavar="FILE", help="How to reach the cluster; else $KUBECONFIG or the pod's own."),
+]
+Context = Annotated[str | None, typer.Option("--context", metavar="NAME", help="Context of the kubeconfig to use.")]
+SchedulerNames = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--scheduler-name",
+        metavar="NAME",
+        help="Schedule pods that name this; repeatable. Else volcano with a cluster, all pods of files.",
+        show_default=False,
+    ),
+]
+Config = Annotated[
+    str | None,
+    typer.Option(
+        "--config",
+        metavar="FILE|PROFILE",
+        help="Scheduler configuration, as Volcano's, or a profile such as kai; else the default.",
+    ),
+]
+NodeSelector = Annotated[
+    str, typer.Option("--node-selector", metavar="LABELS", help="Work on nodes with these labels only: a=b,c.")
+]
+NodePool = Annotated[
+    str | None,
+    typer.Option(
+        "--node-pool",
+        metavar="NAME",
+        help="Work on one of KAI's pools of nodes, queues and gangs; an empty name: on what is in no pool.",
+        show_default=False,
+    ),
+]

@@ -1,0 +1,85 @@
+"""What `muster run` does: a service on a real cluster, ended by signals."""
+
+from __future__ import annotations
+
+import logging
+import os
+import signal
+import socket
+import sys
+import time
+import uuid
+from dataclasses import dataclass
+from pathlib import Path
+
+from muster.api import UserError
+from muster.cluster.kubernetes import KubernetesCluster, LeaseOptions, Shard
+from muster.cluster.kubernetes.shards import WHOLE_CLUSTER
+from muster.server import Service, ServiceOptions
+
+_NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
+_FALLBACK_NAMESPACE = "kube-system"
+_LEASE = "muster"
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """What the options of the command say, as given."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    #: A file, or the name of a profile.
+    config: str | None = None
+    scheduler_names: tuple[str, ...] = ("volcano",)
+    shard: Shard = WHOLE_CLUSTER
+    leader_elect: bool = True
+    lease_namespace: str = ""
+    #: "": a name that tells the shard.
+    lease_name: str = ""
+    listen: str = ""
+    period_s: float = 1.0
+
+
+def serve(settings: RunSettings) -> None:
+    """Run until SIGTERM or SIGINT. Raises MusterError."""
+    log_to_stderr()
+    cluster = KubernetesCluster(
+        settings.kubeconfig,
+        settings.context,
+        shard=settings.shard,
+        lease=lease_of(settings) if settings.leader_elect else None,
+        takes_over_from=settings.scheduler_names,
+    )
+    listen = parse_address(settings.listen) if settings.listen else None
+    options = ServiceOptions(settings.scheduler_names, settings.config, listen, settings.period_s, settings.shard.mode)
+    service = Service(cluster, options)
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: service.stop())
+    service.run()
+
+
+def lease_of(settings: RunSettings) -> LeaseOptions:
+    """Who we are to the other replicas, and the lease that we share with them."""
+    namespace = settings.lease_namespace
+    if not namespace:
+        namespace = _NAMESPACE_FILE.read_text().strip() if _NAMESPACE_FILE.exists() else _FALLBACK_NAMESPACE
+    identity = f"{socket.gethostname()}-{os.getpid()}-{uuid.uuid4().hex[:8]}"
+    return LeaseOptions(namespace, settings.lease_name or settings.shard.lease_name(_LEASE), identity)
+
+
+def parse_address(text: str) -> tuple[str, int]:
+    """Read "host:port"; without a host, all addresses are listened on. Raises UserError."""
+    host, _, port = text.rpartition(":")
+    if not port.isdecimal() or int(port) > 65535:
+        raise UserError(f'--listen: expected an address such as ":8080" or "127.0.0.1:8080", got "{text}"')
+    return host.strip("[]"), int(port)
+
+
+def log_to_stderr() -> None:
+    """One line per decision, key=value, with the time in UTC."""
+    handler = logging.StreamHandler(sys.stderr)
+    form = logging.Formatter("time=%(asctime)s.%(msecs)03dZ level=%(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
+    form.converter = time.gmtime
+    handler.setFormatter(form)
+    logging.getLogger("muster").addHandler(handler)
+    logging.getLogger("muster").setLevel(logging.INFO)

@@ -1,0 +1,125 @@
+"""Carrying decisions out: what to do with each answer of the API server.
+
+Each coroutine sends one decision and returns "" when it holds, else what is wrong; none raises. They run inside the
+backend's event loop, many at once (`lanes`). A request without an answer may have been carried out, so the pod is
+looked at before anything is given back.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import time
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import msgspec
+
+from muster.api import KubeObject, Pod
+from muster.cluster.kubernetes import calls
+from muster.cluster.kubernetes.backoff import Backoff
+from muster.cluster.kubernetes.calls import Call
+from muster.cluster.kubernetes.client import ApiError, Client
+from muster.cluster.kubernetes.decoding import ObjectDecoder
+
+#: How long an eviction that a disruption budget refuses is tried again before the plan is dropped.
+EVICTION_PATIENCE_S: Final = 10.0
+GONE: Final = "the pod is gone"
+
+
+class _Meta(msgspec.Struct):
+    uid: str = ""
+
+
+class _Spec(msgspec.Struct):
+    node_name: str = msgspec.field(default="", name="nodeName")
+
+
+class _Seen(msgspec.Struct):
+    metadata: _Meta
+    spec: _Spec
+
+
+_SEEN = msgspec.json.Decoder(_Seen)
+_POD = ObjectDecoder(Pod)
+
+
+async def bind(client: Client, pod: Pod, node: str, before: Sequence[Call] = ()) -> str:
+    """Put a pod on a node, after the calls that have to be made before."""
+    if before and (error := await write(client, *before)):
+        return error
+    try:
+        await _send(client, calls.bind(pod, node))
+    except ApiError as fault:
+        if fault.status == 404:
+            return GONE
+        # A conflict may be our own earlier attempt that got through although its answer was lost.
+        if fault.status == 409 or fault.retryable:
+            return await _where(client, pod, node, str(fault))
+        return str(fault)
+    return ""
+
+
+async def _where(client: Client, pod: Pod, node: str, error: str) -> str:
+    """Return "" when the pod turns out to be on the node after all."""
+    try:
+        seen = _SEEN.decode(await _send(client, calls.read(pod)))
+    except ApiError as fault:
+        return GONE if fault.status == 404 else error
+    if seen.metadata.uid != pod.metadata.uid:
+        return GONE
+    if seen.spec.node_name == node:
+        return ""
+    return f"the pod is on node {seen.spec.node_name} already" if seen.spec.node_name else error
+
+
+async def evict(client: Client, pod: Pod, message: str, now: float, patience_s: float = EVICTION_PATIENCE_S) -> str:
+    """Ask a pod to leave; wait for disruption budgets for a while."""
+    backoff = Backoff(first_s=0.25, limit_s=2.0)
+    until = time.monotonic() + patience_s
+    call = calls.evict(pod)
+    while True:
+        try:
+            await client.send(call.method, call.path, call.body, attempts=1)
+        except ApiError as fault:
+            if fault.status in (404, 409):
+                return ""  # gone, or another pod has taken its name
+            wait = backoff.next_s()
+            if not fault.retryable or time.monotonic() + wait > until:
+                return str(fault)
+            await asyncio.sleep(wait)
+        else:
+            # After the eviction, which writes a condition of its own that says less.
+            return await _tell(client, calls.disrupt(pod, message, now))
+
+
+async def _tell(client: Client, call: Call) -> str:
+    """Send what is good to know but changes nothing."""
+    with contextlib.suppress(ApiError):
+        await client.send(call.method, call.path, call.body, content_type=call.content_type, attempts=1)
+    return ""
+
+
+async def confirm(client: Client, pod: Pod, is_confirmed_by: Callable[[KubeObject], bool]) -> str:
+    """Look whether a change that no watch has shown has been made; "" as well when that cannot be found out."""
+    try:
+        found = _POD.decode(await _send(client, calls.read(pod)))
+    except ApiError as fault:
+        return GONE if fault.status == 404 else ""
+    if found.metadata.uid != pod.metadata.uid:
+        return GONE
+    return "" if is_confirmed_by(found) else "the server accepted it, but it was not done"
+
+
+async def write(client: Client, *wanted: Call) -> str:
+    """Send calls that may be repeated without harm, one after the other."""
+    try:
+        for call in wanted:
+            await _send(client, call)
+    except ApiError as fault:
+        return str(fault)
+    return ""
+
+
+async def _send(client: Client, call: Call) -> bytes:
+    return await client.send(call.method, call.path, call.body, content_type=call.content_type)

@@ -1,0 +1,206 @@
+"""A Kubernetes cluster behind the scheduler's protocol.
+
+`poll` reads what the watches brought, verbs hand decisions to the event loop and return at once: what they ask for is
+assumed until the watch shows it, and taken back when the server refuses. So `Failure` is returned only for what is
+known to be impossible at once; later refusals are logged, and the next poll reports the pod as it is.
+All methods but those that say otherwise are called from one thread, the scheduler's.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Collection, Sequence
+from functools import partial
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+
+from muster.api import Pod
+from muster.cluster.kubernetes import acting, calls
+from muster.cluster.kubernetes.assumptions import Assumptions, bound, nominated
+from muster.cluster.kubernetes.custody import Custody
+from muster.cluster.kubernetes.engine_room import EngineRoom, Target
+from muster.cluster.kubernetes.evictions import Evictions
+from muster.cluster.kubernetes.gangs import Answered
+from muster.cluster.kubernetes.inbox import Inbox
+from muster.cluster.kubernetes.jobs import PodsOfJobs
+from muster.cluster.kubernetes.lanes import Errand
+from muster.cluster.kubernetes.leases import Election, LeaseOptions
+from muster.cluster.kubernetes.newcomers import Newcomers
+from muster.cluster.kubernetes.news import Newsroom
+from muster.cluster.kubernetes.pending import Pending
+from muster.cluster.kubernetes.reports import Reports
+from muster.cluster.kubernetes.shard_view import ShardView
+from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
+from muster.cluster.kubernetes.volumes import Volumes
+from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
+from muster.snapshot.events import Event
+
+#: Seconds from an answer to the event that must follow it; after that, the pod is looked at.
+CONFIRM_SECONDS: Final = 15.0
+#: Seconds that a gang of which some pods failed to bind has to become complete.
+HALF_BOUND_SECONDS: Final = 30.0
+START_SECONDS: Final = 120.0
+
+
+class KubernetesCluster:
+    """The cluster that a kubeconfig, or the pod's own account, leads to. Use it as a context manager."""
+
+    def __init__(
+        self,
+        kubeconfig: Path | None = None,
+        context: str | None = None,
+        *,
+        shard: Shard = WHOLE_CLUSTER,
+        lease: LeaseOptions | None = None,
+        confirm_s: float = CONFIRM_SECONDS,
+        half_bound_s: float = HALF_BOUND_SECONDS,
+        eviction_patience_s: float = acting.EVICTION_PATIENCE_S,
+        clock: Callable[[], float] = time.time,
+        takes_over_from: Collection[str] = (),
+    ) -> None:
+        self._clock = clock
+        self._inbox = Inbox()
+        election = None if lease is None else Election(lease)
+        self._room = EngineRoom(self._inbox, Target(kubeconfig, context, shard), election)
+        self._view = ShardView(shard) if shard.is_by_labels else None
+        self._assumptions = Assumptions()
+        self._pods = PodsOfJobs()
+        self._pending = Pending(self._inbox, self._room, self._assumptions, confirm_s)
+        self._reports = Reports(self._room, self._assumptions, self._pending, self._pods)
+        self._news = Newsroom(self._room.tell, self._reports.group)
+        self._newcomers = Newcomers()
+        self._volumes = Volumes()
+        self._evictions = Evictions(self._room, self._pending, self.now, eviction_patience_s)
+        self._custody = Custody(self._room, self._assumptions, self._pods, self._reports, half_bound_s, takes_over_from)
+
+    def __enter__(self) -> Self:
+        self.start()
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        self.stop()
+
+    def start(self, timeout_s: float = START_SECONDS) -> None:
+        """Connect and read everything. Raises MusterError."""
+        self._room.start(timeout_s)
+
+    def stop(self) -> None:
+        """Finish what is under way and disconnect."""
+        self._room.stop()
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until there is something to poll; False when nothing came in time."""
+        return self._inbox.wait(timeout_s)
+
+    def wake(self) -> None:
+        """End a wait; from any thread."""
+        self._inbox.put_answer(lambda: None)
+
+    def is_leader(self) -> bool:
+        """Whether what is decided may be sent; from any thread."""
+        return self._room.may_act()
+
+    def is_busy(self) -> bool:
+        """Whether so much is being sent that more decisions would only have to wait; from any thread."""
+        return self._room.urgent.is_busy()
+
+    def shard_nodes(self) -> frozenset[str] | None:
+        """The nodes that a NodeShard leaves to this scheduler; None when none is asked; from any thread."""
+        return None if self._room.node_shards is None else self._room.node_shards.own_nodes
+
+    # -- the protocol --------------------------------------------------------------------------------------
+
+    def now(self) -> float:
+        return self._clock()
+
+    def poll(self) -> list[Event]:
+        self._room.check()
+        self._evictions.begin_cycle()
+        events, answers = self._inbox.take()
+        for settle in answers:
+            settle()
+        self._pending.look_at_overdue()
+        if given_up := self._custody.given_up():
+            why = "the rest of its gang could not be bound"
+            self._room.urgent.submit([self._evictions.leave(pod, why) for pod in given_up])
+        self._reports.tell_node_shard()
+        # What was assumed or given back is older than what the watches say now.
+        made = self._assumptions.drain()
+        if self._view is not None:
+            events = [seen for event in events for seen in self._view.observe(event)]
+        for event in events:
+            self._pods.observe(event)
+            self._evictions.guards.observe(event)
+            self._volumes.observe(event)
+        seen = [*made, *map(self._assumptions.observe, events)]
+        self._custody.take_over(self.now())
+        return seen
+
+    def bind(self, decisions: Sequence[Bind]) -> list[Failure]:
+        failures: list[Failure] = []
+        errands: list[Errand] = []
+        gang_answered, news = self._custody.attempt(decisions), self._news.round()
+        for made in decisions:
+            pod = self._assumptions.find_assumed(Pod, made.pod)
+            error = acting.GONE if pod is None else _unbindable(pod)
+            if pod is None or error:
+                failures.append(Failure(made, error))
+                gang_answered(made, None, error, time.monotonic())
+                continue
+            send = partial(acting.bind, self._room.client, pod, made.node, self._volumes.before_binding(pod, made.node))
+            answered = partial(_told, gang_answered, news.expect(made, pod), made, pod)
+            errands.append(self._pending.assume(bound(pod, made.node), send, answered))
+        self._room.urgent.submit(errands)
+        return failures
+
+    def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
+        failures: list[Failure] = []
+        errands: list[Errand] = []
+        news = self._news.round()
+        for made in decisions:
+            pod = self._assumptions.find_assumed(Pod, made.pod)
+            if pod is None or pod.spec.node_name:
+                failures.append(Failure(made, "the pod is gone or bound already"))
+            elif pod.status.nominated_node_name != made.node:
+                send = partial(acting.write, self._room.client, calls.nominate(pod, made.node))
+                promised = self._evictions.promise(made.job).with_one_more(send)
+                errands.append(self._pending.assume(nominated(pod, made.node), promised, news.expect(made, pod)))
+        self._room.urgent.submit(errands)
+        return failures
+
+    def evict(self, decisions: Sequence[Evict]) -> list[Failure]:
+        failures: list[Failure] = []
+        wanted = []
+        news = self._news.round()
+        for made in decisions:
+            pod = self._assumptions.find_assumed(Pod, made.pod)
+            if pod is None:
+                failures.append(Failure(made, acting.GONE))
+            elif pod.metadata.deletion_timestamp is None:
+                wanted.append((made, pod, news.expect(made, pod)))
+        self._room.urgent.submit(self._evictions.errands(wanted))
+        return failures
+
+    def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
+        told = self._newcomers.told(updates, self._reports.group, time.monotonic())
+        for update in told:
+            for regarding in [group] if (group := self._reports.group(update.job)) else self._reports.pods(update.job):
+                self._news.waits(update, regarding)
+        return self._reports.update_jobs(told, self.now())
+
+    def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
+        return self._reports.update_hypernodes(updates, self.now())
+
+
+def _unbindable(pod: Pod) -> str:
+    if pod.metadata.deletion_timestamp is not None:
+        return acting.GONE
+    return f"the pod is on node {pod.spec.node_name} already" if pod.spec.node_name else ""
+
+
+def _told(answered: Answered, tell: Callable[[str], None], made: Bind, pod: Pod, error: str) -> None:
+    answered(made, pod, error, time.monotonic())
+    tell(error)

@@ -1,0 +1,133 @@
+"""What is sent for each decision: method, path, body. Nothing here waits or answers.
+
+Names of pods, nodes and namespaces are safe in paths. Every call on a pod carries its uid, so that a pod made anew
+under the same name is never touched by a decision that was made about the old one.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any
+
+import msgspec
+
+from muster.api import Condition, PersistentVolume, PersistentVolumeClaim, Pod, encode_hook
+from muster.api.names import POD_SCHEDULED
+from muster.cluster.kubernetes.client import JSON, MERGE_PATCH, STRATEGIC_PATCH
+
+Json = dict[str, Any]  # Any: a document
+
+_encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
+
+DISRUPTION_TARGET = "DisruptionTarget"
+_MAX_MESSAGE = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """One request."""
+
+    method: str
+    path: str
+    body: bytes | None = None
+    content_type: str = JSON
+
+
+def pod_path(pod: Pod) -> str:
+    """Where a pod is."""
+    return f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
+
+
+def read(pod: Pod) -> Call:
+    """Look at a pod."""
+    return Call("GET", pod_path(pod))
+
+
+def bind(pod: Pod, node: str) -> Call:
+    """Put a pod on a node."""
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": pod.name, "namespace": pod.namespace, "uid": pod.metadata.uid},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": node},
+    }
+    return Call("POST", f"{pod_path(pod)}/binding", _encode(body))
+
+
+def evict(pod: Pod) -> Call:
+    """Ask a pod to leave, as far as disruption budgets allow."""
+    body = {
+        "apiVersion": "policy/v1",
+        "kind": "Eviction",
+        "metadata": {"name": pod.name, "namespace": pod.namespace},
+        "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
+    }
+    return Call("POST", f"{pod_path(pod)}/eviction", _encode(body))
+
+
+def nominate(pod: Pod, node: str) -> Call:
+    """Note the node that a pod waits for; "" takes the note away."""
+    return _pod_status(pod, {"nominatedNodeName": node or None})
+
+
+def disrupt(pod: Pod, message: str, now: float) -> Call:
+    """Say on a pod that leaves why it does."""
+    return _pod_status(
+        pod, {"conditions": [_condition(DISRUPTION_TARGET, "True", "PreemptionByScheduler", message, now)]}
+    )
+
+
+def unschedulable(pod: Pod, message: str, now: float) -> Call:
+    """Say on a pod that waits what it waits for; the reason is the one word that autoscalers look for."""
+    return _pod_status(pod, {"conditions": [_condition(POD_SCHEDULED, "False", "Unschedulable", message, now)]})
+
+
+def write_status(path: str, status: Mapping[str, object], conditions: Sequence[Condition]) -> Call:
+    """Write fields of an object's status, at the path of the status; conditions are written as a whole."""
+    return Call("PATCH", path, _encode({"status": {**status, "conditions": conditions}}), MERGE_PATCH)
+
+
+def claim_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Call:
+    """Reserve a volume for a claim; only the version that was seen to be free."""
+    reference = {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "namespace": claim.namespace,
+        "name": claim.name,
+        "uid": claim.metadata.uid,
+    }
+    metadata = {"resourceVersion": volume.metadata.resource_version}
+    body = {"metadata": metadata, "spec": {"claimRef": reference}}
+    return Call("PATCH", f"/api/v1/persistentvolumes/{volume.name}", _encode(body), MERGE_PATCH)
+
+
+def patch_status(path: str, status: object) -> Call:
+    """Write an object's status as far as given, at the path of the status."""
+    return Call("PATCH", path, _encode({"status": status}), MERGE_PATCH)
+
+
+def annotate(path: str, annotations: Mapping[str, str | None]) -> Call:
+    """Set annotations; None removes one."""
+    return Call("PATCH", path, _encode({"metadata": {"annotations": annotations}}), MERGE_PATCH)
+
+
+def _pod_status(pod: Pod, status: Json) -> Call:
+    body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
+    return Call("PATCH", f"{pod_path(pod)}/status", _encode(body), STRATEGIC_PATCH)
+
+
+def _condition(kind: str, status: str, reason: str, message: str, now: float) -> Json:
+    return {
+        "type": kind,
+        "status": status,
+        "reason": reason,
+        "message": message[:_MAX_MESSAGE],
+        "lastTransitionTime": stamp(now),
+    }
+
+
+def stamp(now: float) -> datetime:
+    """A moment as Kubernetes keeps it: whole seconds."""
+    return datetime.fromtimestamp(int(now), UTC)

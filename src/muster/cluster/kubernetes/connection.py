@@ -1,0 +1,126 @@
+"""Where the API server is, and who we are to it: kubeconfig or the pod's own service account.
+
+Reading configurations and getting credentials (certificates, tokens and their files, exec plugins, OIDC) is left to
+kubernetes_asyncio; what comes out is a session of aiohttp that `client` sends requests through. Credentials are read
+again every minute, and at once when the server does not accept them, so that rotated tokens are taken up.
+Must be opened and used inside one event loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Final
+
+import aiohttp
+from kubernetes_asyncio.client import Configuration
+from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
+
+from muster.api import UserError
+
+#: Seconds between looks at the credentials.
+_REFRESH_SECONDS: Final = 60.0
+#: Requests under way at once, watches aside; each has a connection of its own.
+CONNECTIONS: Final = 64
+#: Watches beside them never wait for a connection.
+_WATCHES: Final = 64
+# One event of a watch is one line, and an object may be as large as etcd takes: 1.5 MiB.
+_READ_BUFFER: Final = 2**21
+
+_GOODBYE_SECONDS: Final = 0.25
+
+Refresh = Callable[[Configuration], Awaitable[None]]
+
+
+class Connection:
+    """An open session with an API server."""
+
+    def __init__(self, configuration: Configuration, refresh: Refresh, origin: str) -> None:
+        self._configuration = configuration
+        #: Where the address and the credentials come from, for messages.
+        self.origin = origin
+        self._refresh = refresh
+        self._refreshed = time.monotonic()
+        self._authorization: str | None = None
+        self.server = str(configuration.host).rstrip("/")
+        connector = aiohttp.TCPConnector(
+            limit=CONNECTIONS + _WATCHES, ssl=_tls(configuration) if self.server.startswith("https") else True
+        )
+        self.session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER, auto_decompress=True)
+
+    @property
+    def proxy(self) -> str | None:
+        """The proxy that the kubeconfig names."""
+        return self._configuration.proxy or None
+
+    @property
+    def tls_name(self) -> str | None:
+        """The name in the server's certificate, where it is not that of the address."""
+        return self._configuration.tls_server_name or None
+
+    async def authorization(self, *, renew: bool = False) -> str | None:
+        """The Authorization header; None when a certificate says who we are."""
+        old = time.monotonic() - self._refreshed > _REFRESH_SECONDS
+        if self._authorization is None or old or renew:
+            if old or renew:
+                await self._refresh(self._configuration)
+                self._refreshed = time.monotonic()
+            self._authorization = await self._configuration.get_api_key_with_prefix("BearerToken")
+        return self._authorization
+
+    async def close(self) -> None:
+        await self.session.close()
+        # Connections say goodbye to the other side before they close, and nobody else lets them.
+        await asyncio.sleep(_GOODBYE_SECONDS)
+
+
+async def connect(kubeconfig: Path | None = None, context: str | None = None) -> Connection:
+    """Open a session: with the named kubeconfig, else $KUBECONFIG or the user's own, else the pod's account.
+
+    Raises UserError when there is none, or when it cannot be used.
+    """
+    configuration = Configuration()
+    if kubeconfig is None and context is None and _in_cluster():
+        _from_pod(configuration)
+        return Connection(configuration, _reload_pod, "the pod's service account")
+    path = str(kubeconfig) if kubeconfig is not None else _default_kubeconfig()
+    if not any(Path(part).expanduser().exists() for part in path.split(os.pathsep) if part):
+        raise UserError("no such kubeconfig; name one with --kubeconfig or $KUBECONFIG", place=path)
+    try:
+        loader = await load_kube_config(path, context, configuration, persist_config=False)
+    except (ConfigException, OSError, ValueError) as fault:
+        raise UserError(f"the kubeconfig cannot be used: {fault}", place=path) from None
+    return Connection(configuration, loader.load_and_set, path)
+
+
+def _in_cluster() -> bool:
+    return "KUBERNETES_SERVICE_HOST" in os.environ and "KUBECONFIG" not in os.environ
+
+
+def _default_kubeconfig() -> str:
+    return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
+
+
+def _from_pod(configuration: Configuration) -> None:
+    try:
+        load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the library's own gap
+    except (ConfigException, OSError) as fault:
+        raise UserError(f"the pod's service account cannot be used: {fault}") from None
+
+
+async def _reload_pod(configuration: Configuration) -> None:
+    _from_pod(configuration)
+
+
+def _tls(configuration: Configuration) -> ssl.SSLContext:
+    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
+    if configuration.cert_file:
+        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
+    if not configuration.verify_ssl:
+        context.check_hostname = False
+        context.verify_mode = ssl.CERT_NONE
+    return context

@@ -1,0 +1,229 @@
+"""The thread in which everything that waits for the API server happens, with an event loop of its own.
+
+A cycle never waits for the network, and the watches never wait for a cycle. The backend starts the thread, hands
+errands to its lanes, and reads the inbox that reflectors and errands fill. What breaks in here for good (a certificate
+that is not trusted, a bug) is kept, and raised in the thread that asks next.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+from muster.api import BackendError, KaiPodGroup, KubeObject, Pod, PodGroup
+from muster.api.shard import NodeShard
+from muster.cluster.kubernetes.client import ApiError, Client
+from muster.cluster.kubernetes.connection import connect
+from muster.cluster.kubernetes.events import EventSender, News
+from muster.cluster.kubernetes.inbox import Inbox
+from muster.cluster.kubernetes.lanes import Lane
+from muster.cluster.kubernetes.leases import Election
+from muster.cluster.kubernetes.node_shards import NodeShards
+from muster.cluster.kubernetes.resources import EVERYTHING, Resource, Wanted, served, wanted_of
+from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
+from muster.cluster.kubernetes.watch import Reflector, Sink
+
+log = logging.getLogger("muster.kubernetes")
+
+N_URGENT: Final = 48
+N_REPORTS: Final = 8
+#: Seconds between looks for kinds that the server does not have yet.
+_DISCOVERY_SECONDS: Final = 15.0
+_DRAIN_SECONDS: Final = 10.0
+#: Seconds until a new leader that could not find out what the old one did tries again.
+_CATCH_UP_SECONDS: Final = 1.0
+#: What schedulers write and read.
+_WRITTEN: Final = (Pod, PodGroup, KaiPodGroup)
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster, and which part of it."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    shard: Shard = WHOLE_CLUSTER
+
+
+class EngineRoom:
+    """Client, lanes and reflectors, once `start` has returned."""
+
+    def __init__(self, inbox: Inbox, target: Target, election: Election | None) -> None:
+        self._inbox = inbox
+        self._target = target
+        self._election = election
+        self._thread = threading.Thread(target=self._run, name="muster-kubernetes", daemon=True)
+        self._started = threading.Event()
+        self._fault: Exception | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+        #: Set when everything that exists has been read.
+        self._listed: asyncio.Event
+        self._following: dict[type[KubeObject], Resource] = {}
+        self._reflectors: list[Reflector] = []
+        #: The taking of the lease after which everything was seen that the leader before had written.
+        self._caught_up: float | None = None
+        #: What NodeShards say, where one of them says which nodes are ours.
+        self.node_shards: NodeShards | None = None
+        if target.shard.node_shard:
+            self.node_shards = NodeShards(target.shard.node_shard, lambda: inbox.put_answer(lambda: None))
+        self.client: Client
+        self.urgent: Lane
+        self.reports: Lane
+        self._events: EventSender
+
+    def start(self, timeout_s: float) -> None:
+        """Connect, and return when everything that exists has been read. Raises MusterError."""
+        self._thread.start()
+        if not self._started.wait(timeout_s):
+            raise BackendError(f"the API server did not list everything in {timeout_s:.0f} s", retryable=True)
+        self.check()
+
+    def stop(self) -> None:
+        """Finish what is urgent and under way, then end the thread."""
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    def check(self) -> None:
+        """Raise what broke in the thread."""
+        if self._fault is not None:
+            raise self._fault
+
+    def resource(self, kind: type[KubeObject]) -> Resource | None:
+        """Where objects of a kind are; None when the server does not have the kind."""
+        return self._following.get(kind)
+
+    def tell(self, news: Sequence[News]) -> None:
+        """Let users know, if there is time for it."""
+        self._events.tell(news)
+
+    def may_act(self) -> bool:
+        """Whether decisions may be sent: always, unless several schedulers choose a leader.
+
+        A new leader may not before it has seen what the one before it did.
+        """
+        election = self._election
+        return election is None or (election.is_held() and election.taken_at == self._caught_up)
+
+    @property
+    def term(self) -> float | None:
+        """Which time of leading this is; None before the first."""
+        return 0.0 if self._election is None else self._caught_up
+
+    # -- inside the thread ---------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except Exception as fault:  # noqa: BLE001  # handed to the thread that asks next
+            self._fault = _first(fault)
+        finally:
+            self._started.set()
+            self._inbox.put_answer(self.check)
+
+    async def _main(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stop, self._listed = asyncio.Event(), asyncio.Event()
+        self.client = Client(await connect(self._target.kubeconfig, self._target.context))
+        # Asked at the last moment: errands may have waited since we were the leader.
+        self.client.may_write = self.may_act
+        self.urgent = Lane("urgent", N_URGENT)
+        self.reports = Lane("reports", N_REPORTS, first=self.urgent)
+        self._events = EventSender(self.client, self.may_act)
+        if self._election is not None:
+            await self._election.try_once(self.client)  # before the lists, which then need no catching up
+        tasks = {asyncio.create_task(self._follow()), asyncio.create_task(self._wait_for_stop())}
+        if self._election is not None:
+            tasks.add(asyncio.create_task(self._election.run(self.client)))
+            tasks.add(asyncio.create_task(self._catch_up(self._election)))
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+            await self._drain()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            await self.urgent.stop()
+            await self.reports.stop()
+            await self._events.stop()
+            if self._election is not None:
+                await self._election.release(self.client)
+            await self.client.close()
+
+    async def _catch_up(self, election: Election) -> None:
+        """After every taking of the lease, see what was written until then, and let decisions be made."""
+        while True:
+            await election.taken.wait()
+            election.taken.clear()
+            moment = election.taken_at
+            assert moment is not None
+            try:
+                await self._listed.wait()
+                written = [each for each in self._reflectors if each.kind in _WRITTEN]
+                await asyncio.gather(*(each.catch_up(moment) for each in written))
+            except ApiError as fault:
+                log.warning("event=catch-up-failed error=%r", str(fault))
+                await asyncio.sleep(_CATCH_UP_SECONDS)
+                election.taken.set()
+            else:
+                self._caught_up = moment
+                self._inbox.put_answer(lambda: None)  # there may be something to decide
+
+    async def _wait_for_stop(self) -> None:
+        await self._stop.wait()
+
+    async def _drain(self) -> None:
+        try:
+            async with asyncio.timeout(_DRAIN_SECONDS):
+                await self.urgent.drain()
+                await self.reports.drain()
+        except TimeoutError:
+            log.warning("event=drain-timeout seconds=%d", _DRAIN_SECONDS)
+
+    async def _follow(self) -> None:
+        async with asyncio.TaskGroup() as group:
+            await self._follow_in(group)
+
+    async def _follow_in(self, group: asyncio.TaskGroup) -> None:
+        """Follow every kind that the server has; look again for the others now and then."""
+        missing = [*EVERYTHING, *(wanted_of(NodeShard) if self._target.shard.node_shard else ())]
+        while True:
+            found: dict[Wanted, Resource] = {}
+            try:
+                found = await served(self.client, missing)
+            except ApiError as fault:
+                log.warning("event=discovery-failed error=%r", str(fault))
+            reflectors = [self._reflect(resource, group) for resource in found.values()]
+            for reflector in reflectors:
+                await reflector.synced.wait()
+            if self._following:
+                self._listed.set()
+                self._started.set()
+            missing = [wanted for wanted in missing if wanted not in found]
+            await asyncio.sleep(_DISCOVERY_SECONDS if self._following else 1.0)
+
+    def _reflect(self, resource: Resource, group: asyncio.TaskGroup) -> Reflector:
+        selector = self._target.shard.selector_of(resource.type)
+        sink: Sink = self._inbox.put_events
+        if resource.type is NodeShard and self.node_shards is not None:
+            sink = self.node_shards.observe
+        reflector = Reflector(self.client, resource, sink, selector)
+        group.create_task(reflector.run(), name=resource.plural)
+        self._reflectors.append(reflector)
+        self._following.setdefault(resource.type, resource)
+        return reflector
+
+
+def _first(fault: Exception) -> Exception:
+    """The first fault of a group of tasks that ended together."""
+    while isinstance(fault, ExceptionGroup):
+        fault = fault.exceptions[0]
+    return fault

@@ -1,0 +1,100 @@
+"""Requests on their way: a bounded number at once, in the order given.
+
+Urgent ones (binding, evicting, nominating) and others (statuses, conditions) go in lanes of their own, so that no
+binding waits behind a report; while many urgent ones are under way, reports wait, though not forever. A report that
+has not been sent yet is replaced by a newer one about the same thing.
+Lanes live in the backend's event loop; `submit` is called from other threads.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+log = logging.getLogger("muster.kubernetes")
+
+#: How long a lane lets another one go first, and how often it looks whether it still has to.
+_PATIENCE_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.05
+
+
+@dataclass(frozen=True, slots=True)
+class Errand:
+    """Something to send."""
+
+    #: What it is about; a newer errand takes the place of a waiting one.
+    about: Hashable
+    #: Sends it; the answer is "" or what is wrong.
+    run: Callable[[], Awaitable[str]]
+    #: Told the answer, in the event loop.
+    done: Callable[[str], None]
+
+
+class Lane:
+    """Workers that take errands one by one."""
+
+    def __init__(self, name: str, n_workers: int, first: Lane | None = None) -> None:
+        #: The lane that goes first.
+        self._first = first
+        self._n_workers = n_workers
+        self._gave_way_at: float | None = None
+        self._n_submitted = 0
+        self._n_settled = 0
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[Hashable, Errand] = {}
+        self._order: asyncio.Queue[Hashable] = asyncio.Queue()
+        self._workers = [self._loop.create_task(self._work(), name=f"{name}-{number}") for number in range(n_workers)]
+
+    def submit(self, errands: Sequence[Errand]) -> None:
+        """Take errands up; from any thread, but always the same one."""
+        self._n_submitted += len(errands)
+        self._loop.call_soon_threadsafe(self._take, errands)
+
+    def is_busy(self) -> bool:
+        """Whether more than half of the workers have something to do; from any thread."""
+        return self._n_submitted - self._n_settled > self._n_workers // 2
+
+    async def drain(self) -> None:
+        """Wait until everything that was submitted is answered."""
+        await self._order.join()
+
+    async def stop(self) -> None:
+        """Drop what is waiting and end the workers."""
+        for worker in self._workers:
+            worker.cancel()
+        await asyncio.gather(*self._workers, return_exceptions=True)
+
+    def _take(self, errands: Sequence[Errand]) -> None:
+        for errand in errands:
+            if errand.about in self._waiting:
+                self._n_settled += 1
+            else:
+                self._order.put_nowait(errand.about)
+            self._waiting[errand.about] = errand
+
+    async def _work(self) -> None:
+        while True:
+            about = await self._order.get()
+            await self._give_way()
+            errand = self._waiting.pop(about)
+            try:
+                answer = await errand.run()
+            except Exception as fault:  # a bug in one errand must not take the worker along
+                log.exception("event=error errand=%r", errand.about)
+                answer = f"{type(fault).__name__}: {fault}"
+            self._n_settled += 1
+            errand.done(answer)
+            self._order.task_done()
+
+    async def _give_way(self) -> None:
+        """Wait while the other lane is busy, unless it has been for too long."""
+        while self._first is not None and self._first.is_busy():
+            if self._gave_way_at is None:
+                self._gave_way_at = self._loop.time()
+            if self._loop.time() - self._gave_way_at > _PATIENCE_SECONDS:
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+        self._gave_way_at = None

@@ -1,0 +1,148 @@
+"""Everything that scheduling reads, listed once from a live cluster.
+
+What comes out is what a cycle of a scheduler that starts now would see: a `ClusterSnapshot` with the moment, then the
+objects, kind by kind and by name. Objects that cannot be read, and kinds that may not be, are left out and named;
+without pods and nodes there is nothing to see, and that is an error.
+Callers: the commands with `--cluster`, `muster snapshot save`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from muster.api import BackendError, ClusterSnapshot, ClusterSnapshotSpec, KubeObject, Node, Pod, UserError
+from muster.cluster.kubernetes.client import GONE, NO_ANSWER, ApiError, Client
+from muster.cluster.kubernetes.connection import Connection, connect
+from muster.cluster.kubernetes.decoding import ObjectDecoder
+from muster.cluster.kubernetes.resources import Resource, served
+from muster.cluster.kubernetes.shard_view import seen_by
+from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
+
+#: Told after every page what is read and how many objects there are of it so far.
+Progress = Callable[[str, int], None]
+
+_REQUIRED: Final = frozenset({Pod, Node})
+_FORBIDDEN: Final = 403
+_UNKNOWN_USER: Final = 401
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """Which cluster, which part of it, and for whom."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    shard: Shard = WHOLE_CLUSTER
+    scheduler_names: tuple[str, ...] = ()
+
+
+@dataclass(slots=True)
+class Listing:
+    """What was found, and what was not."""
+
+    objects: list[KubeObject] = field(default_factory=list)
+    #: One sentence each, for the user.
+    left_out: list[str] = field(default_factory=list)
+
+
+def list_cluster(target: Target, progress: Progress = lambda _kind, _count: None) -> Listing:
+    """List a cluster. Raises MusterError, in one sentence that says which server."""
+    return asyncio.run(_list_cluster(target, progress))
+
+
+async def _list_cluster(target: Target, progress: Progress) -> Listing:
+    connection = await connect(target.kubeconfig, target.context)
+    client = Client(connection)
+    try:
+        return await _list_all(client, target, progress)
+    except ApiError as fault:
+        raise _explained(fault, connection) from None
+    finally:
+        await client.close()
+
+
+async def _list_all(client: Client, target: Target, progress: Progress) -> Listing:
+    # Asked once, without patience: a wrong address should not take a minute to find out.
+    await client.request("GET", "/version", timeout_s=10.0)
+    listing = Listing()
+    resources = (await served(client)).values()
+    parts = await asyncio.gather(*(_list_kind(client, resource, target, listing, progress) for resource in resources))
+    moment = datetime.now(UTC)
+    found = _one_of_each(seen_by(target.shard, (thing for part in parts for thing in part)), listing)
+    listing.objects = [_head(target.scheduler_names, moment), *found]
+    return listing
+
+
+async def _list_kind(
+    client: Client, resource: Resource, target: Target, listing: Listing, progress: Progress
+) -> list[KubeObject]:
+    selector = target.shard.selector_of(resource.type)
+    for is_last in (False, True):
+        try:
+            bodies = [body async for body in _bodies(client, resource, selector, progress)]
+            return sorted(_decoded(bodies, resource, listing), key=lambda thing: thing.key)
+        except ApiError as fault:
+            if fault.status == _FORBIDDEN and resource.type not in _REQUIRED:
+                listing.left_out.append(f"{resource.plural} left out: you may not list them")
+                return []
+            # The server may forget a long list before its last page; another attempt is another moment.
+            if fault.status != GONE or is_last:
+                raise
+    raise AssertionError("the last attempt returns or raises")
+
+
+async def _bodies(client: Client, resource: Resource, selector: str, progress: Progress) -> AsyncIterator[msgspec.Raw]:
+    count = 0
+    async for page in client.pages(resource.path, selector):
+        for body in page.items:
+            yield body
+        count += len(page.items)
+        progress(resource.plural, count)
+
+
+def _decoded(bodies: Iterable[msgspec.Raw], resource: Resource, listing: Listing) -> Iterator[KubeObject]:
+    decoder = ObjectDecoder(resource.type)
+    for body in bodies:
+        try:
+            yield decoder.decode(body)
+        except UserError as fault:
+            listing.left_out.append(f"{resource.type.kind} left out: {fault}")
+
+
+def _one_of_each(objects: Sequence[KubeObject], listing: Listing) -> list[KubeObject]:
+    """Where Volcano and KAI have an object of the same kind and name, the first counts, as in the scheduler."""
+    first: dict[tuple[str, str], KubeObject] = {}
+    for thing in objects:
+        standing = first.setdefault((thing.kind, thing.key), thing)
+        if standing is not thing:
+            families = f"of {thing.api_version}, because there is one of {standing.api_version}"
+            listing.left_out.append(f"{thing.kind} {thing.key} {families} left out")
+    return list(first.values())
+
+
+def _head(scheduler_names: Sequence[str], moment: datetime) -> ClusterSnapshot:
+    head = ClusterSnapshot(spec=ClusterSnapshotSpec(taken_at=moment, scheduler_names=list(scheduler_names)))
+    head.metadata.name = moment.strftime("%Y-%m-%dt%H-%M-%Sz")
+    return head
+
+
+def _explained(fault: ApiError, connection: Connection) -> BackendError:
+    """One sentence that names the server and where its address comes from."""
+    where = f"the API server {connection.server} (of {connection.origin})"
+    if fault.status == NO_ANSWER:
+        return BackendError(f"{where} does not answer: {_cause(str(fault))}", retryable=True)
+    if fault.status == _UNKNOWN_USER:
+        return BackendError(f"{where} does not accept your credentials", retryable=False)
+    return BackendError(f"{where} answers {_cause(str(fault))}", retryable=fault.retryable)
+
+
+def _cause(text: str) -> str:
+    """The last words of an error, on one line."""
+    return " ".join(text.split())

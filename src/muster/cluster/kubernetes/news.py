@@ -1,0 +1,120 @@
+"""What is worth an event: pods that were placed, promised a node or evicted, and gangs that wait.
+
+Decisions are told when the server has carried them out. Those of a gang are told together, once, on its PodGroup; its
+pods get theirs as far as there is room for details. That a gang waits is told when the reason changes, not with every
+number in it. Used by the backend in the scheduler's thread; `events` sends.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Sequence
+from typing import Final, Protocol
+
+from muster.api import KubeObject, Pod
+from muster.cluster.kubernetes.events import News
+from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
+
+_Made = Bind | Evict | Nominate
+_MAX_NODES: Final = 6
+_WORDS: Final[dict[type, tuple[str, str]]] = {
+    Bind: ("Scheduled", "Binding"),
+    Evict: ("Evicted", "Evicting"),
+    Nominate: ("Nominated", "Nominating"),
+}
+
+
+class Tell(Protocol):
+    """Takes news up."""
+
+    def __call__(self, news: Sequence[News], /) -> None: ...
+
+
+class Newsroom:
+    """Makes news of answers and of reasons."""
+
+    def __init__(self, tell: Tell, group_of_job: Callable[[str], KubeObject | None]) -> None:
+        self._tell = tell
+        self._group = group_of_job
+
+    def round(self) -> Round:
+        """The decisions of one cycle of one kind, whose answers are awaited."""
+        return Round(self._tell_of_job)
+
+    def waits(self, update: JobUpdate, regarding: KubeObject) -> None:
+        """Tell that a job waits, if it does."""
+        if update.unschedulable is not None:
+            self._tell(
+                [
+                    News(
+                        regarding,
+                        "FailedScheduling",
+                        "Scheduling",
+                        update.message,
+                        type="Warning",
+                        series=update.unschedulable,
+                    )
+                ]
+            )
+
+    def _tell_of_job(self, job: str, done: Sequence[tuple[_Made, Pod]]) -> None:
+        made = done[0][0]
+        reason, action = _WORDS[type(made)]
+        group = self._group(job)
+        other = self._group(made.beneficiary) if isinstance(made, Evict) and made.beneficiary else None
+        news = []
+        if group is not None:
+            news.append(News(group, reason, action, gang_note([each for each, _ in done]), related=other))
+        news += [
+            News(pod, reason, action, _pod_note(each), related=other, is_detail=group is not None) for each, pod in done
+        ]
+        self._tell(news)
+
+
+class Round:
+    """Counts the answers for each job; tells of those that were good when the last one is in."""
+
+    def __init__(self, tell: Callable[[str, Sequence[tuple[_Made, Pod]]], None]) -> None:
+        self._tell = tell
+        self._n_open: Counter[str] = Counter()
+        self._done: dict[str, list[tuple[_Made, Pod]]] = {}
+
+    def expect(self, made: _Made, pod: Pod) -> Callable[[str], None]:
+        """Await one more answer; returns what to call with it: "" or what is wrong."""
+        self._n_open[made.job] += 1
+
+        def answered(error: str) -> None:
+            self._n_open[made.job] -= 1
+            if not error:
+                self._done.setdefault(made.job, []).append((made, pod))
+            if not self._n_open[made.job] and made.job in self._done:
+                self._tell(made.job, self._done.pop(made.job))
+
+        return answered
+
+
+def gang_note(made: Sequence[_Made]) -> str:
+    """Say what happened to some pods of a gang: how many, where, and why."""
+    nodes = Counter(each.node for each in made)
+    listed = [name if count == 1 else f"{name} ×{count}" for name, count in sorted(nodes.items())]
+    more = f" and {len(listed) - _MAX_NODES} more" if len(listed) > _MAX_NODES else ""
+    where = ", ".join(listed[:_MAX_NODES]) + more
+    pods = "1 pod" if len(made) == 1 else f"{len(made)} pods"
+    first = made[0]
+    if isinstance(first, Bind):
+        return f"placed {pods} on {where} ({first.why})"
+    if isinstance(first, Nominate):
+        return f"{pods} will go to {where} ({first.why})" if first.node else f"{pods}: no node is promised any more"
+    return f"evicted {pods} from {where}{_for(first)}: {first.why}"
+
+
+def _pod_note(made: _Made) -> str:
+    if isinstance(made, Bind):
+        return f"placed on {made.node} ({made.why})"
+    if isinstance(made, Nominate):
+        return f"will go to {made.node} ({made.why})" if made.node else f"no node is promised any more: {made.why}"
+    return f"evicted from {made.node}{_for(made)}: {made.why}"
+
+
+def _for(made: Evict) -> str:
+    return f" for {made.beneficiary}" if made.beneficiary else ""

@@ -1,0 +1,115 @@
+"""How jobs and HyperNodes are, written to their objects and, for jobs that wait, to their pods.
+
+Reports go in a lane of their own and never delay a binding; one that was not sent yet is replaced by its successor.
+What stands there already is not written again: a pod's condition only when the reason itself changed, since the numbers
+in its message change with every cycle and a gang has many pods.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import partial
+
+from muster.api import HyperNode, KaiPodGroup, Pod, PodGroup, waits_for
+from muster.api.shard import NodeShard
+from muster.cluster.groups import AnyGroup, updated_group
+from muster.cluster.kubernetes import acting, calls, statuses
+from muster.cluster.kubernetes.assumptions import Assumptions, told_to_wait, with_annotations, with_status
+from muster.cluster.kubernetes.engine_room import EngineRoom
+from muster.cluster.kubernetes.jobs import PodsOfJobs
+from muster.cluster.kubernetes.lanes import Errand
+from muster.cluster.kubernetes.pending import Pending
+from muster.snapshot.decisions import Failure, HyperNodeUpdate, JobUpdate
+from muster.snapshot.records import pod_of_lone_job
+
+
+class Reports:
+    """Writes statuses and conditions."""
+
+    def __init__(self, room: EngineRoom, assumptions: Assumptions, pending: Pending, pods: PodsOfJobs) -> None:
+        self._room = room
+        self._assumptions = assumptions
+        self._pending = pending
+        self._pods = pods
+        #: The NodeShard as it was last written, while the watch has not shown it.
+        self._told_shard: NodeShard | None = None
+
+    def group(self, job: str) -> AnyGroup | None:
+        """The PodGroup of a job, of either family."""
+        return self._assumptions.find_assumed(PodGroup, job) or self._assumptions.find_assumed(KaiPodGroup, job)
+
+    def update_jobs(self, updates: Sequence[JobUpdate], now: float) -> list[Failure]:
+        failures: list[Failure] = []
+        errands: list[Errand] = []
+        for update in updates:
+            if not update.has_group:
+                errands.extend(self._conditions(update, now))
+                continue
+            group = self.group(update.job)
+            resource = None if group is None else self._room.resource(type(group))
+            if group is None or resource is None:
+                failures.append(Failure(update, "the PodGroup is gone"))
+                continue
+            changed = updated_group(group, update, calls.stamp(now))
+            send = partial(acting.write, self._room.client, statuses.write_group(resource, changed))
+            errands.append(self._pending.assume_report(with_status(changed), send))
+            if update.annotations:
+                call = calls.annotate(resource.path_of(group.key), update.annotations)
+                send = partial(acting.write, self._room.client, call)
+                errands.append(self._pending.assume_report(with_annotations(group, update.annotations), send))
+            errands.extend(self._conditions(update, now))
+        self._room.reports.submit(errands)
+        return failures
+
+    def _conditions(self, update: JobUpdate, now: float) -> Iterator[Errand]:
+        """Say on the pods of a job that waits what it waits for."""
+        if update.unschedulable is None:
+            return
+        for pod in self.pods(update.job):
+            if pod.spec.node_name or waits_for(pod, update.unschedulable):
+                continue
+            send = partial(acting.write, self._room.client, calls.unschedulable(pod, update.message, now))
+            if update.has_group:
+                yield self._pending.errand((Pod, pod.key, "condition"), send, lambda _: None)
+            else:
+                # Nothing else remembers that it was told: no PodGroup has it in its status.
+                said = told_to_wait(pod, update.unschedulable, update.message, calls.stamp(now))
+                yield self._pending.assume_report(said, send)
+
+    def pods(self, job: str) -> list[Pod]:
+        """The pods of a job, by name; a pod without a PodGroup is a job of its own."""
+        alone = pod_of_lone_job(job)
+        keys = self._pods.of(job) if alone is None else [alone]
+        pods = (self._assumptions.find_assumed(Pod, key) for key in keys)
+        return [pod for pod in pods if pod is not None]
+
+    def update_hypernodes(self, updates: Sequence[HyperNodeUpdate], now: float) -> list[Failure]:
+        failures: list[Failure] = []
+        errands: list[Errand] = []
+        resource = self._room.resource(HyperNode)
+        for update in updates:
+            hyper_node = self._assumptions.find_assumed(HyperNode, update.name)
+            if hyper_node is None or resource is None:
+                failures.append(Failure(update, "the HyperNode is gone"))
+                continue
+            changed = statuses.updated_hypernode(hyper_node, update, now)
+            send = partial(acting.write, self._room.client, statuses.write_hypernode(resource, changed))
+            errands.append(self._pending.assume_report(with_status(changed), send))
+        self._room.reports.submit(errands)
+        return failures
+
+    def tell_node_shard(self) -> None:
+        """Write which nodes of the NodeShard are in use, if that is not what stands there."""
+        shards, resource = self._room.node_shards, self._room.resource(NodeShard)
+        shard = None if shards is None else shards.to_tell()
+        if shard is None or resource is None or shard == self._told_shard:
+            return
+        self._told_shard = shard
+        lists = {"nodesInUse": shard.status.nodes_in_use, "nodesToAdd": shard.status.nodes_to_add, "nodesToRemove": []}
+        call = calls.patch_status(resource.status_path_of(shard.key), lists)
+        send = partial(acting.write, self._room.client, call)
+        self._room.reports.submit([self._pending.errand((NodeShard, shard.key), send, self._heard_of_shard)])
+
+    def _heard_of_shard(self, error: str) -> None:
+        if error:
+            self._told_shard = None

@@ -1,0 +1,56 @@
+"""The calls that write how PodGroups and HyperNodes are, and what a HyperNode will look like afterwards.
+
+Stamps are whole seconds, as the server keeps them, so that what comes back over the watch equals what was sent.
+Zero counts are written too: a patch without them would leave the old ones standing.
+"""
+
+from __future__ import annotations
+
+from msgspec.structs import replace
+
+from muster.api import Condition, HyperNode, KaiPodGroup
+from muster.cluster.groups import AnyGroup
+from muster.cluster.kubernetes import calls
+from muster.cluster.kubernetes.calls import Call
+from muster.cluster.kubernetes.resources import Resource
+from muster.snapshot.decisions import HyperNodeUpdate
+
+VALID = "Valid"
+
+
+def write_group(resource: Resource, group: AnyGroup) -> Call:
+    """Write a PodGroup's status: the fields that Muster keeps."""
+    status = group.status
+    counts: dict[str, object] = {
+        "phase": status.phase,
+        "running": status.running,
+        "succeeded": status.succeeded,
+        "failed": status.failed,
+    }
+    if isinstance(group, KaiPodGroup):
+        counts["pending"] = group.status.pending
+    return calls.write_status(resource.status_path_of(group.key), counts, status.conditions)
+
+
+def updated_hypernode(hyper_node: HyperNode, update: HyperNodeUpdate, now: float) -> HyperNode:
+    """The HyperNode after the update; its condition keeps the time of its last change."""
+    status = "False" if update.fault else "True"
+    known = hyper_node.status.conditions
+    before = next((each for each in known if each.type == VALID and each.status == status), None)
+    condition = Condition(
+        type=VALID,
+        status=status,
+        reason="WrongMembers" if update.fault else "MembersFound",
+        message=update.fault,
+        last_transition_time=(before and before.last_transition_time) or calls.stamp(now),
+    )
+    others = [each for each in known if each.type != VALID]
+    changed = replace(hyper_node.status, node_count=update.node_count, conditions=[*others, condition])
+    return replace(hyper_node, status=changed)
+
+
+def write_hypernode(resource: Resource, hyper_node: HyperNode) -> Call:
+    """Write a HyperNode's status."""
+    status = hyper_node.status
+    path = resource.status_path_of(hyper_node.key)
+    return calls.write_status(path, {"nodeCount": status.node_count}, status.conditions)

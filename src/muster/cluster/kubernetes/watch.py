@@ -1,0 +1,226 @@
+"""Keeping up with an API server: one reflector per kind lists once, then follows a watch.
+
+A reflector runs inside the backend's event loop and hands events to a sink. It keeps the last version of every object,
+so that it can tell what changed while nobody watched: after a gap (the server forgot the version, 410) it lists anew
+and reports only differences. Versions that differ in nothing Muster reads are not reported at all.
+An object that cannot be read keeps the last version that could; it is logged and does not stop the others.
+`catch_up` is for those who must know what others wrote: a stream that is silent may be up to date, or late. A short
+watch tells, because the server ends one with a bookmark; where it sends none, a new list does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Iterable
+from typing import Final, Protocol
+
+import msgspec
+
+from muster.api import KubeObject, UserError
+from muster.cluster.kubernetes.backoff import Backoff
+from muster.cluster.kubernetes.client import GONE, WATCH_SECONDS, ApiError, Client, status_error
+from muster.cluster.kubernetes.decoding import LISTED, WATCH_LINE, ObjectDecoder, is_same, key_of
+from muster.cluster.kubernetes.resources import Resource
+from muster.cluster.kubernetes.urgency import can_wait
+from muster.snapshot.events import Event
+
+log = logging.getLogger("muster.kubernetes")
+
+
+class Sink(Protocol):
+    """Takes events; `is_urgent`: at least one of them may change a decision."""
+
+    def __call__(self, events: list[Event], *, is_urgent: bool) -> None: ...
+
+
+#: Bookmarks come two seconds before the end of a watch; a shorter one would have none.
+_SHORT_WATCH_SECONDS: Final = 3
+#: A watch that ends sooner than this, by itself, is no reason to open the next one at once.
+_TOO_SOON_SECONDS: Final = 1.0
+
+
+class Reflector:
+    """Follows all objects of one kind."""
+
+    def __init__(self, client: Client, resource: Resource, sink: Sink, selector: str = "") -> None:
+        self._client = client
+        self._selector = selector
+        self._resource = resource
+        self._sink = sink
+        self._decoder = ObjectDecoder(resource.type)
+        self._known: dict[str, KubeObject] = {}
+        #: Whether something that is about to be reported may change a decision.
+        self._is_urgent = False
+        #: Up to where everything has been reported; "": a list is needed.
+        self._version = ""
+        #: When the last complete list began, by the event loop's clock.
+        self._listed_at = 0.0
+        #: The version that somebody waits for; set when it was seen.
+        self._target = 0
+        self._reached = asyncio.Event()
+        self._hurry = asyncio.Event()
+        #: Set when the first list is through.
+        self.synced = asyncio.Event()
+        #: Lists so far; more than one means that there was a gap.
+        self.n_lists = 0
+
+    @property
+    def kind(self) -> type[KubeObject]:
+        """What is followed."""
+        return self._resource.type
+
+    async def run(self) -> None:
+        """List and watch until cancelled."""
+        backoff = Backoff(first_s=0.2, limit_s=15.0)
+        clock = asyncio.get_running_loop().time
+        while True:
+            try:
+                if not self._version:
+                    await self._list()
+                began = clock()
+                await self._follow()
+                if clock() - began >= _TOO_SOON_SECONDS:
+                    backoff.reset()
+                elif not self._is_behind():
+                    await asyncio.sleep(backoff.next_s())
+            except msgspec.DecodeError as fault:  # no line of a watch: a proxy's page, or a torn stream
+                log.warning("event=watch-unreadable kind=%s error=%r", self._resource.plural, str(fault))
+                await asyncio.sleep(backoff.next_s())
+            except ApiError as fault:
+                if fault.status == GONE:
+                    self._version = ""
+                log.info("event=watch-broken kind=%s error=%r", self._resource.plural, str(fault))
+                await asyncio.sleep(backoff.next_s(fault.retry_after_s))
+
+    async def catch_up(self, since: float) -> None:
+        """Return when everything that had been written at a moment of the loop's clock is reported. Raises ApiError."""
+        await self.synced.wait()
+        if self._listed_at >= since:
+            return
+        self._target = _number(await self._client.newest_version(self._resource.path))
+        if self._is_behind():
+            self._reached.clear()
+            self._hurry.set()
+            await self._reached.wait()
+
+    def _is_behind(self) -> bool:
+        return _number(self._version) < self._target
+
+    def _advance(self, version: str) -> None:
+        self._version = version
+        if not self._is_behind():
+            self._reached.set()
+
+    # -- listing -------------------------------------------------------------------------------------------
+
+    async def _list(self) -> None:
+        """Take in everything. Raises ApiError."""
+        present: set[str] = set()
+        version = ""
+        began = asyncio.get_running_loop().time()
+        async for page in self._client.pages(self._resource.path, self._selector):
+            self._emit(self._take_listed(item, present) for item in page.items)
+            version = page.metadata.resource_version
+        # Let go only after the last page: a list that breaks off says nothing about what is gone.
+        self._emit(self._take_gone(key) for key in sorted(self._known.keys() - present))
+        self.n_lists += 1
+        self._listed_at = began
+        self._advance(version)
+        self.synced.set()
+
+    def _take_listed(self, body: msgspec.Raw, present: set[str]) -> Event | None:
+        thing = self._read(body)
+        if thing is None:
+            present.add(key_of(self._resource.type, LISTED.decode(body).metadata))
+            return None
+        present.add(thing.key)
+        return self._take(thing)
+
+    # -- watching ------------------------------------------------------------------------------------------
+
+    async def _follow(self) -> None:
+        """Follow one watch to its end, a short one if somebody waits for what it will say. Raises ApiError."""
+        if self._is_behind():
+            await self._watch(_SHORT_WATCH_SECONDS)
+            if self._is_behind():
+                self._version = ""
+            return
+        self._hurry.clear()
+        tasks = [asyncio.create_task(self._watch(WATCH_SECONDS)), asyncio.create_task(self._wait_for_hurry())]
+        try:
+            done, _ = await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            for task in done:
+                task.result()
+        finally:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def _wait_for_hurry(self) -> None:
+        await self._hurry.wait()
+
+    async def _watch(self, seconds: int) -> None:
+        """Follow one watch to its end. Raises ApiError."""
+        async for lines in self._client.watch(self._resource.path, self._version, self._selector, seconds):
+            events = []
+            version = self._version
+            try:
+                for text in lines:
+                    event, seen = self._take_line(text)
+                    version = seen or version
+                    events.append(event)
+            finally:  # a line that says that the stream is over does not undo those before it
+                self._emit(events)
+                self._advance(version)
+
+    def _take_line(self, text: bytes) -> tuple[Event | None, str]:
+        line = WATCH_LINE.decode(text)
+        if line.type == "ERROR":
+            raise status_error(0, bytes(line.object))
+        if line.type == "BOOKMARK":
+            return None, LISTED.decode(line.object).metadata.resource_version
+        thing = self._read(line.object)
+        if thing is None:
+            return None, LISTED.decode(line.object).metadata.resource_version
+        version = thing.metadata.resource_version
+        if line.type == "DELETED":
+            self._known.pop(thing.key, None)
+            self._is_urgent = True
+            return Event("DELETED", thing), version
+        return self._take(thing), version
+
+    # -- both ----------------------------------------------------------------------------------------------
+
+    def _read(self, body: msgspec.Raw) -> KubeObject | None:
+        try:
+            return self._decoder.decode(body)
+        except UserError as fault:
+            log.warning("event=bad-object kind=%s error=%r", self._resource.type.kind, str(fault))
+            return None
+
+    def _take(self, thing: KubeObject) -> Event | None:
+        old = self._known.get(thing.key)
+        self._known[thing.key] = thing
+        if old is None:
+            self._is_urgent = True
+            return Event("ADDED", thing)
+        if is_same(old, thing):
+            return None
+        self._is_urgent |= not can_wait(old, thing)
+        return Event("MODIFIED", thing)
+
+    def _take_gone(self, key: str) -> Event:
+        self._is_urgent = True
+        return Event("DELETED", self._known.pop(key))
+
+    def _emit(self, events: Iterable[Event | None]) -> None:
+        made = [event for event in events if event is not None]
+        is_urgent, self._is_urgent = self._is_urgent, False
+        if made:
+            self._sink(made, is_urgent=is_urgent)
+
+
+def _number(version: str) -> int:
+    """Versions of one resource count up; 0 is before all of them."""
+    return int(version) if version.isdecimal() else 0

@@ -1,0 +1,112 @@
+"""Counters, gauges and histograms in the text format that Prometheus reads.
+
+Written by the service's thread, read by the HTTP thread; single updates need no lock, since a scrape may as well see
+the one before. Names and meanings are part of what operators rely on, and stand here only.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left
+from collections.abc import Iterator, Mapping
+from typing import Final
+
+from muster.scheduler import CycleResult
+from muster.snapshot import NO_ROW, Snapshot, TaskStatus
+
+_BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+class _Histogram:
+    """How often a duration stayed below each bound."""
+
+    def __init__(self) -> None:
+        self._counts = [0] * (len(_BOUNDS) + 1)
+        self._sum = 0.0
+
+    def observe(self, seconds: float) -> None:
+        self._counts[bisect_left(_BOUNDS, seconds)] += 1
+        self._sum += seconds
+
+    def lines(self, name: str) -> Iterator[str]:
+        total = 0
+        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._counts, strict=True):
+            total += count
+            yield f'{name}_bucket{{le="{bound}"}} {total}'
+        yield f"{name}_sum {self._sum:.6f}"
+        yield f"{name}_count {total}"
+
+
+class Metrics:
+    """What the service tells about itself."""
+
+    def __init__(self) -> None:
+        self._cycles = _Histogram()
+        self._decisions: dict[str, int] = {"bind": 0, "evict": 0, "nominate": 0}
+        self._refused = 0
+        self._errors = 0
+        self._gauges: dict[str, float] = {}
+        self._reloads: dict[str, int] = {"ok": 0, "failed": 0}
+
+    def record_cycle(self, result: CycleResult, seconds: float) -> None:
+        """Count a cycle and what it decided."""
+        self._cycles.observe(seconds)
+        for made in result.decisions:
+            self._decisions[type(made).__name__.lower()] += 1
+        self._refused += len(result.failures)
+        self._errors += result.error is not None
+
+    def record_snapshot(self, snapshot: Snapshot) -> None:
+        """Note how the cluster looked at the end of a cycle."""
+        tasks = snapshot.tasks
+        ours = tasks.job != NO_ROW
+        for status in (TaskStatus.PENDING, TaskStatus.RUNNING):
+            self._gauges[f'muster_pods{{status="{status.label}"}}'] = int((ours & (tasks.status == status)).sum())
+        self._gauges["muster_nodes"] = len(snapshot.nodes)
+        self._gauges["muster_jobs"] = int(snapshot.jobs.live.sum())
+
+    def record_leadership(self, *, is_leader: bool) -> None:
+        self._gauges["muster_leader"] = int(is_leader)
+
+    def record_reload(self, *, worked: bool) -> None:
+        self._reloads["ok" if worked else "failed"] += 1
+
+    def text(self) -> str:
+        """Everything, as Prometheus reads it."""
+        return "\n".join(self._lines()) + "\n"
+
+    def _lines(self) -> Iterator[str]:
+        yield from _head("muster_cycle_seconds", "histogram", "Duration of scheduling cycles.")
+        yield from self._cycles.lines("muster_cycle_seconds")
+        yield from _head("muster_decisions_total", "counter", "Decisions sent to the cluster.")
+        yield from _labelled("muster_decisions_total", "kind", self._decisions)
+        yield from _head("muster_refused_total", "counter", "Decisions that could not be sent at all.")
+        yield f"muster_refused_total {self._refused}"
+        yield from _head("muster_cycle_errors_total", "counter", "Cycles that broke off.")
+        yield f"muster_cycle_errors_total {self._errors}"
+        yield from _head("muster_config_reloads_total", "counter", "Configurations read again.")
+        yield from _labelled("muster_config_reloads_total", "result", self._reloads)
+        told: set[str] = set()
+        for name, value in sorted(self._gauges.items()):
+            family = name.partition("{")[0]
+            if family not in told:
+                told.add(family)
+                yield from _head(family, "gauge", _GAUGES[family])
+            yield f"{name} {value:g}"
+
+
+_GAUGES: Final = {
+    "muster_pods": "Pods of jobs that this scheduler serves.",
+    "muster_nodes": "Nodes that this scheduler works on.",
+    "muster_jobs": "Jobs that this scheduler serves.",
+    "muster_leader": "1 while this replica decides.",
+}
+
+
+def _head(name: str, kind: str, text: str) -> Iterator[str]:
+    yield f"# HELP {name} {text}"
+    yield f"# TYPE {name} {kind}"
+
+
+def _labelled(name: str, label: str, values: Mapping[str, int]) -> Iterator[str]:
+    for value, count in values.items():
+        yield f'{name}{{{label}="{value}"}} {count}'

@@ -1,0 +1,175 @@
+"""`muster run`: cycles on a real cluster, as soon as there is something to decide and no more often than is good.
+
+A cycle follows events, with a pause in between that grows with what cycles cost. While pods wait there is a cycle every
+`period_s` even without events, because time itself can decide (minimum run-times, waiting limits); a cluster at rest
+gets one now and then. A replica that is not the leader keeps its mirror current and decides nothing.
+`stop` may be called from a signal handler: the cycle under way ends, what was decided is sent, and the lease given up.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from dataclasses import dataclass, replace
+from typing import Final, Protocol
+
+from muster.api import UserError
+from muster.framework import Sharding
+from muster.scheduler import Cluster, Scheduler, builtin_registry
+from muster.server.http import StatusServer
+from muster.server.metrics import Metrics
+from muster.server.reload import ConfigFile
+from muster.snapshot import NO_ROW, TaskStatus
+
+log = logging.getLogger("muster.server")
+
+#: The least pause between cycles, so that events that belong together are seen together.
+_PAUSE_S: Final = 0.02
+#: Of the time that passes, cycles take at most about this part while events pour in.
+_BUSY_PART: Final = 0.25
+#: The longest pause because of decisions that have not been sent yet.
+_BACKLOG_S: Final = 1.0
+_IDLE_S: Final = 5.0
+#: A loop that has not come round for this long is stuck.
+_STUCK_S: Final = 120.0
+
+
+class LiveCluster(Cluster, Protocol):
+    """What the service needs of a cluster beyond the scheduler's protocol."""
+
+    def start(self) -> None: ...
+
+    def stop(self) -> None: ...
+
+    def wait(self, timeout_s: float) -> bool: ...
+
+    def wake(self) -> None: ...
+
+    def is_leader(self) -> bool: ...
+
+    def is_busy(self) -> bool: ...
+
+    def shard_nodes(self) -> frozenset[str] | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class ServiceOptions:
+    """How the service runs."""
+
+    scheduler_names: tuple[str, ...] = ("volcano",)
+    #: A file, which is read again when it changes, or the name of a profile; None: the default.
+    config: str | None = None
+    #: Where probes and metrics are answered; None: nowhere.
+    listen: tuple[str, int] | None = None
+    period_s: float = 1.0
+    #: What nodes are that stand outside of the shard that the cluster names: no choice (hard), or the last (soft).
+    shard_mode: str = "hard"
+
+
+class Service:
+    """Runs until it is stopped. Raises UserError at once for a configuration that cannot be used."""
+
+    def __init__(self, cluster: LiveCluster, options: ServiceOptions) -> None:
+        self._cluster = cluster
+        self._options = options
+        self._file = ConfigFile(options.config)
+        self.scheduler = Scheduler(
+            cluster, self._file.first(), builtin_registry(), scheduler_names=options.scheduler_names
+        )
+        self.metrics = Metrics()
+        self._stopping = threading.Event()
+        self._is_ready = False
+        self._beat = time.monotonic()
+
+    def stop(self) -> None:
+        """Ask the service to end; from any thread, or from a signal handler."""
+        self._stopping.set()
+        self._cluster.wake()
+
+    def run(self) -> None:
+        """Serve until stopped. Raises MusterError."""
+        status = None if self._options.listen is None else self._serve_status(self._options.listen)
+        try:
+            self._cluster.start()
+            self._is_ready = True
+            log.info("event=ready scheduler_names=%s", ",".join(self._options.scheduler_names))
+            while not self._stopping.is_set():
+                self._cluster.wait(self.turn())
+            log.info("event=stopping")
+        finally:
+            self._is_ready = False
+            self._cluster.stop()
+            if status is not None:
+                status.close()
+
+    def turn(self) -> float:
+        """Do what is due once; return how long nothing will be, unless an event comes."""
+        self._beat = began = time.monotonic()
+        self._reload()
+        leads = self._cluster.is_leader()
+        self.metrics.record_leadership(is_leader=leads)
+        if not leads:
+            self.scheduler.observe()
+            self._stopping.wait(_PAUSE_S)
+            return self._options.period_s
+        self._take_shard()
+        result = self.scheduler.run_once()
+        seconds = time.monotonic() - began
+        self.metrics.record_cycle(result, seconds)
+        if self.scheduler.last_session is not None:
+            self.metrics.record_snapshot(self.scheduler.last_session.snapshot)
+        self._pause(seconds)
+        return self._options.period_s if self._has_waiting() else max(_IDLE_S, self._options.period_s)
+
+    def _pause(self, seconds: float) -> None:
+        """Rest after a cycle that took so long, and until most of what was decided is on its way."""
+        self._stopping.wait(max(_PAUSE_S, seconds * (1 - _BUSY_PART) / _BUSY_PART))
+        until = time.monotonic() + _BACKLOG_S
+        while self._cluster.is_busy() and time.monotonic() < until and not self._stopping.is_set():
+            self._stopping.wait(_PAUSE_S)
+
+    def _has_waiting(self) -> bool:
+        session = self.scheduler.last_session
+        if session is None:
+            return True
+        tasks = session.snapshot.tasks
+        unsettled = (tasks.status == TaskStatus.PENDING) | (tasks.status == TaskStatus.PIPELINED)
+        return bool((unsettled & (tasks.job != NO_ROW)).any())
+
+    def _take_shard(self) -> None:
+        """Work on the nodes that are ours now, where somebody says which those are."""
+        nodes = self._cluster.shard_nodes()
+        sharding = None if nodes is None else Sharding(self._options.shard_mode, nodes)
+        if sharding != self.scheduler.config.sharding:
+            self.scheduler.configure(replace(self.scheduler.config, sharding=sharding))
+            log.info("event=shard-changed nodes=%d", len(nodes or ()))
+
+    def _reload(self) -> None:
+        found = self._file.changed()
+        if found is None:
+            return
+        try:
+            if isinstance(found, UserError):
+                raise found
+            self.scheduler.configure(found)
+        except UserError as fault:
+            log.error("event=config-refused error=%r", str(fault))  # noqa: TRY400  # the user's mistake, not ours
+            self.metrics.record_reload(worked=False)
+        else:
+            log.info("event=config-reloaded file=%s", self._options.config)
+            self.metrics.record_reload(worked=True)
+
+    # -- probes ------------------------------------------------------------------------------------------------
+
+    def _serve_status(self, address: tuple[str, int]) -> StatusServer:
+        server = StatusServer(address, healthy=self._unhealthy, ready=self._unready, metrics=self.metrics.text)
+        log.info("event=listening port=%d", server.port)
+        return server
+
+    def _unhealthy(self) -> str:
+        silent = time.monotonic() - self._beat
+        return f"no cycle for {silent:.0f} s" if self._is_ready and silent > _STUCK_S else ""
+
+    def _unready(self) -> str:
+        return "" if self._is_ready else "the cluster has not been read yet"

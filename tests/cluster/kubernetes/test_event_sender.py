@@ -1,0 +1,114 @@
+"""News become events: counted when they repeat, dropped when there are too many, given up when not allowed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, cast
+
+import msgspec
+import pytest
+
+from muster.api import Pod
+from muster.cluster.kubernetes import events
+from muster.cluster.kubernetes.client import ApiError, Client
+from muster.cluster.kubernetes.events import EventSender, News
+
+
+class Server:
+    """Takes requests down."""
+
+    def __init__(self, refuse: ApiError | None = None) -> None:
+        self.requests: list[tuple[str, str, dict[str, Any]]] = []
+        self._refuse = refuse
+
+    async def request(self, method: str, path: str, body: bytes, content_type: str = "") -> bytes:
+        await asyncio.sleep(0)
+        self.requests.append((method, path, msgspec.json.decode(body)))
+        if self._refuse is not None:
+            raise self._refuse
+        return b"{}"
+
+    @property
+    def notes(self) -> list[str]:
+        return [body["note"] for method, _, body in self.requests if method == "POST"]
+
+
+def about(name: str, note: str = "", *, series: str = "", is_detail: bool = False) -> News:
+    pod = Pod()
+    pod.metadata.name = name
+    pod.metadata.uid = f"uid-{name}"
+    return News(pod, "Reason", "Acting", note or name, series=series, is_detail=is_detail)
+
+
+def played(server: Server, play: Callable[[EventSender], Awaitable[None]]) -> Server:
+    async def run() -> None:
+        sender = EventSender(cast("Client", server), lambda: True)
+        await play(sender)
+        await sender.stop()
+
+    asyncio.run(run())
+    return server
+
+
+async def until_quiet(server: Server) -> None:
+    """Wait until nothing has been sent for some turns of the loop."""
+    before = -1
+    while before != len(server.requests):
+        before = len(server.requests)
+        for _ in range(20):
+            await asyncio.sleep(0)
+
+
+def told(server: Server, *batches: Iterable[News]) -> Server:
+    async def play(sender: EventSender) -> None:
+        for batch in batches:
+            sender.tell(batch)
+            await until_quiet(server)
+
+    return played(server, play)
+
+
+def test_an_event_names_the_object_and_says_what_happened() -> None:
+    [(method, path, body)] = told(Server(), [about("p", "placed on n1")]).requests
+    assert (method, path) == ("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
+    assert (body["reason"], body["action"], body["note"]) == ("Reason", "Acting", "placed on n1")
+    assert body["regarding"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "p", "uid": "uid-p"}
+
+
+def test_news_that_repeat_are_counted_and_the_count_is_written_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
+    again = [about("p", series="full")]
+    assert len(told(Server(), again, again, again).requests) == 1
+    monkeypatch.setattr(events, "_COUNT_S", 0.0)
+    server = told(Server(), again, again, again)
+    assert [method for method, _, _ in server.requests] == ["POST", "PATCH", "PATCH"]
+    assert server.requests[-1][2]["series"]["count"] == 3
+    assert server.requests[-1][1].rpartition("/")[2] == server.requests[0][2]["metadata"]["name"]
+
+
+def test_another_reason_or_another_object_is_told_anew() -> None:
+    server = told(
+        Server(), [about("p", "a", series="full"), about("p", "b", series="closed"), about("q", series="full")]
+    )
+    assert server.notes == ["a", "b", "q"]
+
+
+def test_details_wait_for_what_matters_and_the_oldest_are_dropped(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(events, "_MAX_WAITING", 2)
+    details = [about(f"pod-{number}", is_detail=True) for number in range(5)]
+    assert told(Server(), [*details, about("gang")]).notes == ["gang", "pod-3", "pod-4"]
+
+
+def test_no_more_than_so_many_are_sent_at_once() -> None:
+    server = told(Server(), [about(f"p{number}") for number in range(200)])
+    assert len(server.requests) < 40
+
+
+def test_who_may_not_write_events_stops_trying() -> None:
+    server = Server(ApiError(403, "Forbidden", "no"))
+    assert len(told(server, [about("a"), about("b")], [about("c")]).requests) == 1
+
+
+def test_a_server_that_fails_loses_one_piece_of_news_and_no_more() -> None:
+    server = Server(ApiError(500, "InternalError", "no"))
+    assert len(told(server, [about("a"), about("b")]).requests) == 2

@@ -1,0 +1,120 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+from muster.cluster.kubernetes.lanes import Errand, Lane
+from muster.cluster.kubernetes.promises import Clearance, Promise
+
+Answers = list[tuple[object, str]]
+
+
+def errand(about: object, answers: Answers, send: Callable[[], Awaitable[str]]) -> Errand:
+    return Errand(about, send, lambda error: answers.append((about, error)))
+
+
+async def succeed() -> str:
+    return ""
+
+
+def run(errands: list[Errand], *, n_workers: int = 2) -> None:
+    async def main() -> None:
+        lane = Lane("test", n_workers)
+        lane.submit(errands)
+        await asyncio.sleep(0)
+        await lane.drain()
+        await lane.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_no_more_than_the_bound_is_under_way_at_once() -> None:
+    under_way, most = 0, 0
+
+    async def send() -> str:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.001)
+        under_way -= 1
+        return ""
+
+    answers: Answers = []
+    run([errand(number, answers, send) for number in range(20)], n_workers=3)
+    assert (most, len(answers)) == (3, 20)
+
+
+def test_a_waiting_report_is_replaced_by_a_newer_one() -> None:
+    sent: list[str] = []
+
+    def says(text: str) -> Callable[[], Awaitable[str]]:
+        async def send() -> str:
+            sent.append(text)
+            return ""
+
+        return send
+
+    answers: Answers = []
+    run([errand("g", answers, says("old")), errand("h", answers, says("other")), errand("g", answers, says("new"))])
+    assert sorted(sent) == ["new", "other"]
+
+
+def test_a_broken_errand_does_not_take_its_worker_along() -> None:
+    async def break_off() -> str:
+        raise RuntimeError("a bug")
+
+    answers: Answers = []
+    run([errand("bad", answers, break_off), errand("good", answers, succeed)], n_workers=1)
+    assert answers == [("bad", "RuntimeError: a bug"), ("good", "")]
+
+
+def test_evictions_wait_until_their_beneficiaries_are_nominated() -> None:
+    order: list[str] = []
+
+    async def nominate() -> str:
+        await asyncio.sleep(0.005)
+        order.append("nominated")
+        return ""
+
+    async def evict() -> str:
+        order.append("evicted")
+        return ""
+
+    promise, answers = Promise(), Answers()
+    nominations = [errand(number, answers, promise.with_one_more(nominate)) for number in range(2)]
+    run([*nominations, errand("victim", answers, promise.before(evict))], n_workers=3)
+    assert order == ["nominated", "nominated", "evicted"]
+
+
+def test_nobody_is_evicted_when_nobody_could_be_nominated() -> None:
+    async def fail() -> str:
+        return "gone"
+
+    promise, answers = Promise(), Answers()
+    run([errand("pod", answers, promise.with_one_more(fail)), errand("victim", answers, promise.before(succeed))])
+    assert dict(answers)["victim"] == "none of those it would make room for could be nominated"
+
+
+def test_a_broken_nomination_does_not_keep_evictions_waiting_for_ever() -> None:
+    async def break_off() -> str:
+        raise RuntimeError("a bug")
+
+    promise, answers = Promise(), Answers()
+    run([errand("pod", answers, promise.with_one_more(break_off)), errand("victim", answers, promise.before(succeed))])
+    assert dict(answers)["victim"] == "none of those it would make room for could be nominated"
+
+
+def test_nobody_is_evicted_when_a_budget_keeps_one_of_those_who_would_have_to_go() -> None:
+    async def refuse() -> str:
+        return "429"
+
+    clearance, answers = Clearance(), Answers()
+    guarded = [errand(k, answers, clearance.with_one_more(send)) for k, send in enumerate([succeed, refuse])]
+    run([*guarded, errand("victim", answers, clearance.before(succeed))], n_workers=1)
+    assert dict(answers)["victim"] == "another pod that would have to leave as well may not"
+
+
+def test_those_without_a_budget_go_at_once_where_nobody_has_one() -> None:
+    answers = Answers()
+    run([errand("victim", answers, Clearance().before(succeed))])
+    assert answers == [("victim", "")]

@@ -1,0 +1,3 @@
+"""Moved to `muster.testing.control_plane`."""
+
+from muster.testing.control_plane import *  # noqa: F403

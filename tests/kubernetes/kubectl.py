@@ -1,0 +1,199 @@
+"""What users do with kubectl, for tests: apply, get, delete, over plain HTTP and one request at a time.
+
+Independent of Muster's own client on purpose, so that a mistake there does not hide itself.
+"""
+
+from __future__ import annotations
+
+import http.client
+import json
+import ssl
+import time
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import yaml
+
+from muster.testing.control_plane import ControlPlane
+
+Json = dict[str, Any]
+
+_PLURALS = {
+    "Pod": ("api/v1", "pods"),
+    "Node": ("api/v1", "nodes"),
+    "Namespace": ("api/v1", "namespaces"),
+    "PriorityClass": ("apis/scheduling.k8s.io/v1", "priorityclasses"),
+    "Lease": ("apis/coordination.k8s.io/v1", "leases"),
+    "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets"),
+    "PodGroup": ("apis/scheduling.volcano.sh/v1beta1", "podgroups"),
+    "Queue": ("apis/scheduling.volcano.sh/v1beta1", "queues"),
+    "HyperNode": ("apis/topology.volcano.sh/v1alpha1", "hypernodes"),
+    "CustomResourceDefinition": ("apis/apiextensions.k8s.io/v1", "customresourcedefinitions"),
+    "KaiPodGroup": ("apis/scheduling.run.ai/v2alpha2", "podgroups"),
+    "KaiQueue": ("apis/scheduling.run.ai/v2", "queues"),
+    "Topology": ("apis/kai.scheduler/v1alpha1", "topologies"),
+}
+_OF_THE_CLUSTER = frozenset(
+    {"Node", "Namespace", "PriorityClass", "Queue", "HyperNode", "CustomResourceDefinition", "KaiQueue", "Topology"}
+)
+_PATIENCE_S = 15.0
+_MADE_BY_TESTS = ("Lease", "Pod", "PodDisruptionBudget", "PodGroup", "Queue", "HyperNode", "PriorityClass", "Node")
+
+
+class RefusedError(Exception):
+    """The server's answer, when it is no success."""
+
+    def __init__(self, status: int, text: str) -> None:
+        self.status = status
+        super().__init__(f"{status}: {text}")
+
+
+class Kubectl:
+    """A user with all rights."""
+
+    def __init__(self, plane: ControlPlane) -> None:
+        self._plane = plane
+        self._connection: http.client.HTTPSConnection | None = None
+
+    def apply(self, text: str) -> None:
+        """Make the objects of a YAML text."""
+        for document in yaml.safe_load_all(text):
+            if document:
+                self.create(document)
+
+    def create(self, document: Json) -> Json:
+        path = _path(kind_of(document), document["metadata"].get("namespace", "default"))
+        return self.request("POST", path, document)
+
+    def create_all(self, documents: Iterable[Json]) -> None:
+        for document in documents:
+            self.create(document)
+
+    def get(self, kind: str, name: str, namespace: str = "default") -> Json:
+        return self.request("GET", f"{_path(kind, namespace)}/{name}")
+
+    def list(self, kind: str) -> list[Json]:
+        root, plural = _PLURALS[kind]
+        items: list[Json] = self.request("GET", f"/{root}/{plural}")["items"]
+        return items
+
+    def delete(self, kind: str, name: str, namespace: str = "default", *, grace: int | None = None) -> None:
+        options = {} if grace is None else {"gracePeriodSeconds": grace}
+        self.request("DELETE", f"{_path(kind, namespace)}/{name}", options)
+
+    def patch(self, kind: str, name: str, body: Json, namespace: str = "default", *, status: bool = False) -> Json:
+        tail = "/status" if status else ""
+        return self.request("PATCH", f"{_path(kind, namespace)}/{name}{tail}", body, "application/merge-patch+json")
+
+    def nodes_of_pods(self) -> dict[str, str]:
+        """The node of every pod, "" for those that wait."""
+        return {pod["metadata"]["name"]: pod["spec"].get("nodeName", "") for pod in self.list("Pod")}
+
+    def wait(self, what: Callable[[], object], seconds: float = 20.0) -> None:
+        """Wait until something holds."""
+        until = time.monotonic() + seconds
+        while not what():
+            assert time.monotonic() < until, f"did not come true in {seconds} s"
+            time.sleep(0.05)
+
+    def delete_everything(self) -> None:
+        """Delete what tests make, without waiting for grace periods."""
+        for kind in _MADE_BY_TESTS:
+            for thing in self.list(kind):
+                name, namespace = thing["metadata"]["name"], thing["metadata"].get("namespace", "")
+                if not name.startswith("system-") and not namespace.startswith("kube-"):
+                    self.delete(kind, name, namespace, grace=0)
+        self.wait(lambda: not self.list("Pod") and not self.list("Node"))
+
+    def request(self, method: str, path: str, body: Json | None = None, content_type: str = "application/json") -> Json:
+        """Send one request; like kubectl, wait while a server that just started asks for it. Raises RefusedError."""
+        until = time.monotonic() + _PATIENCE_S
+        while True:
+            try:
+                return self._request(method, path, body, content_type)
+            except RefusedError as refused:
+                if refused.status != 429 or time.monotonic() > until:
+                    raise
+                time.sleep(0.2)
+
+    def _request(self, method: str, path: str, body: Json | None, content_type: str) -> Json:
+        headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": content_type}
+        connection = self._connect()
+        try:
+            connection.request(method, path, None if body is None else json.dumps(body), headers)
+            answer = connection.getresponse()
+            text = answer.read()
+        except (OSError, http.client.HTTPException):
+            self.close()
+            raise
+        if answer.status >= 400:
+            raise RefusedError(answer.status, text.decode())
+        found: Json = json.loads(text)
+        return found
+
+    def close(self) -> None:
+        if self._connection is not None:
+            self._connection.close()
+            self._connection = None
+
+    def _connect(self) -> http.client.HTTPSConnection:
+        if self._connection is None:
+            unchecked = ssl._create_unverified_context()
+            self._connection = http.client.HTTPSConnection("127.0.0.1", self._plane.port, timeout=30, context=unchecked)
+        return self._connection
+
+
+def kind_of(document: Json) -> str:
+    """The name under which this module knows the kind of a document."""
+    kind: str = document["kind"]
+    return f"Kai{kind}" if document["apiVersion"].startswith("scheduling.run.ai/") else kind
+
+
+def _path(kind: str, namespace: str) -> str:
+    root, plural = _PLURALS[kind]
+    return f"/{root}/{plural}" if kind in _OF_THE_CLUSTER else f"/{root}/namespaces/{namespace}/{plural}"
+
+
+def gang(
+    name: str, n_pods: int, *, gpu: int = 1, minimum: int | None = None, group: Json | None = None
+) -> Sequence[Json]:
+    """A PodGroup of Volcano and its pods."""
+    spec = {"minMember": n_pods if minimum is None else minimum, **(group or {})}
+    head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": name}, "spec": spec}
+    return [head, *(pod(f"{name}-{number}", gpu=gpu, group=name) for number in range(n_pods))]
+
+
+def pod(name: str, *, gpu: int = 1, group: str = "", **spec: object) -> Json:
+    """A pod for Volcano's scheduler."""
+    annotations = {"scheduling.k8s.io/group-name": group} if group else {}
+    amounts = {"cpu": "1", "nvidia.com/gpu": str(gpu)}
+    container = {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "annotations": annotations},
+        "spec": {"schedulerName": "volcano", "containers": [container], "terminationGracePeriodSeconds": 1, **spec},
+    }
+
+
+def node(name: str, *, gpu: int = 8, labels: Json | None = None) -> Json:
+    """A node that KWOK keeps alive."""
+    amounts = {"cpu": "96", "memory": "1024Gi", "nvidia.com/gpu": str(gpu), "pods": "110"}
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+        "status": {"allocatable": amounts, "capacity": amounts},
+    }
+
+
+def queue(name: str, **spec: object) -> Json:
+    """A queue of Volcano."""
+    head = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": name}}
+    return {**head, "spec": {"weight": 1, **spec}}
+
+
+def priority_class(name: str, value: int) -> Json:
+    """A priority class."""
+    head = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "metadata": {"name": name}}
+    return {**head, "value": value}

@@ -1,0 +1,85 @@
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from muster.cluster.kubernetes import KubernetesCluster
+from muster.snapshot.decisions import Evict, Nominate
+from muster.testing.control_plane import ControlPlane
+from tests.kubernetes.kubectl import Json, Kubectl, gang, node, pod, priority_class, queue
+from tests.kubernetes.stage import WITH_EVICTIONS, Stage
+
+CLASSES = [priority_class("high", 1000), priority_class("low", 10)]
+
+
+@pytest.fixture
+def impatient(control_plane: ControlPlane, kubectl: Kubectl) -> Iterator[KubernetesCluster]:
+    kubectl.close()
+    with KubernetesCluster(control_plane.kubeconfig, eviction_patience_s=0.5) as connected:
+        yield connected
+
+
+def budget(name: str, labels: Json) -> Json:
+    head = {"apiVersion": "policy/v1", "kind": "PodDisruptionBudget", "metadata": {"name": name}}
+    return {**head, "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}}
+
+
+def ranked_gang(name: str, n_pods: int, rank: str, **spec: object) -> list[Json]:
+    """A gang whose pods carry its name as a label."""
+    documents = list(gang(name, n_pods, group={"priorityClassName": rank}))
+    for document in documents[1:]:
+        document["spec"] |= {"priorityClassName": rank, **spec}
+        document["metadata"]["labels"] = {"gang": name}
+    return documents
+
+
+def test_a_gang_of_higher_priority_takes_the_place_of_another(cluster: KubernetesCluster, kubectl: Kubectl) -> None:
+    kubectl.create_all([queue("default"), *CLASSES, node("n1", gpu=2), *ranked_gang("old", 2, "low")])
+    stage = Stage(cluster, kubectl, WITH_EVICTIONS)
+    stage.run_until(lambda: all(known["status"]["phase"] == "Running" for known in kubectl.list("Pod")))
+    kubectl.create_all(ranked_gang("new", 2, "high"))
+    stage.run_until(lambda: stage.is_bound("new-0", "new-1"))
+    made = [decision for result in stage.results for decision in result.decisions]
+    assert sorted(decision.pod for decision in made if isinstance(decision, Evict)) == [
+        "default/old-0",
+        "default/old-1",
+    ]
+    assert {decision.node for decision in made if isinstance(decision, Nominate)} == {"n1"}
+    assert {name for name, where in kubectl.nodes_of_pods().items() if where} == {"new-0", "new-1"}
+
+
+def test_an_evicted_pod_says_why_it_leaves_and_the_one_that_waits_where_it_will_go(
+    cluster: KubernetesCluster, kubectl: Kubectl, control_plane: ControlPlane
+) -> None:
+    kubectl.create_all([queue("default"), *CLASSES, node("n1", gpu=1), pod("old", priorityClassName="low")])
+    stage = Stage(cluster, kubectl, WITH_EVICTIONS)
+    stage.run_until(lambda: kubectl.get("Pod", "old")["status"]["phase"] == "Running")
+    kubectl.create(pod("new", priorityClassName="high"))
+
+    def disruptions() -> list[str]:
+        conditions = kubectl.get("Pod", "old")["status"]["conditions"]
+        return [known["message"] for known in conditions if known.get("reason") == "PreemptionByScheduler"]
+
+    with control_plane.without_kubelets():
+        stage.run_until(disruptions)
+        assert disruptions()[0].startswith("preempt: ")
+        assert kubectl.get("Pod", "new")["status"]["nominatedNodeName"] == "n1"
+        assert not stage.is_bound("new")
+    stage.run_until(lambda: stage.is_bound("new"))
+
+
+def test_a_budget_that_never_yields_gets_its_pod_back_and_no_promise_stays(
+    impatient: KubernetesCluster, kubectl: Kubectl
+) -> None:
+    kubectl.create_all([queue("default"), *CLASSES, node("n1", gpu=1), *ranked_gang("old", 1, "low")])
+    stage = Stage(impatient, kubectl, WITH_EVICTIONS)
+    stage.run_until(lambda: kubectl.get("Pod", "old-0")["status"]["phase"] == "Running")
+    # No controller counts its pods, so the server allows no disruption at all, and Muster cannot know that.
+    kubectl.create(budget("guard", {"gang": "old"}))
+    impatient.poll()
+    failures = impatient.evict([Evict("default/old-0", "n1", "default/old", "default/new", "test")])
+    assert failures == []
+    assert [event.object.metadata.deletion_timestamp is None for event in impatient.poll()] == [False]
+    kubectl.wait(lambda: any(event.object.key == "default/old-0" for event in impatient.poll()))
+    assert "deletionTimestamp" not in kubectl.get("Pod", "old-0")["metadata"]

@@ -1,0 +1,99 @@
+"""`muster run` as a process of its own: serving, failing over, reloading, ending."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+from muster.testing.control_plane import ControlPlane, free_ports
+from tests.kubernetes.kubectl import Kubectl, gang, node, queue
+
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/default/leases/muster"
+
+
+class Process:
+    """One replica."""
+
+    def __init__(self, plane: ControlPlane, log: Path, *options: str) -> None:
+        self.port = free_ports(1)[0]
+        self.log = log
+        command = [sys.executable, "-m", "muster", "run", "--kubeconfig", str(plane.kubeconfig)]
+        command += ["--lease-namespace", "default", "--listen", f"127.0.0.1:{self.port}", *options]
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(command, stderr=out, stdout=out, env=os.environ)
+
+    def get(self, path: str) -> str:
+        with urllib.request.urlopen(f"http://127.0.0.1:{self.port}{path}", timeout=5) as answer:
+            text: bytes = answer.read()
+        return text.decode()
+
+    def has_logged(self, text: str) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        return text in self.log.read_text()
+
+    def end(self, how: signal.Signals = signal.SIGTERM) -> int:
+        if self.process.poll() is None:
+            self.process.send_signal(how)
+        return self.process.wait(30)
+
+
+@contextmanager
+def replica(plane: ControlPlane, log: Path, *options: str) -> Iterator[Process]:
+    process = Process(plane, log, *options)
+    try:
+        yield process
+    finally:
+        process.end(signal.SIGKILL)
+
+
+def test_it_serves_tells_how_it_is_and_ends_cleanly(
+    control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    kubectl.create_all([queue("default"), node("n1"), *gang("train", 4)])
+    with replica(control_plane, tmp_path / "log") as process:
+        kubectl.wait(lambda: all(kubectl.nodes_of_pods().values()), seconds=60)
+        assert process.get("/healthz") == "ok\n"
+        assert process.get("/readyz") == "ok\n"
+        assert 'muster_decisions_total{kind="bind"} 4' in process.get("/metrics")
+        assert process.end() == 0
+        lines = process.log.read_text().splitlines()
+    assert sum("event=bind " in line for line in lines) == 4
+    assert kubectl.request("GET", LEASE)["spec"].get("holderIdentity", "") == ""
+
+
+def test_another_replica_takes_over_within_fifteen_seconds(
+    control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    kubectl.create_all([queue("default"), node("n1")])
+    with replica(control_plane, tmp_path / "first") as first:
+        kubectl.wait(lambda: first.has_logged("event=lease-taken"), seconds=60)
+        with replica(control_plane, tmp_path / "second") as second:
+            kubectl.wait(lambda: second.has_logged("event=ready"), seconds=60)
+            first.end(signal.SIGKILL)
+            began = time.monotonic()
+            kubectl.create_all(gang("train", 2))
+            kubectl.wait(lambda: all(kubectl.nodes_of_pods().values()), seconds=30)
+            assert time.monotonic() - began < 15
+
+
+def test_a_changed_configuration_is_taken_up_and_a_wrong_one_is_not(
+    control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    config = tmp_path / "scheduler.yaml"
+    config.write_text('actions: "enqueue"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n')
+    kubectl.create_all([queue("default"), node("n1"), *gang("train", 2)])
+    with replica(control_plane, tmp_path / "log", "--config", str(config), "--no-leader-elect") as process:
+        kubectl.wait(lambda: kubectl.get("PodGroup", "train").get("status", {}).get("phase") == "Inqueue", seconds=60)
+        config.write_text("actions: no-such-action\n")
+        kubectl.wait(lambda: process.has_logged("event=config-refused"))
+        assert set(kubectl.nodes_of_pods().values()) == {""}
+        config.write_text('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n')
+        kubectl.wait(lambda: all(kubectl.nodes_of_pods().values()))
+        assert 'muster_config_reloads_total{result="failed"} 1' in process.get("/metrics")
