@@ -24,7 +24,7 @@ from muster.api import (
     UserError,
     to_base,
 )
-from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE, PREEMPTABLE, PREEMPT_MIN_RUNTIME, QUEUE_NAME, RECLAIM_MIN_RUNTIME
+from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE, PREEMPT_MIN_RUNTIME, PREEMPTABLE, QUEUE_NAME, RECLAIM_MIN_RUNTIME
 from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
 
 
