@@ -9,6 +9,7 @@ CASES  ?= ../shared/conformance
 OUT    ?= conformance/results.json
 STRICT ?=
 ONLY   ?=
+SCALE  ?=
 PYTEST_ARGS ?=
 
 export RUFF_CACHE_DIR  ?= $(CURDIR)/$(VENV)/ruff-cache
@@ -22,10 +23,10 @@ CHECKED := src $(wildcard tests conformance benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench soak lint imports docs-check manifests format lock clean
+.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-kubernetes soak lint imports docs-check manifests format lock clean
 
 help: ## List the targets.
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-13s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
 setup: $(STAMP) ## Make .venv from requirements.lock and install muster into it; nothing to do when nothing changed.
 
@@ -75,6 +76,10 @@ conformance-if-present: unit
 bench: setup ## Time the benchmark cases and write benchmarks/results.json: [ONLY=A1,A2].
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only "$(ONLY)")
 
+bench-kubernetes: setup ## Time Muster on a real API server, beside kube-scheduler: [ONLY=K1,K2] [SCALE=0.1].
+	$(BIN)/python -m muster.testing.real_parts --all
+	$(BIN)/python -m benchmarks.kubernetes $(if $(ONLY),--only "$(ONLY)") $(if $(SCALE),--scale $(SCALE))
+
 soak: setup ## Run the property tests at length (many minutes).
 	MUSTER_SOAK=1 $(BIN)/pytest tests/properties $(PYTEST_ARGS)
 
@@ -104,5 +109,5 @@ lock: | $(BIN)/python ## Choose newest versions of every dependency again and wr
 		--custom-compile-command "make lock" --output-file requirements.lock
 
 clean: ## Remove what a run leaves behind, .venv excepted.
-	rm -rf dist build .hypothesis $(VENV)/*-cache conformance/results.json benchmarks/results.json
+	rm -rf dist build .hypothesis $(VENV)/*-cache conformance/results.json benchmarks/results.json benchmarks/results-kubernetes.json
 	find src tests $(wildcard conformance benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +

@@ -6,15 +6,19 @@ from pathlib import Path
 from typing import Any
 
 PAGE = Path(__file__).parent.parent / "docs" / "performance.md"
-BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 
 def write_page(results: list[dict[str, Any]]) -> None:
     """Replace the table on the page."""
-    text = PAGE.read_text()
-    before, rest = text.split(BEGIN)
-    after = rest.split(END)[1]
-    PAGE.write_text(before + BEGIN + "\n" + table(results) + "\n" + END + after)
+    write_section("table", table(results))
+
+
+def write_section(name: str, made: str) -> None:
+    """Replace what stands between two marks on the page."""
+    begin, end = f"<!-- {name}: begin -->", f"<!-- {name}: end -->"
+    before, rest = PAGE.read_text().split(begin)
+    after = rest.split(end)[1]
+    PAGE.write_text(before + begin + "\n" + made + "\n" + end + after)
 
 
 def table(results: list[dict[str, Any]]) -> str:

@@ -11,6 +11,8 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+import numpy as np
+
 from conformance.cases import Body, Case
 from conformance.topology_objects import hyper_node_documents
 from muster.api import KubeObject, decode
@@ -55,7 +57,8 @@ class Cycle:
     def phases(self) -> dict[str, str]:
         """PodGroup phases after the end-of-cycle update."""
         records = self.session.snapshot.jobs.records
-        found = job_statuses(self.session, unschedulable_jobs(self.session))
+        jobs = np.flatnonzero(self.session.snapshot.jobs.live).tolist()
+        found = job_statuses(self.session, jobs, unschedulable_jobs(self.session, jobs))
         return {records[job].id: status.phase.label for job, status in found.items()}
 
 

@@ -14,6 +14,7 @@ PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 GROUPS = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups"
 NODES = "/api/v1/nodes"
 GPU = "nvidia.com/gpu"
+ONE_GPU: Json = {"cpu": "1", "memory": "4Gi", GPU: "1"}
 STARTED = "2026-01-01T00:00:00Z"
 
 
@@ -69,17 +70,20 @@ def group(name: str, size: int, **spec: object) -> Request:
     return _request(GROUPS, {**head, "spec": {"minMember": size, **spec}})
 
 
-def pod(name: str, *, of: str = "", amounts: Json | None = None, **spec: Any) -> Request:
+def pod(name: str, *, of: str = "", **spec: object) -> Request:
     """A pod of a gang, or a pod alone for whoever serves its schedulerName."""
-    asked = amounts or {"cpu": "1", "memory": "4Gi", GPU: "1"}
-    container = {"name": "main", "image": "none", "resources": {"requests": asked, "limits": asked}}
     annotations = {"scheduling.k8s.io/group-name": of} if of else {}
     meta = {"name": name, "labels": {"app": "benchmark"}, "annotations": annotations}
-    whole = {"schedulerName": "volcano", "containers": [container], **spec}
+    whole = {"schedulerName": "volcano", "containers": [container(ONE_GPU)], **spec}
     return _request(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": whole})
 
 
-def gang(name: str, size: int, **spec: Any) -> Iterator[Request]:
+def container(amounts: Json) -> Json:
+    """A container that asks for what it may use."""
+    return {"name": "main", "image": "none", "resources": {"requests": amounts, "limits": amounts}}
+
+
+def gang(name: str, size: int, **spec: object) -> Iterator[Request]:
     """The pods of a gang; its group is made apart."""
     for number in range(size):
         yield pod(f"{name}-{number:04d}", of=name, **spec)

@@ -77,14 +77,17 @@ class Onlooker:
     def __init__(self, load: Load, *, is_kubelet: bool = False) -> None:
         self._load = load
         self._is_kubelet = is_kubelet
+        self._awaited = ""
+        self._kubelets = asyncio.Semaphore(N_URGENT)
         self._watching: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
         self.bound: dict[str, float] = {}
         self.asked: dict[str, float] = {}
         self.gone: dict[str, float] = {}
 
-    async def start(self) -> None:
-        """Look on from now; what is there already does not count."""
+    async def start(self, awaited: str = "") -> None:
+        """Look on from now; bindings count of pods whose names begin as told."""
+        self._awaited = awaited
         listed = _LIST.decode(await self._load.client.send("GET", f"{PODS}?limit=1"))
         self._watching = asyncio.create_task(self._watch(listed.metadata.resource_version))
 
@@ -119,13 +122,14 @@ class Onlooker:
             if self._is_kubelet:
                 grace = line.object.metadata.deletion_grace_period_seconds
                 self._keep(asyncio.create_task(self._end(name, grace)))
-        elif line.object.spec.node_name and line.type != "BOOKMARK":
+        elif line.object.spec.node_name and name.startswith(self._awaited) and line.type != "BOOKMARK":
             self.bound.setdefault(name, now)
         return line.object.metadata.resource_version
 
     async def _end(self, name: str, grace: float) -> None:
         await asyncio.sleep(grace)
-        await self._load.delete_now(name)
+        async with self._kubelets:
+            await self._load.delete_now(name)
 
     def _keep(self, task: asyncio.Task[None]) -> None:
         self._tasks.add(task)

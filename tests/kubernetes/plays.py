@@ -2,14 +2,14 @@
 
 `on_embedded` runs a play in memory, `LivePlay` on the real parts: the same scheduler, on a clock that jumps to what is
 due next as soon as nothing changes any more. Both give a `SimulationResult`; `outcome_of` takes from it what must be
-the same: how many pods of each job are on each node, how many of each job were evicted, and how far each job is.
+the same: how many pods of each job are on each node, how many of each job were evicted and when, and how far it is.
 """
 
 from __future__ import annotations
 
 import math
 import time
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
@@ -32,7 +32,7 @@ from tests.kubernetes.kubectl import Json, Kubectl, kind_of
 from tests.kubernetes.owners import Owners, key_of
 
 #: Cycles after which a play that does not come to rest is a failure.
-MAX_CYCLES = 400
+MAX_CYCLES = 100
 #: A real cluster at rest says nothing for this many cycles.
 _QUIET_CYCLES = 3
 
@@ -56,6 +56,8 @@ class Outcome:
     placed: dict[tuple[str, str], int]
     #: Evictions by job.
     evicted: dict[str, int]
+    #: In which minute of the play they were.
+    minutes: dict[str, set[int]]
     #: Phases by job.
     phases: dict[str, str]
 
@@ -81,9 +83,18 @@ def outcome_of(result: SimulationResult) -> Outcome:
     tasks, jobs = result.last_session.snapshot.tasks, result.last_session.snapshot.jobs
     job_of = {pod: jobs.records[job].id for pod, job in zip(tasks.ids, tasks.job.tolist(), strict=True)}
     placed = Counter((job_of[pod], name) for name, node in result.nodes.items() for pod in node.pods)
-    made = [decision for cycle in result.cycles for decision in cycle.decisions]
-    evicted = Counter(decision.job for decision in made if isinstance(decision, Evict))
-    return Outcome(dict(placed), dict(evicted), {name: job.phase for name, job in result.jobs.items()})
+    evictions = [
+        (made.job, int(cycle.time - result.start) // 60)
+        for cycle in result.cycles
+        for made in cycle.decisions
+        if isinstance(made, Evict)
+    ]
+    minutes: dict[str, set[int]] = defaultdict(set)
+    for job, minute in evictions:
+        minutes[job].add(minute)
+    evicted = Counter(job for job, _ in evictions)
+    phases = {name: job.phase for name, job in result.jobs.items()}
+    return Outcome(dict(placed), dict(evicted), dict(minutes), phases)
 
 
 class Clock:
@@ -191,11 +202,11 @@ class LivePlay:
             self.cycles.append(result)
             self._session = self.scheduler.last_session
             self.after_cycle()
-            n_quiet = n_quiet + 1 if result.is_quiet and not is_busy and self._knows_all_pods() else 0
+            n_quiet = n_quiet + 1 if _is_quiet(result) and not is_busy and self._knows_all_pods() else 0
             if n_quiet == _QUIET_CYCLES:
                 return
             self._cluster.wait(0.05)
-        raise AssertionError(f"still changing after {MAX_CYCLES} cycles")
+        raise AssertionError(f"still changing after {MAX_CYCLES} cycles: {self.cycles[-3:]}")
 
     def _catch_up(self) -> None:
         """What people did at once is seen at once: how fast the watches are must not decide who comes first."""
@@ -280,6 +291,11 @@ class LivePlay:
     def _await(self, made: Json) -> None:
         key = made["metadata"]["name"] if "namespace" not in made["metadata"] else key_of(made)
         self._awaited[made["apiVersion"], made["kind"], key] = int(made["metadata"]["resourceVersion"])
+
+
+def _is_quiet(result: CycleResult) -> bool:
+    """Whether a cycle changed anything that a later one goes by; how jobs are may be told a moment later."""
+    return not result.decisions and not any(update.annotations for update in result.updates)
 
 
 def _status_of(thing: KubeObject) -> Json:

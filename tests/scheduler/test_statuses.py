@@ -94,7 +94,7 @@ def test_unschedulable_jobs_carry_the_verdict_on_record() -> None:
     job = session.snapshot.jobs.index["default/g"]
     verdict = JobVerdict(INSUFFICIENT, "short of 2 GPUs")
     session.record(job, verdict)
-    assert unschedulable_jobs(session) == {job: verdict}
+    assert unschedulable_jobs(session, [job]) == {job: verdict}
     assert verdict_text(verdict) == "insufficient-resources: lack free resources (short of 2 GPUs)"
 
 
@@ -102,6 +102,7 @@ def test_a_gang_that_is_ending_is_left_out() -> None:
     leaving = pod("g-1", group="g", node="n1")
     leaving.metadata.deletion_timestamp = pod("x", created=5.0).metadata.creation_timestamp
     session = session_of(node("n1"), pod_group("g", minimum=2), pod("g-0", group="g", node="n1"), leaving)
-    assert unschedulable_jobs(session) == {}
-    (status,) = job_statuses(session, {}).values()
+    job = session.snapshot.jobs.index["default/g"]
+    assert unschedulable_jobs(session, [job]) == {}
+    status = job_statuses(session, [job], {})[job]
     assert (status.phase, status.running, status.pending) == (JobPhase.RUNNING, 1, 0)

@@ -19,6 +19,7 @@ from muster.framework import Plugin, Registry, SchedulerConfig, Session, Verdict
 from muster.scheduler.cycle import CycleResult, decisions_of
 from muster.scheduler.hypernode_status import HyperNodeStatuses
 from muster.scheduler.protocol import Cluster
+from muster.scheduler.settled import Settled
 from muster.scheduler.updates import updates_of
 from muster.scheduler.usage import meter_for
 from muster.snapshot import Mirror, Snapshot
@@ -42,6 +43,7 @@ class _Cycle:
     config: SchedulerConfig
     registry: Registry
     number: int
+    settled: Settled
     step: str = "opening the session"
     session: Session | None = None
     updates: list[JobUpdate] = field(default_factory=list)
@@ -53,7 +55,7 @@ class _Cycle:
             self.step = f"action {name}"
             self.registry.make_action(name, self.config.arguments_of(name)).run(session)
         self.step = "closing the session"
-        updates = updates_of(session)
+        updates = updates_of(session, self.settled)
         session.close()
         self.updates = updates
 
@@ -77,6 +79,7 @@ class Scheduler:
         self.seed = seed
         self.mirror = Mirror(scheduler_names)
         self._hyper_nodes = HyperNodeStatuses()
+        self._settled = Settled()
         self._verdicts = VerdictCache()
         self._meter = meter_for(config, registry)
         #: Cycles run so far.
@@ -106,7 +109,7 @@ class Scheduler:
         """Run one cycle. A broken plugin or action is reported in the result, not raised."""
         self.n_cycles += 1
         now = self.cluster.now()
-        cycle = _Cycle(self.config, self.registry, self.n_cycles)
+        cycle = _Cycle(self.config, self.registry, self.n_cycles, self._settled)
         error: InternalError | None = None
         try:
             snapshot = self.observe()

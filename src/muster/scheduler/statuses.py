@@ -8,7 +8,7 @@ Called by the scheduler after the actions, by the simulator for its report, and 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -90,11 +90,11 @@ def job_status(snapshot: Snapshot, job: int, leaving: int, *, unschedulable: boo
     )
 
 
-def unschedulable_jobs(session: Session) -> dict[int, JobVerdict]:
-    """Jobs with tasks whose gang is not complete, and the reason on record."""
+def unschedulable_jobs(session: Session, jobs: Iterable[int]) -> dict[int, JobVerdict]:
+    """Those of the jobs with tasks whose gang is not complete, and the reason on record."""
     snapshot = session.snapshot
     found: dict[int, JobVerdict] = {}
-    for job in np.flatnonzero(snapshot.jobs.live).tolist():
+    for job in jobs:
         if snapshot.jobs.task_count(job) and session.job_deficit(job) and not _only_leaving(snapshot, job):
             promised = JobVerdict(PROMISED) if has_promise(session, job) else None
             found[job] = promised or session.verdicts.get(job) or JobVerdict(GANG_INCOMPLETE)
@@ -109,14 +109,13 @@ def _only_leaving(snapshot: Snapshot, job: int) -> bool:
     return is_only_leaving(minimum, snapshot.tasks.status[rows], snapshot.tasks.node[rows])
 
 
-def job_statuses(session: Session, unschedulable: Mapping[int, JobVerdict]) -> dict[int, JobStatus]:
-    """Statuses of all live jobs, by row."""
+def job_statuses(
+    session: Session, jobs: Iterable[int], unschedulable: Mapping[int, JobVerdict]
+) -> dict[int, JobStatus]:
+    """Statuses of jobs, by row."""
     snapshot = session.snapshot
     leaving = leaving_counts(snapshot)
-    return {
-        job: job_status(snapshot, job, leaving[job], unschedulable=job in unschedulable)
-        for job in np.flatnonzero(snapshot.jobs.live).tolist()
-    }
+    return {job: job_status(snapshot, job, leaving[job], unschedulable=job in unschedulable) for job in jobs}
 
 
 def verdict_text(verdict: JobVerdict) -> str:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
+
+import numpy as np
 
 from muster.api import KaiPodGroup, PodGroup, waits_for
 from muster.framework import JobVerdict, Session
-from muster.scheduler.stamps import stamps_of
+from muster.scheduler.settled import Settled
+from muster.scheduler.stamps import Stamps, stamps_of
 from muster.scheduler.statuses import JobStatus, job_statuses, unschedulable_jobs, verdict_text
 from muster.snapshot import TaskStatus
 from muster.snapshot.decisions import JobUpdate
@@ -15,13 +18,27 @@ from muster.snapshot.decisions import JobUpdate
 UNSCHEDULABLE = "Unschedulable"
 
 
-def updates_of(session: Session) -> list[JobUpdate]:
+def updates_of(session: Session, settled: Settled) -> list[JobUpdate]:
     """Return the updates of all jobs that changed, by job id; without a PodGroup only why they wait can change."""
-    unschedulable = unschedulable_jobs(session)
-    records = session.snapshot.jobs.records
     stamps = stamps_of(session)
+    quiet = settled.jobs(session.snapshot)
+    quiet[[*stamps, *session.verdicts]] = False
+    jobs = np.flatnonzero(session.snapshot.jobs.live & ~quiet).tolist()
+    unschedulable = unschedulable_jobs(session, jobs)
+    updates = _updates(session, jobs, unschedulable, stamps)
+    index = session.snapshot.jobs.index
+    quiet[jobs] = True
+    quiet[[*unschedulable, *(index[update.job] for update in updates)]] = False
+    settled.remember(session.snapshot, quiet)
+    return updates
+
+
+def _updates(
+    session: Session, jobs: Sequence[int], unschedulable: Mapping[int, JobVerdict], stamps: Mapping[int, Stamps]
+) -> list[JobUpdate]:
+    records = session.snapshot.jobs.records
     updates = []
-    for job, status in job_statuses(session, unschedulable).items():
+    for job, status in job_statuses(session, jobs, unschedulable).items():
         group, verdict = records[job].source, unschedulable.get(job)
         if group is not None:
             update = _update(records[job].id, status, verdict, stamps.get(job, {}))

@@ -19,6 +19,7 @@ from muster.framework import Sharding
 from muster.scheduler import Cluster, Scheduler, builtin_registry
 from muster.server.http import StatusServer
 from muster.server.metrics import Metrics
+from muster.server.readiness import settle_memory, warm_up
 from muster.server.reload import ConfigFile
 from muster.snapshot import NO_ROW, TaskStatus
 
@@ -91,7 +92,10 @@ class Service:
         """Serve until stopped. Raises MusterError."""
         status = None if self._options.listen is None else self._serve_status(self._options.listen)
         try:
+            warm_up(self.scheduler.config, self.scheduler.registry)
             self._cluster.start()
+            self.scheduler.observe()
+            settle_memory()
             self._is_ready = True
             log.info("event=ready scheduler_names=%s", ",".join(self._options.scheduler_names))
             while not self._stopping.is_set():

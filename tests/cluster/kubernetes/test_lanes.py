@@ -118,3 +118,44 @@ def test_those_without_a_budget_go_at_once_where_nobody_has_one() -> None:
     answers = Answers()
     run([errand("victim", answers, Clearance().before(succeed))])
     assert answers == [("victim", "")]
+
+
+def test_a_lane_gives_way_while_the_one_that_goes_first_is_busy() -> None:
+    sent: list[str] = []
+
+    def says(text: str, seconds: float = 0.0) -> Callable[[], Awaitable[str]]:
+        async def send() -> str:
+            await asyncio.sleep(seconds)
+            sent.append(text)
+            return ""
+
+        return send
+
+    async def main() -> None:
+        urgent = Lane("urgent", 2)
+        reports = Lane("reports", 2, first=urgent)
+        answers: Answers = []
+        urgent.submit([errand(number, answers, says("urgent", 0.1)) for number in range(6)])
+        assert urgent.is_busy()
+        reports.submit([errand("report", answers, says("report"))])
+        await asyncio.sleep(0)
+        await reports.drain()
+        assert not urgent.is_busy()
+        await urgent.drain()
+        for lane in (urgent, reports):
+            await lane.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+    assert sent.index("report") >= 5
+
+
+def test_a_report_that_was_replaced_does_not_keep_a_lane_busy() -> None:
+    async def main() -> None:
+        lane = Lane("test", 1)
+        lane.submit([errand("g", [], succeed) for _ in range(5)])
+        await asyncio.sleep(0)
+        await lane.drain()
+        assert not lane.is_busy()
+        await lane.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))

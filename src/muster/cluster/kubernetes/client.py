@@ -27,6 +27,7 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 NO_ANSWER: Final = 0
 FORBIDDEN: Final = 403
+NOT_FOUND: Final = 404
 GONE: Final = 410
 _RETRYABLE: Final = frozenset({NO_ANSWER, 429, 500, 502, 503, 504})
 _ATTEMPTS: Final = 6

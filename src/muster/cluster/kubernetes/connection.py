@@ -28,6 +28,8 @@ _REFRESH_SECONDS: Final = 60.0
 CONNECTIONS: Final = 64
 #: Watches beside them never wait for a connection.
 _WATCHES: Final = 64
+#: How long an idle connection is kept; the server closes its side after 90 seconds.
+_KEEP_SECONDS: Final = 60.0
 # One event of a watch is one line, and an object may be as large as etcd takes: 1.5 MiB.
 _READ_BUFFER: Final = 2**21
 
@@ -48,7 +50,9 @@ class Connection:
         self._authorization: str | None = None
         self.server = str(configuration.host).rstrip("/")
         connector = aiohttp.TCPConnector(
-            limit=CONNECTIONS + _WATCHES, ssl=_tls(configuration) if self.server.startswith("https") else True
+            limit=CONNECTIONS + _WATCHES,
+            keepalive_timeout=_KEEP_SECONDS,
+            ssl=_tls(configuration) if self.server.startswith("https") else True,
         )
         self.session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER, auto_decompress=True)
 

@@ -30,7 +30,8 @@ from muster.cluster.kubernetes.watch import Reflector, Sink
 
 log = logging.getLogger("muster.kubernetes")
 
-N_URGENT: Final = 48
+#: Every worker has a connection of its own, and opening one costs both sides more than several requests.
+N_URGENT: Final = 24
 N_REPORTS: Final = 8
 #: Seconds between looks for kinds that the server does not have yet.
 _DISCOVERY_SECONDS: Final = 15.0
@@ -81,7 +82,9 @@ class EngineRoom:
         """Connect, and return when everything that exists has been read. Raises MusterError."""
         self._thread.start()
         if not self._started.wait(timeout_s):
-            raise BackendError(f"the API server did not list everything in {timeout_s:.0f} s", retryable=True)
+            troubles = [each.trouble for each in self._reflectors if each.trouble and not each.synced.is_set()]
+            what = "; ".join(["the API server did not list everything in time", *troubles])
+            raise BackendError(f"{what} ({timeout_s:.0f} s)", retryable=True)
         self.check()
 
     def stop(self) -> None:

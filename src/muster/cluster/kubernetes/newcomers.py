@@ -8,6 +8,7 @@ next cycle, because updates are made as long as they differ from what stands the
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from typing import Final
 
 from muster.cluster.groups import AnyGroup
@@ -27,18 +28,17 @@ class Newcomers:
     def told(
         self, updates: Sequence[JobUpdate], group_of: Callable[[str], AnyGroup | None], moment: float
     ) -> list[JobUpdate]:
-        """Return the updates that are to be written now; those of other phases are never held back."""
-        since = {update.job: self._since.get(update.job, moment) for update in updates if update.unschedulable}
-        held = {
-            update.job
-            for update in updates
-            if update.job in since
-            and moment - since[update.job] < self._hold
-            and not _changes_phase(update, group_of(update.job))
-        }
-        self._since = {job: since[job] for job in held}
-        return [update for update in updates if update.job not in held]
+        """Return what is to be written now; a new phase is never held back."""
+        waiting = [update.job for update in updates if update.unschedulable is not None]
+        since = {job: self._since.get(job, moment) for job in waiting}
+        self._since = {job: begun for job, begun in since.items() if moment - begun < self._hold}
+        told = (self._shortened(update, group_of) if update.job in self._since else update for update in updates)
+        return [update for update in told if update is not None]
 
-
-def _changes_phase(update: JobUpdate, group: AnyGroup | None) -> bool:
-    return group is not None and group.status.phase != update.phase
+    def _shortened(self, update: JobUpdate, group_of: Callable[[str], AnyGroup | None]) -> JobUpdate | None:
+        """What may be told of a job that has only just begun to wait."""
+        group = group_of(update.job)
+        if group is None or group.status.phase == update.phase:
+            return None
+        told_before = any(known.type == "Unschedulable" for known in group.status.conditions)
+        return update if told_before else replace(update, unschedulable=None, message="")

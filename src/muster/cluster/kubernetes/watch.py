@@ -19,7 +19,7 @@ import msgspec
 
 from muster.api import KubeObject, UserError
 from muster.cluster.kubernetes.backoff import Backoff
-from muster.cluster.kubernetes.client import GONE, WATCH_SECONDS, ApiError, Client, status_error
+from muster.cluster.kubernetes.client import GONE, NOT_FOUND, WATCH_SECONDS, ApiError, Client, status_error
 from muster.cluster.kubernetes.decoding import LISTED, WATCH_LINE, ObjectDecoder, is_same, key_of
 from muster.cluster.kubernetes.resources import Resource
 from muster.cluster.kubernetes.urgency import can_wait
@@ -62,6 +62,8 @@ class Reflector:
         self._hurry = asyncio.Event()
         #: Set when the first list is through.
         self.synced = asyncio.Event()
+        #: Why nothing could be listed yet, "" if nothing is known to be wrong.
+        self.trouble = ""
         #: Lists so far; more than one means that there was a gap.
         self.n_lists = 0
 
@@ -88,17 +90,29 @@ class Reflector:
                 log.warning("event=watch-unreadable kind=%s error=%r", self._resource.plural, str(fault))
                 await asyncio.sleep(backoff.next_s())
             except ApiError as fault:
-                if fault.status == GONE:
-                    self._version = ""
-                log.info("event=watch-broken kind=%s error=%r", self._resource.plural, str(fault))
+                self._take_fault(fault)
                 await asyncio.sleep(backoff.next_s(fault.retry_after_s))
+
+    def _take_fault(self, fault: ApiError) -> None:
+        log.info("event=watch-broken kind=%s error=%r", self._resource.plural, str(fault))
+        if fault.status == GONE:
+            self._version = ""
+        if fault.status == NOT_FOUND:  # the kind itself was removed: there is nothing to wait for
+            self.synced.set()
+        if not self.synced.is_set():
+            self.trouble = f"{self._resource.plural}: {fault}"
 
     async def catch_up(self, since: float) -> None:
         """Return when everything that had been written at a moment of the loop's clock is reported. Raises ApiError."""
         await self.synced.wait()
         if self._listed_at >= since:
             return
-        self._target = _number(await self._client.newest_version(self._resource.path))
+        try:
+            self._target = _number(await self._client.newest_version(self._resource.path))
+        except ApiError as fault:
+            if fault.status == NOT_FOUND:
+                return
+            raise
         if self._is_behind():
             self._reached.clear()
             self._hurry.set()
@@ -182,7 +196,10 @@ class Reflector:
             return None, LISTED.decode(line.object).metadata.resource_version
         thing = self._read(line.object)
         if thing is None:
-            return None, LISTED.decode(line.object).metadata.resource_version
+            meta = LISTED.decode(line.object).metadata
+            key = key_of(self._resource.type, meta)
+            is_gone = line.type == "DELETED" and key in self._known
+            return self._take_gone(key) if is_gone else None, meta.resource_version
         version = thing.metadata.resource_version
         if line.type == "DELETED":
             self._known.pop(thing.key, None)

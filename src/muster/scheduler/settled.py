@@ -1,0 +1,68 @@
+"""Jobs about which there was nothing to say in the last cycle, and that have not changed since.
+
+Most jobs of a busy cluster run and go on running. What a job's status says follows from its PodGroup, its phase and the
+counters of its roles and sub-groups, of which every task has one each. So whether those are still the same is asked for all jobs at once, in
+columns, and only the others are looked at. Rows keep their numbers while they live. Kept by the scheduler.
+"""
+
+from __future__ import annotations
+
+import operator
+from dataclasses import dataclass
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.snapshot import GroupTable, JobRecord, Mask, Rows, Snapshot
+
+
+@dataclass(frozen=True, slots=True)
+class _Seen:
+    """How jobs were at the end of a cycle."""
+
+    quiet: Mask
+    records: list[JobRecord]
+    phases: NDArray[np.int8]
+    roles: Rows
+    subgroups: Rows
+
+
+class Settled:
+    """What the last cycle left behind."""
+
+    def __init__(self) -> None:
+        self._seen: _Seen | None = None
+
+    def jobs(self, snapshot: Snapshot) -> Mask:
+        """Which jobs are as they were when there was nothing to say about them."""
+        n_jobs = len(snapshot.jobs)
+        seen = self._seen
+        same: Mask = np.zeros(n_jobs, np.bool_)
+        if seen is None:
+            return same
+        known = min(n_jobs, len(seen.records))
+        identical = map(operator.is_, snapshot.jobs.records[:known], seen.records[:known])
+        same[:known] = seen.quiet[:known] & np.fromiter(identical, np.bool_, known)
+        same[:known] &= snapshot.jobs.phase[:known] == seen.phases[:known]
+        for table, before in ((snapshot.roles, seen.roles), (snapshot.subgroups, seen.subgroups)):
+            changed = _jobs_of(table, _changed(table.counts, before))
+            same[changed] = False
+        return same
+
+    def remember(self, snapshot: Snapshot, quiet: Mask) -> None:
+        """Note the jobs about which there is nothing to say now."""
+        jobs, roles, subgroups = snapshot.jobs, snapshot.roles.counts, snapshot.subgroups.counts
+        self._seen = _Seen(quiet, jobs.records, jobs.phase.copy(), roles.copy(), subgroups.copy())
+
+
+def _changed(now: Rows, before: Rows) -> Mask:
+    """Which rows of counters differ; new rows do."""
+    changed: Mask = np.ones(len(now), np.bool_)
+    known = min(len(now), len(before))
+    changed[:known] = (now[:known] != before[:known]).any(axis=1)
+    return changed
+
+
+def _jobs_of(table: GroupTable, rows: Mask) -> Rows:
+    jobs: Rows = table.job[rows]
+    return jobs[jobs >= 0]

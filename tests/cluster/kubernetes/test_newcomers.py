@@ -1,0 +1,49 @@
+from __future__ import annotations
+
+from muster.cluster.groups import AnyGroup
+from muster.cluster.kubernetes.newcomers import Newcomers
+from muster.snapshot.decisions import JobUpdate
+from muster.testing import pod_group
+
+GROUP = pod_group("g", minimum=8)
+JOB = "default/g"
+
+
+def update(reason: str | None = None, *, phase: str = "") -> JobUpdate:
+    return JobUpdate(
+        job=JOB, phase=phase, running=0, succeeded=0, failed=0, unschedulable=reason, message=f"{reason}: 3 of 8"
+    )
+
+
+def group_of(job: str) -> AnyGroup | None:
+    return GROUP if job == JOB else None
+
+
+def test_a_gang_that_has_only_just_begun_to_wait_is_not_reported() -> None:
+    newcomers = Newcomers(hold_s=1.0)
+    waits = update("too-few-pods")
+    assert newcomers.told([waits], group_of, 10.0) == []
+    assert newcomers.told([waits], group_of, 10.9) == []
+    assert newcomers.told([waits], group_of, 11.0) == [waits]
+
+
+def test_one_that_stopped_waiting_in_between_begins_anew() -> None:
+    newcomers = Newcomers(hold_s=1.0)
+    newcomers.told([update("too-few-pods")], group_of, 10.0)
+    assert newcomers.told([], group_of, 10.5) == []
+    assert newcomers.told([update("too-few-pods")], group_of, 11.5) == []
+
+
+def test_numbers_that_keep_changing_are_told_once_in_a_while() -> None:
+    newcomers = Newcomers(hold_s=1.0)
+    told = [bool(newcomers.told([update("too-few-pods")], group_of, 10.0 + step / 4)) for step in range(10)]
+    assert told == [False] * 4 + [True] + [False] * 4 + [True]
+
+
+def test_a_new_phase_is_told_at_once_and_alone() -> None:
+    (told,) = Newcomers(hold_s=1.0).told([update("too-few-pods", phase="Inqueue")], group_of, 10.0)
+    assert (told.phase, told.unschedulable, told.message) == ("Inqueue", None, "")
+
+
+def test_jobs_that_do_not_wait_are_never_held_back() -> None:
+    assert Newcomers(hold_s=1.0).told([update()], group_of, 10.0) == [update()]

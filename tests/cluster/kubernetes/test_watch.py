@@ -1,0 +1,136 @@
+"""Reflectors against a server of a few lines: what they make of its answers."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Coroutine
+from typing import Any
+
+import msgspec
+
+from muster.api import Pod
+from muster.cluster.kubernetes.client import ApiError, Client, Page
+from muster.cluster.kubernetes.resources import Resource
+from muster.cluster.kubernetes.watch import Reflector
+from muster.snapshot.events import Event
+
+PODS = Resource(Pod, "/api/v1", "pods")
+
+
+def line(kind: str, name: str, version: int) -> bytes:
+    meta = {"name": name, "namespace": "default", "resourceVersion": str(version)}
+    return msgspec.json.encode({"type": kind, "object": {"kind": "Pod", "apiVersion": "v1", "metadata": meta}})
+
+
+class Server(Client):
+    """Says what it is told to; a watch that has nothing more to say stays open."""
+
+    def __init__(self) -> None:
+        self.listed: list[str | ApiError] = []
+        self.newest = "0"
+        self.watches: list[list[bytes]] = []
+        #: How long each watch was asked to be.
+        self.seconds: list[int] = []
+        self.versions: list[str] = []
+
+    async def pages(self, path: str, selector: str = "") -> AsyncIterator[Page]:
+        said = self.listed.pop(0)
+        if isinstance(said, ApiError):
+            raise said
+        yield msgspec.json.decode(b'{"metadata":{"resourceVersion":"%s"},"items":[]}' % said.encode(), type=Page)
+
+    async def newest_version(self, path: str) -> str:
+        return self.newest
+
+    async def watch(
+        self, path: str, resource_version: str, selector: str = "", seconds: int = 600
+    ) -> AsyncIterator[list[bytes]]:
+        self.seconds.append(seconds)
+        self.versions.append(resource_version)
+        if self.watches:
+            yield self.watches.pop(0)
+        if seconds > 5:
+            await asyncio.Event().wait()
+
+
+def follow(server: Server, then: Callable[[Reflector], Coroutine[None, None, None]]) -> list[str]:
+    """Follow the server until `then` is done; returns what was reported."""
+    told: list[Event] = []
+
+    def take(events: list[Event], *, is_urgent: bool) -> None:  # noqa: ARG001  # all are wanted here
+        told.extend(events)
+
+    async def main() -> None:
+        reflector = Reflector(server, PODS, take)
+        running = asyncio.create_task(reflector.run())
+        await asyncio.wait_for(then(reflector), 5)
+        running.cancel()
+        await asyncio.gather(running, return_exceptions=True)
+
+    asyncio.run(main())
+    return [f"{event.kind} {event.object.name}" for event in told]
+
+
+async def synced(reflector: Reflector) -> None:
+    await reflector.synced.wait()
+    await asyncio.sleep(0.01)
+
+
+async def caught_up(reflector: Reflector) -> None:
+    await synced(reflector)
+    await reflector.catch_up(asyncio.get_running_loop().time())
+
+
+def test_a_kind_that_was_removed_keeps_nobody_waiting() -> None:
+    server = Server()
+    server.listed = [ApiError(404, "NotFound", "the server could not find the requested resource")]
+    assert follow(server, synced) == []
+
+
+def test_a_silent_watch_is_asked_again_before_it_is_believed() -> None:
+    server = Server()
+    server.listed, server.newest = ["5"], "9"
+    server.watches = [[], [line("ADDED", "late", 7), line("BOOKMARK", "", 9)]]
+    assert follow(server, caught_up) == ["ADDED late"]
+    assert server.seconds[0] > 60
+    assert server.seconds[1] < 5
+    assert server.versions[:2] == ["5", "5"]
+
+
+def test_a_watch_that_is_up_to_date_is_left_alone() -> None:
+    server = Server()
+    server.listed, server.newest = ["5"], "9"
+    server.watches = [[line("BOOKMARK", "", 9)]]
+    assert follow(server, caught_up) == []
+    assert len(server.seconds) == 1
+
+
+def test_a_server_without_bookmarks_is_listed_again() -> None:
+    server = Server()
+    server.listed, server.newest = ["5", "10"], "9"
+    server.watches = [[], []]
+    follow(server, caught_up)
+    assert server.listed == []
+
+
+def test_what_came_before_the_end_of_a_stream_is_not_lost() -> None:
+    server = Server()
+    gone = msgspec.json.encode({"type": "ERROR", "object": {"kind": "Status", "code": 410, "reason": "Expired"}})
+    server.listed = ["5", "8"]
+    server.watches = [[line("ADDED", "early", 6), gone]]
+
+    async def listed_twice(_: Reflector) -> None:
+        while server.listed:
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.01)
+
+    assert follow(server, listed_twice) == ["ADDED early", "DELETED early"]
+
+
+def test_an_object_that_cannot_be_read_any_more_is_forgotten_when_it_is_deleted() -> None:
+    server = Server()
+    broken = msgspec.json.decode(line("DELETED", "odd", 8), type=dict[str, Any])
+    broken["object"]["spec"] = {"containers": "none"}
+    server.listed = ["5"]
+    server.watches = [[line("ADDED", "odd", 6), msgspec.json.encode(broken)]]
+    assert follow(server, synced) == ["ADDED odd", "DELETED odd"]
