@@ -1,8 +1,9 @@
 """Jobs about which there was nothing to say in the last cycle, and that have not changed since.
 
 Most jobs of a busy cluster run and go on running. What a job's status says follows from its PodGroup, its phase and the
-counters of its roles and sub-groups, of which every task has one each. So whether those are still the same is asked for all jobs at once, in
-columns, and only the others are looked at. Rows keep their numbers while they live. Kept by the scheduler.
+counters of its roles and sub-groups, of which every task has one each. So whether those are still the same is asked for
+all jobs at once, in columns, and only the others are looked at. Rows keep their numbers while they live. Kept by the
+scheduler.
 """
 
 from __future__ import annotations
