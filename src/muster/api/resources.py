@@ -20,6 +20,7 @@ MEMORY: Final = "memory"
 PODS: Final = "pods"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 GPU: Final = "nvidia.com/gpu"
+_GPU_SLICE: Final = "nvidia.com/mig-"
 
 # What a container without a request counts when nodes are scored, as in kube-scheduler: else
 # such pods would weigh nothing and all land on one node.
@@ -32,6 +33,11 @@ _COUNTS: Final = frozenset(
     {PODS, "services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers"}
     | {"resourcequotas", "services.loadbalancers", "services.nodeports"}
 )
+
+
+def is_gpu(name: str) -> bool:
+    """Tell whether a resource is a GPU or a slice of one."""
+    return name == GPU or name.startswith(_GPU_SLICE)
 
 
 @lru_cache(maxsize=4096)

@@ -9,16 +9,14 @@ from __future__ import annotations
 import numpy as np
 
 from muster.api import Node
-from muster.api.resources import GPU
+from muster.api.resources import is_gpu
 from muster.snapshot import Mask, Snapshot
-
-_SLICE_PREFIX = "nvidia.com/mig-"
 
 
 def asks_for_gpu(snapshot: Snapshot, cls: int) -> bool:
     """Tell whether tasks of a class ask for a GPU or a slice of one."""
     request = snapshot.classes.requests[cls, 0]
-    return any(request[column] > 0 for column, name in enumerate(snapshot.axis.names) if _is_gpu(name))
+    return any(request[column] > 0 for column, name in enumerate(snapshot.axis.names) if is_gpu(name))
 
 
 def gpu_nodes(snapshot: Snapshot) -> Mask:
@@ -27,8 +25,4 @@ def gpu_nodes(snapshot: Snapshot) -> Mask:
 
 
 def _has_gpu(node: Node) -> bool:
-    return any(_is_gpu(name) and amount.milli() > 0 for name, amount in node.status.allocatable.items())
-
-
-def _is_gpu(name: str) -> bool:
-    return name == GPU or name.startswith(_SLICE_PREFIX)
+    return any(is_gpu(name) and amount.milli() > 0 for name, amount in node.status.allocatable.items())

@@ -82,8 +82,7 @@ class _SolverPath:
         elif self._kind is Eviction.RECLAIM:
             allowed = session.can_reclaim(job, tasks) is None
         else:
-            free = session.snapshot.nodes.future_idle()[session.snapshot.nodes.ready].sum(axis=0)
-            allowed = bool((requests_of(session.snapshot, tasks) <= free).all())
+            allowed = bool((requests_of(session.snapshot, tasks) <= session.snapshot.nodes.future_total()).all())
         return allowed and not (self._options.use_signatures and self._failed.rule_out(job, tasks))
 
     def _asks_for_evictions(self, tasks: Rows) -> bool:
@@ -122,7 +121,6 @@ class _SolverPath:
         snapshot = session.snapshot
         reasons = SolverReasons(
             snapshot=snapshot,
-            kind=self._kind,
             beneficiary=job,
             victims=len(outcome.victims),
             moved=len(outcome.moved),

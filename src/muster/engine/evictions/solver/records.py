@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from muster.framework import Eviction
 from muster.snapshot import Snapshot, TaskStatus
 
 
@@ -52,7 +51,6 @@ class SolverReasons:
     """Records of all victims of one operation."""
 
     snapshot: Snapshot
-    kind: Eviction
     beneficiary: int
     victims: int
     moved: int

@@ -11,17 +11,17 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muster.api.resources import GPU
+from muster.api.resources import is_gpu
 from muster.engine.chunk_placer import ChunkPlacer
 from muster.engine.chunks import next_tasks
 from muster.engine.evictions.solver.turns import Turns, Waiting
 from muster.engine.lines import Key
 from muster.engine.placement import EVERYWHERE, PROMISES, Scope, Stretch
+from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
 from muster.kernels.planes import RELEASING
 from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, Statement, TaskStatus
 
-GPU_SLICE = "nvidia.com/mig-"
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
 
 
@@ -111,15 +111,9 @@ class Trials:
 
     def _by_job(self, victims: Rows) -> dict[int, Rows]:
         """Victims by job, in task order."""
-        if len(victims) == 0:
-            return {}
         if len(victims) == 1:
             return {int(self._session.snapshot.tasks.job[victims[0]]): victims}
-        ordered = self._session.sort_tasks(victims)
-        owners = self._session.snapshot.tasks.job[ordered]
-        cuts = np.flatnonzero(np.diff(owners)) + 1
-        starts = np.concatenate(([0], cuts))
-        return {int(owners[at]): part for at, part in zip(starts, np.split(ordered, cuts), strict=True)}
+        return dict(tasks_by_job(self._session, self._session.sort_tasks(victims)))
 
     def _key(self, job: int) -> Key:
         """Order of a job in its queue; it depends on how much of its gang is left."""
@@ -144,7 +138,7 @@ class Trials:
 def _gpu_columns(session: Session) -> list[int]:
     """Columns of GPUs and of slices of them."""
     index = session.snapshot.axis.index
-    return [column for name, column in index.items() if name == GPU or name.startswith(GPU_SLICE)]
+    return [column for name, column in index.items() if is_gpu(name)]
 
 
 class _Hopeless:
