@@ -132,10 +132,11 @@ SOLVER_CASES = (
             goal,
             _fragmented(tasks),
             "consolidation",
-            evicted=None,
-            pipelined=None,
+            evicted=moved,
+            # Everybody who moves is promised a place, as the gang is.
+            pipelined=moved + tasks,
         )
-        for tasks, goal in ((1, 0.010), (16, 0.040), (64, 0.150))
+        for tasks, moved, goal in ((1, 6, 0.010), (16, 67, 0.040), (64, 258, 0.150))
     ),
     _case("E6", "1,000 nodes, 1,000 jobs wait, nothing may be taken", 0.300, _hopeless, "reclaim"),
 )
