@@ -47,7 +47,7 @@ demo: setup ## Show gangs queued, placed and explained on a small embedded clust
 
 test: unit conformance-if-present ## Run the tests, then the conformance cases when ../shared has them.
 
-unit: setup kube-assets-if-possible ## Run the tests alone (PYTEST_ARGS="-k gang -n 0" narrows them).
+unit: setup ## Run the tests alone (PYTEST_ARGS="-k gang -n 0" narrows them).
 	$(BIN)/pytest -n auto --dist worksteal --ignore=tests/kubernetes $(PYTEST_ARGS)
 	@$(MAKE) --no-print-directory kube-tests
 

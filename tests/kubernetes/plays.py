@@ -243,7 +243,7 @@ class LivePlay:
         elif isinstance(change, Patch):
             self._patch(change.target, dict(change.merge))
         else:
-            raise NotImplementedError(f"{change}: KWOK keeps every node ready")
+            raise TypeError(f"{change}: leave this out of plays on the real parts, as KWOK keeps every node ready")
 
     def _create(self, objects: Sequence[KubeObject]) -> None:
         self._make_namespaces({thing.namespace for thing in objects if thing.namespaced})
