@@ -41,9 +41,9 @@ def about(name: str, note: str = "", *, series: str = "", is_detail: bool = Fals
     return News(pod, "Reason", "Acting", note or name, series=series, is_detail=is_detail)
 
 
-def played(server: Server, play: Callable[[EventSender], Awaitable[None]]) -> Server:
+def played(server: Server, play: Callable[[EventSender], Awaitable[None]], *, is_busy: bool = False) -> Server:
     async def run() -> None:
-        sender = EventSender(cast("Client", server), lambda: True)
+        sender = EventSender(cast("Client", server), lambda: True, lambda: is_busy)
         await play(sender)
         await sender.stop()
 
@@ -102,6 +102,19 @@ def test_details_wait_for_what_matters_and_the_oldest_are_dropped(monkeypatch: p
 def test_no_more_than_so_many_are_sent_at_once() -> None:
     server = told(Server(), [about(f"p{number}") for number in range(200)])
     assert len(server.requests) < 40
+
+
+def test_news_give_way_to_decisions() -> None:
+    def sent_in_a_moment(*, is_busy: bool) -> int:
+        server = Server()
+
+        async def play(sender: EventSender) -> None:
+            sender.tell(about(f"p{number}") for number in range(200))
+            await asyncio.sleep(0.3)
+
+        return len(played(server, play, is_busy=is_busy).requests)
+
+    assert sent_in_a_moment(is_busy=True) < sent_in_a_moment(is_busy=False)
 
 
 def test_who_may_not_write_events_stops_trying() -> None:

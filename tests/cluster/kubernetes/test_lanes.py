@@ -3,6 +3,9 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 
+import pytest
+
+from muster.cluster.kubernetes import lanes
 from muster.cluster.kubernetes.lanes import Errand, Lane
 from muster.cluster.kubernetes.promises import Clearance, Promise
 
@@ -147,6 +150,34 @@ def test_a_lane_gives_way_while_the_one_that_goes_first_is_busy() -> None:
 
     asyncio.run(asyncio.wait_for(main(), 10))
     assert sent.index("report") >= 5
+
+
+def test_a_lane_that_has_waited_long_enough_trickles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lanes, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(lanes, "_TRICKLE_SECONDS", 0.2)
+    monkeypatch.setattr(lanes, "_LOOK_SECONDS", 0.01)
+
+    async def main() -> None:
+        urgent = Lane("urgent", 1)
+        reports = Lane("reports", 4, first=urgent)
+        answers: Answers = []
+        done = asyncio.Event()
+
+        async def wait() -> str:
+            await done.wait()
+            return ""
+
+        urgent.submit([errand(number, [], wait) for number in range(2)])
+        reports.submit([errand(number, answers, succeed) for number in range(8)])
+        await asyncio.sleep(0.5)
+        assert 1 <= len(answers) < 8
+        done.set()
+        await reports.drain()
+        assert len(answers) == 8
+        for lane in (urgent, reports):
+            await lane.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
 
 
 def test_a_report_that_was_replaced_does_not_keep_a_lane_busy() -> None:

@@ -30,8 +30,10 @@ _CONTROLLER: Final = "muster"
 _MAX_NOTE: Final = 1000
 _MAX_NAME: Final = 230
 #: News that wait to be sent, of each of the two kinds.
-_MAX_WAITING: Final = 300
-_PER_SECOND: Final = 10.0
+_MAX_WAITING: Final = 5000
+_PER_SECOND: Final = 50.0
+#: The same while decisions are being sent that somebody waits for.
+_PER_SECOND_WHEN_BUSY: Final = 2.0
 _BURST: Final = 25.0
 #: Seconds for which repeated news are counted, and between two writings of the count.
 _SERIES_S: Final = 600.0
@@ -68,9 +70,12 @@ class _Series:
 class EventSender:
     """Sends news while it may, and drops what is too much."""
 
-    def __init__(self, client: Client, may_act: Callable[[], bool]) -> None:
+    def __init__(
+        self, client: Client, may_act: Callable[[], bool], is_busy: Callable[[], bool] = lambda: False
+    ) -> None:
         self._client = client
         self._may_act = may_act
+        self._is_busy = is_busy
         self._loop = asyncio.get_running_loop()
         self._main: deque[News] = deque(maxlen=_MAX_WAITING)
         self._details: deque[News] = deque(maxlen=_MAX_WAITING)
@@ -104,9 +109,10 @@ class EventSender:
                 self._arrived.clear()
                 continue
             moment = time.monotonic()
-            left, seen = min(_BURST, left + (moment - seen) * _PER_SECOND), moment
+            rate = _PER_SECOND_WHEN_BUSY if self._is_busy() else _PER_SECOND
+            left, seen = min(_BURST, left + (moment - seen) * rate), moment
             if left < 1:
-                await asyncio.sleep((1 - left) / _PER_SECOND)
+                await asyncio.sleep((1 - left) / rate)
             if self._may_act():
                 left -= await self._send(news)
 

@@ -1,8 +1,8 @@
 """Requests on their way: a bounded number at once, in the order given.
 
 Urgent ones (binding, evicting, nominating) and others (statuses, conditions) go in lanes of their own, so that no
-binding waits behind a report; while many urgent ones are under way, reports wait, though not forever. A report that
-has not been sent yet is replaced by a newer one about the same thing.
+binding waits behind a report; while many urgent ones are under way, reports wait, and later trickle: one report costs
+the server as much as two bindings. A report that has not been sent yet is replaced by a newer one about the same thing.
 Lanes live in the backend's event loop; `submit` is called from other threads.
 """
 
@@ -19,6 +19,8 @@ log = logging.getLogger("muster.kubernetes")
 #: How long a lane lets another one go first, and how often it looks whether it still has to.
 _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
+#: Between two errands of a lane that has waited that long while the other one is busy still.
+_TRICKLE_SECONDS: Final = 0.2
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +42,8 @@ class Lane:
         #: The lane that goes first.
         self._first = first
         self._n_workers = n_workers
-        self._gave_way_at: float | None = None
+        #: While the other lane is busy: when one errand may go all the same.
+        self._next_at: float | None = None
         self._n_submitted = 0
         self._n_settled = 0
         self._loop = asyncio.get_running_loop()
@@ -90,11 +93,13 @@ class Lane:
             self._order.task_done()
 
     async def _give_way(self) -> None:
-        """Wait while the other lane is busy, unless it has been for too long."""
+        """Wait while the other lane is busy; if that takes too long, let one go now and then."""
         while self._first is not None and self._first.is_busy():
-            if self._gave_way_at is None:
-                self._gave_way_at = self._loop.time()
-            if self._loop.time() - self._gave_way_at > _PATIENCE_SECONDS:
+            moment = self._loop.time()
+            if self._next_at is None:
+                self._next_at = moment + _PATIENCE_SECONDS
+            if moment >= self._next_at:
+                self._next_at = moment + _TRICKLE_SECONDS
                 return
             await asyncio.sleep(_LOOK_SECONDS)
-        self._gave_way_at = None
+        self._next_at = None
