@@ -22,7 +22,7 @@ def missing_feature(case: Case, registry: Registry) -> str:
     if case.system == KAI:
         return next((f"GPU sharing ({tag})" for tag in _GPU_SHARING if tag in case.tags), "")
     if case.is_function:
-        return "webhook" if "webhook" in case.tags else ""
+        return ""
     return _missing_part(case, registry)
 
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
 
+from conformance.admission_functions import ADMISSION_ADAPTERS, compare_admission, is_admission
 from conformance.cases import KAI, Case
 from conformance.disagreements import Disagreements
 from conformance.expectations import compare_cycle, unknown_key
@@ -65,7 +66,8 @@ class Runner:
         if feature:
             return feature
         if case.is_function:
-            function, adapters = str(case.body["function"]), KAI_ADAPTERS if case.system == KAI else ADAPTERS
+            function = str(case.body["function"])
+            adapters = KAI_ADAPTERS if case.system == KAI else {**ADAPTERS, **ADMISSION_ADAPTERS}
             return "" if function in adapters else f"function {function}"
         if case.system == KAI:
             key = unknown_kai_key(case.body["expect"])
@@ -77,7 +79,7 @@ class Runner:
         if case.system == KAI:
             return self._kai_mismatches(case)
         if case.is_function:
-            return compare_function(case)
+            return compare_admission(case) if is_admission(case) else compare_function(case)
         if has_questions(case):
             return compare_answers(case, self._registry)
         cycle = run_cycle(case, self._registry)

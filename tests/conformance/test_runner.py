@@ -31,7 +31,7 @@ def with_plugin(name: str, **changes: Any) -> dict[str, Any]:
         (cluster_case(RIGHT, tags=["custom-plugin"]), "custom-plugin (exists in Volcano's tests only)"),
         (cluster_case({**RIGHT, "moonPhase(full)": 1}), "expectation moonPhase"),
         (function_case("noSuchFunction", {}, {}), "function noSuchFunction"),
-        ({**function_case("validateThing", {}, {}), "tags": ["webhook"]}, "webhook"),
+        ({**function_case("validateThing", {}, {}), "tags": ["webhook"]}, "function validateThing"),
         ({"id": "k", "nodes": {}, "jobs": [], "expect": {}, "tags": ["mig"]}, "GPU sharing (mig)"),
     ],
 )

@@ -10,7 +10,8 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from muster.api.definitions import definitions
+from muster.admission.configuration import Address, configurations
+from muster.api.definitions import MANAGED_BY, definitions
 from muster.cli.crd_reports import as_yaml
 from muster.framework.config import DEFAULT_YAML
 from tests.deploy.rendering import Chart
@@ -29,6 +30,24 @@ metadata:
     pod-security.kubernetes.io/enforce: restricted
 """
 
+_LABELS = "".join(f"    {key}: {value}\n" for key, value in MANAGED_BY.items())
+#: Parts of the configurations that Helm decides on, and how it is told.
+_HELM = {
+    _LABELS: """    {{- include "muster.webhooks.labels" . | nindent 4 }}
+  {{- if .Values.webhooks.annotations }}
+  annotations:
+    {{- toYaml .Values.webhooks.annotations | nindent 4 }}
+  {{- end }}
+""",
+    "    caBundle: BUNDLE\n": """    {{- if .Values.webhooks.caBundle }}
+    caBundle: {{ .Values.webhooks.caBundle }}
+    {{- end }}
+""",
+    ": '{{": ": {{",
+    "}}'\n": "}}\n",
+    "}}-webhooks'\n": "}}-webhooks\n",
+}
+
 
 def made_files() -> Iterator[tuple[Path, str]]:
     """Every file that is made, with what belongs into it; what is made of the chart comes after the chart's own."""
@@ -37,11 +56,37 @@ def made_files() -> Iterator[tuple[Path, str]]:
     for plural, text in crds.items():
         yield CHART / "crds" / f"{plural}.yaml", text
     yield DEPLOY / "manifests" / "crds.yaml", _NOTE.format("the types in muster.api") + "---\n".join(crds.values())
+    yield CHART / "templates" / "webhook-configurations.yaml", webhook_template()
     chart, note = Chart(CHART), _NOTE.format("the chart")
     yield DEPLOY / "manifests" / "muster.yaml", note + _tidy(f"{_NAMESPACE}---\n{chart.render()}")
     monitor = {"serviceMonitor": {"enabled": True}}
     text = chart.render_file("service-monitor.yaml", monitor, name="muster", namespace=NAMESPACE)
     yield DEPLOY / "manifests" / "service-monitor.yaml", note + _tidy(text)
+    yield DEPLOY / "manifests" / "webhooks.yaml", note + _tidy("---\n".join(_webhook_parts(chart)))
+
+
+def _webhook_parts(chart: Chart) -> Iterator[str]:
+    """The server alone: what registers it needs a certificate, see `muster webhooks print`."""
+    for part in ("account", "deployment", "service"):
+        file, values = f"webhook-{part}.yaml", {"webhooks": {"enabled": True}}
+        yield chart.render_file(file, values, name="muster", namespace=NAMESPACE)
+
+
+def webhook_template() -> str:
+    """The template of what registers the webhooks: as `muster webhooks print` has it, with the values of a release."""
+    address = Address(namespace="{{ .Release.Namespace }}", service="{{ .Release.Name }}-webhooks", ca_bundle="BUNDLE")
+    documents = configurations(
+        address,
+        name="{{ .Release.Name }}",
+        failure_policy="{{ .Values.webhooks.failurePolicy }}",
+        scheduler_names=("{{ .Values.schedulerName }}",),
+    )
+    text = "---\n".join(map(as_yaml, documents))
+    for written, meant in _HELM.items():
+        assert written in text
+        text = text.replace(written, meant)
+    note = _NOTE.format("the hooks in muster.admission")
+    return f"{{{{- if .Values.webhooks.enabled }}}}\n{note}{text}{{{{- end }}}}\n"
 
 
 def _tidy(text: str) -> str:

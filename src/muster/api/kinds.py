@@ -8,7 +8,7 @@ amounts offers its capacity.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, TypeVar
 
 import msgspec
 
@@ -28,6 +28,7 @@ from muster.api.storage import PersistentVolume, PersistentVolumeClaim, StorageC
 from muster.api.topology import HyperNode
 
 Document = dict[str, object]
+_Kind = TypeVar("_Kind", bound=KubeObject)
 
 _TYPES: Final[tuple[type[KubeObject], ...]] = (
     Pod,
@@ -174,12 +175,23 @@ def without_nulls(value: object, parent: str = "", depth: int = 0) -> object:
 def decode(document: Document) -> KubeObject:
     """Decode one document. Raises UserError with object, field and what is expected."""
     try:
-        return with_defaults(_convert(document, type_of(document)))
+        wanted = type_of(document)
     except UserError as error:
         raise error.located(subject=subject_of(document)) from None
+    return decode_as(document, wanted)
 
 
-def _convert(document: Document, wanted: type[KubeObject]) -> KubeObject:
+def decode_as(document: Document, wanted: type[_Kind]) -> _Kind:
+    """Decode a document of which the kind is known, also one that `decode` does not read. Raises UserError."""
+    try:
+        decoded = _convert(document, wanted)
+    except UserError as error:
+        raise error.located(subject=subject_of(document)) from None
+    with_defaults(decoded)
+    return decoded
+
+
+def _convert(document: Document, wanted: type[_Kind]) -> _Kind:
     try:
         return msgspec.convert(document, wanted, dec_hook=decode_hook)
     except (msgspec.ValidationError, RecursionError):

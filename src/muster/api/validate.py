@@ -167,7 +167,8 @@ def _node(node: Node) -> Problems:
     yield from amounts("status.capacity", node.status.capacity)
 
 
-def _network_topology(field: str, topology: NetworkTopology | None) -> Problems:
+def network_topology(field: str, topology: NetworkTopology | None) -> Problems:
+    """How close together pods are to be; of PodGroups and of Jobs."""
     if topology is None:
         return
     yield from one_of(f"{field}.mode", topology.mode, _MODES)
@@ -182,7 +183,7 @@ def _pod_group(group: PodGroup) -> Problems:
     for role, minimum in spec.min_task_member.items():
         yield from at_least(f"spec.minTaskMember.{role}", minimum, 0)
     yield from amounts("spec.minResources", spec.min_resources)
-    yield from _network_topology("spec.networkTopology", spec.network_topology)
+    yield from network_topology("spec.networkTopology", spec.network_topology)
     seen: set[str] = set()
     for index, policy in enumerate(spec.sub_group_policy):
         here = f"spec.subGroupPolicy[{index}]"
@@ -194,7 +195,7 @@ def _pod_group(group: PodGroup) -> Problems:
         yield from at_least(f"{here}.subGroupSize", policy.sub_group_size, 1)
         yield from at_least(f"{here}.minSubGroups", policy.min_sub_groups, 0)
         yield from _selector(f"{here}.labelSelector", policy.label_selector)
-        yield from _network_topology(f"{here}.networkTopology", policy.network_topology)
+        yield from network_topology(f"{here}.networkTopology", policy.network_topology)
 
 
 def _queue(queue: Queue) -> Problems:

@@ -16,9 +16,22 @@ import typer
 
 from muster import __version__
 from muster.cli.crds import crds_app
-from muster.cli.options import Cluster, Config, Context, Files, Kubeconfig, NodePool, NodeSelector, SchedulerNames
+from muster.cli.options import (
+    Cluster,
+    Config,
+    Context,
+    Files,
+    Kubeconfig,
+    NodePool,
+    NodeSelector,
+    SchedulerNames,
+    ShardMode,
+    ShardModeOption,
+    ShardName,
+)
 from muster.cli.snapshots import snapshot_app
 from muster.cli.topology import topology_app
+from muster.cli.webhooks import webhooks_app
 
 app = typer.Typer(
     name="muster",
@@ -34,6 +47,7 @@ app.add_typer(queues_app, name="queues")
 app.add_typer(topology_app, name="topology")
 app.add_typer(crds_app, name="crds")
 app.add_typer(snapshot_app, name="snapshot")
+app.add_typer(webhooks_app, name="webhooks")
 
 
 class SimulateOutput(StrEnum):
@@ -56,13 +70,6 @@ class ListOutput(StrEnum):
 
     TABLE = "table"
     JSON = "json"
-
-
-class ShardMode(StrEnum):
-    """What nodes outside of a shard are."""
-
-    HARD = "hard"
-    SOFT = "soft"
 
 
 Cycles = Annotated[int | None, typer.Option("--cycles", min=1, metavar="N", help="Stop after N scheduling cycles.")]
@@ -285,12 +292,8 @@ def run(
     ] = ["volcano"],  # noqa: B006  # the command library copies it
     node_selector: NodeSelector = "",
     node_pool: NodePool = None,
-    shard: Annotated[
-        str, typer.Option("--shard", metavar="NAME", help="Work on the nodes that this NodeShard of Volcano's names.")
-    ] = "",
-    shard_mode: Annotated[
-        ShardMode, typer.Option("--shard-mode", help="Whether other nodes are no choice, or the last one.")
-    ] = ShardMode.HARD,
+    shard: ShardName = "",
+    shard_mode: ShardModeOption = ShardMode.HARD,
     leader_elect: Annotated[
         bool, typer.Option("--leader-elect/--no-leader-elect", help="Let one of several replicas decide.")
     ] = True,

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
@@ -49,4 +50,19 @@ NodePool = Annotated[
         help="Work on one of KAI's pools of nodes, queues and gangs; an empty name: on what is in no pool.",
         show_default=False,
     ),
+]
+
+
+class ShardMode(StrEnum):
+    """What nodes outside of a shard are."""
+
+    HARD = "hard"
+    SOFT = "soft"
+
+
+ShardName = Annotated[
+    str, typer.Option("--shard", metavar="NAME", help="Work on the nodes that this NodeShard of Volcano's names.")
+]
+ShardModeOption = Annotated[
+    ShardMode, typer.Option("--shard-mode", help="Whether other nodes are no choice, or the last one.")
 ]

@@ -1,0 +1,87 @@
+"""HyperNodes: every member is selected in exactly one way, and patterns can be read.
+
+A HyperNode that does not fit into the tree is admitted with a warning: tools write the tree object by object, and it is
+whole only after the last one. Until then jobs with a topology constraint wait.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from muster.admission.model import Caution, Findings, Known, Request, Settings
+from muster.admission.reading import read
+from muster.api import HyperNode, problems
+from muster.api.patterns import matches
+from muster.snapshot.hypernodes import build_forest
+
+HyperNodes = Mapping[str, HyperNode]
+
+
+def validate_hyper_node(request: Request, known: Known, settings: Settings) -> Findings:
+    """Find what is wrong with a HyperNode."""
+    del settings
+    hyper_node = read(request.document, HyperNode)
+    found = list(problems(hyper_node))
+    yield from found
+    if not found:
+        yield from _tree_faults(hyper_node, known.hyper_nodes())
+
+
+def _tree_faults(hyper_node: HyperNode, standing: HyperNodes) -> Findings:
+    """What is wrong with the tree with this HyperNode and was not before; nodes are left out of it."""
+    if not hyper_node.spec.members:
+        yield Caution("spec.members", "there are no members, so no job will be placed here")
+    before = _related(hyper_node, standing)
+    known_faults = set(build_forest(before, {}).all_faults)
+    for name, text in build_forest({**before, hyper_node.name: hyper_node}, {}).all_faults:
+        if (name, text) not in known_faults:
+            about = "" if name == hyper_node.name else f"HyperNode {name}: "
+            yield Caution(
+                "spec.members", f"{about}{text}; jobs with a topology constraint wait until this is corrected"
+            )
+
+
+def _related(hyper_node: HyperNode, standing: HyperNodes) -> dict[str, HyperNode]:
+    """The part of the tree that a HyperNode bears on: those inside it, or inside until now, and all around them.
+
+    The whole tree may hold thousands of patterns, and most requests are about a leaf.
+    """
+    around = {name: each for name, each in standing.items() if _holds_hyper_nodes(each)}
+    versions = [each for each in (hyper_node, standing.get(hyper_node.name)) if each is not None]
+    found = {hyper_node.name, *(name for each in versions for name in standing if _selects(each, name))}
+    new = set(found)
+    while new:
+        new = {name for name, each in around.items() if name not in found and _selects_any(each, new)}
+        found |= new
+    spec = hyper_node.spec
+    if spec.tier_name:
+        found |= {name for name, each in standing.items() if each.spec.tier_name == spec.tier_name}
+    return {name: standing[name] for name in sorted(found) if name in standing}
+
+
+def _holds_hyper_nodes(hyper_node: HyperNode) -> bool:
+    return any(member.type == "HyperNode" for member in hyper_node.spec.members)
+
+
+def _selects_any(hyper_node: HyperNode, names: Iterable[str]) -> bool:
+    return any(_selects(hyper_node, name) for name in names)
+
+
+def _selects(hyper_node: HyperNode, name: str) -> bool:
+    """Whether a HyperNode is a member of another one, by name or by pattern."""
+    for member in hyper_node.spec.members:
+        exact, pattern = member.selector.exact_match, member.selector.regex_match
+        if member.type != "HyperNode":
+            continue
+        if exact is not None and exact.name == name:
+            return True
+        if pattern is not None and name != hyper_node.name and _is_match(pattern.pattern, name):
+            return True
+    return False
+
+
+def _is_match(pattern: str, name: str) -> bool:
+    try:
+        return matches(pattern, name)
+    except ValueError:  # of a HyperNode that came before there was anybody to refuse it
+        return False

@@ -1,0 +1,145 @@
+"""Volcano's Jobs, new ones and changed ones.
+
+A new Job must be one that can run as a whole: its tasks, their order, policies, plugins, volumes and queue. Of a Job
+that exists, only counts and the priority may change; a controller has made pods of the rest.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+from muster.admission.differences import differences, field_of
+from muster.admission.job_dependencies import dependency_problems
+from muster.admission.job_policies import policy_problems
+from muster.admission.job_tasks import count_problems, task_problems
+from muster.admission.kube_names import label_value, subdomain
+from muster.admission.model import CREATE, Findings, Json, Known, Request, Settings
+from muster.admission.queue_references import queue_reference
+from muster.admission.reading import read
+from muster.admission.tiers import tier_cautions
+from muster.api import Problem, problems
+from muster.api.batch import Job, JobSpec, JobVolume
+from muster.api.kinds import without_nulls
+from muster.api.names import DEFAULT_QUEUE
+from muster.api.problems import Problems, at_least, choices
+from muster.api.validate import network_topology
+
+_MPI: Final = "mpi"
+_MASTER: Final = "--master"
+_DEFAULT_MASTER: Final = "master"
+#: What may change in a Job that exists, in its spec and in its tasks.
+_FREE: Final = frozenset({"minAvailable", "priorityClassName"})
+_FREE_IN_TASKS: Final = frozenset({"replicas", "minAvailable"})
+
+
+def validate_job(request: Request, known: Known, settings: Settings) -> Findings:
+    """Find what is wrong with a Job that is made or changed."""
+    job = read(request.document, Job)
+    if request.operation == CREATE:
+        yield from _creation(job, known, settings)
+    else:
+        yield from _update(job, request)
+    yield from tier_cautions("spec.networkTopology", job.spec.network_topology, known)
+    for index, task in enumerate(job.spec.tasks):
+        if task.partition_policy is not None:
+            here = f"spec.tasks[{index}].partitionPolicy.networkTopology"
+            yield from tier_cautions(here, task.partition_policy.network_topology, known)
+
+
+def _creation(job: Job, known: Known, settings: Settings) -> Problems:
+    spec = job.spec
+    yield from problems(job)
+    yield from label_value("metadata.name", job.name)
+    yield from _counts(spec)
+    yield from at_least("spec.ttlSecondsAfterFinished", spec.ttl_seconds_after_finished, 0)
+    yield from at_least("spec.minSuccess", spec.min_success, 1)
+    yield from network_topology("spec.networkTopology", spec.network_topology)
+    if not spec.tasks:
+        yield Problem("spec.tasks", "expected at least one task, got none")
+    yield from task_problems(job, settings)
+    yield from dependency_problems(spec.tasks)
+    yield from policy_problems("spec.policies", spec.policies)
+    yield from _plugins(spec, settings)
+    yield from _volumes(spec.volumes)
+    yield from queue_reference("spec.queue", spec.queue or DEFAULT_QUEUE, known, leaf=True)
+
+
+def _counts(spec: JobSpec) -> Problems:
+    yield from at_least("spec.minAvailable", spec.min_available, 0)
+    yield from at_least("spec.maxRetry", spec.max_retry, 0)
+    pods = sum(max(task.replicas, 0) for task in spec.tasks)
+    if spec.tasks and spec.min_available > pods:
+        text = f"expected at most the replicas of all tasks, {pods}, got {spec.min_available}"
+        yield Problem("spec.minAvailable", text)
+
+
+def _plugins(spec: JobSpec, settings: Settings) -> Problems:
+    for name in sorted(spec.plugins):
+        if name not in settings.job_plugins:
+            yield Problem(f"spec.plugins.{name}", f'expected {choices(settings.job_plugins)}, got "{name}"')
+    if _MPI in spec.plugins:
+        master = _argument(spec.plugins[_MPI], _MASTER, _DEFAULT_MASTER)
+        if master not in (task.name for task in spec.tasks):
+            yield Problem(f"spec.plugins.{_MPI}", f'expected the name of a task as {_MASTER}, got "{master}"')
+
+
+def _argument(arguments: Sequence[str], name: str, default: str) -> str:
+    """The value of an argument written as --name=value or as --name value; one dash will do."""
+    found = default
+    for index, argument in enumerate(arguments):
+        key, given, value = argument.partition("=")
+        if f"-{key.lstrip('-')}" == name[1:]:
+            found = value if given else "".join(arguments[index + 1 : index + 2])
+    return found
+
+
+def _volumes(volumes: Sequence[JobVolume]) -> Problems:
+    paths: set[str] = set()
+    for index, volume in enumerate(volumes):
+        here = f"spec.volumes[{index}]"
+        if not volume.mount_path:
+            yield Problem(f"{here}.mountPath", "expected a path, got nothing")
+        elif volume.mount_path in paths:
+            yield Problem(f"{here}.mountPath", f'expected a path of its own, got "{volume.mount_path}" again')
+        paths.add(volume.mount_path)
+        if volume.volume_claim is None and not volume.volume_claim_name:
+            yield Problem(here, "expected volumeClaimName or volumeClaim, got neither")
+        elif volume.volume_claim is not None and volume.volume_claim_name:
+            text = "expected volumeClaimName, for a claim that exists, or volumeClaim, for a new one, got both"
+            yield Problem(here, text)
+        elif volume.volume_claim_name:
+            yield from subdomain(f"{here}.volumeClaimName", volume.volume_claim_name)
+
+
+# -- changes -------------------------------------------------------------------------------------------------
+
+
+def _update(job: Job, request: Request) -> Problems:
+    yield from _counts(job.spec)
+    yield from count_problems(job.spec.tasks)
+    old, new = (without_nulls(_fixed(document)) for document in (request.old, request.document))
+    for found in differences(old, new):
+        field = field_of(("spec", *found.path))
+        if field == "spec.tasks":
+            yield Problem(field, "expected the tasks that the job was made with, got more or fewer of them")
+        else:
+            free = "minAvailable, priorityClassName, and replicas and minAvailable of tasks"
+            yield Problem(field, f"expected no change: of a job that exists, only {free} may change")
+        return
+
+
+def _fixed(document: Json) -> Json:
+    """The spec without what may change, and without what the controller fills in."""
+    spec = document.get("spec") or {}
+    fixed = {name: value for name, value in spec.items() if name not in _FREE and value not in ({}, [], "")}
+    tasks = [task for task in spec.get("tasks") or () if isinstance(task, dict)]
+    fixed["tasks"] = [{name: value for name, value in task.items() if name not in _FREE_IN_TASKS} for task in tasks]
+    volumes = [volume for volume in spec.get("volumes") or () if isinstance(volume, dict)]
+    fixed["volumes"] = [_as_written(volume) for volume in volumes]
+    return fixed
+
+
+def _as_written(volume: Json) -> Json:
+    """A volume without the name that the controller gave to the claim that it made."""
+    return {name: value for name, value in volume.items() if name != "volumeClaimName" or not volume.get("volumeClaim")}

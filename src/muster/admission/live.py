@@ -1,0 +1,161 @@
+"""What a live cluster has, kept current by watches on a thread of its own.
+
+Rules ask from many threads; they get a picture that nobody changes under their hands. A queue that is not in the
+picture is looked up at the server before anybody is told that it does not exist: a file often has the queue, and right
+after it the job. Kinds whose definitions are not installed are looked for again now and then.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import threading
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from typing import Final
+
+from muster.admission.facts import Facts
+from muster.api import BackendError, HyperNode, KaiQueue, KubeObject, Namespace, Queue
+from muster.cluster.kubernetes.client import NOT_FOUND, ApiError, Client
+from muster.cluster.kubernetes.connection import connect
+from muster.cluster.kubernetes.decoding import ObjectDecoder
+from muster.cluster.kubernetes.resources import Resource, Wanted, served, wanted_of
+from muster.cluster.kubernetes.watch import Reflector
+from muster.snapshot.events import Event
+
+log = logging.getLogger("muster.admission")
+
+FOLLOWED: Final[tuple[type[KubeObject], ...]] = (Queue, KaiQueue, HyperNode, Namespace)
+_DISCOVERY_SECONDS: Final = 15.0
+#: How long a request may wait for the server; the server itself waits longer for us.
+_LOOK_UP_SECONDS: Final = 2.0
+
+
+class LiveFacts:
+    """A `Known` that follows a cluster, from `start` to `stop`."""
+
+    def __init__(self, kubeconfig: Path | None = None, context: str | None = None) -> None:
+        self._kubeconfig = kubeconfig
+        self._context = context
+        self._facts = Facts()
+        self._thread = threading.Thread(target=self._run, name="muster-admission", daemon=True)
+        self._started = threading.Event()
+        self._fault: Exception | None = None
+        self._loop: asyncio.AbstractEventLoop
+        self._stop: asyncio.Event
+        self._client: Client
+        self._resources: dict[type[KubeObject], Resource] = {}
+        self._tasks: list[asyncio.Task[None]] = []
+
+    def start(self, timeout_s: float = 60.0) -> None:
+        """Connect, and return when everything has been read once. Raises MusterError."""
+        self._thread.start()
+        if not self._started.wait(timeout_s):
+            raise BackendError(f"the API server did not list everything in {timeout_s:.0f} s", retryable=True)
+        if self._fault is not None:
+            raise self._fault
+
+    def stop(self) -> None:
+        if self._thread.is_alive():
+            self._loop.call_soon_threadsafe(self._stop.set)
+            self._thread.join()
+
+    def trouble(self) -> str:
+        """Why nothing is followed any more, "" while it is."""
+        return "" if self._fault is None else str(self._fault)
+
+    # -- what rules ask ----------------------------------------------------------------------------------------
+
+    def queue(self, name: str) -> Queue | KaiQueue | None:
+        """One queue. Raises BackendError when the server has to be asked and does not answer."""
+        return self._facts.queue(name) or self._look_up(name)
+
+    def queues(self) -> Mapping[str, Queue]:
+        return self._facts.queues()
+
+    def hyper_nodes(self) -> Mapping[str, HyperNode]:
+        return self._facts.hyper_nodes()
+
+    def namespace(self, name: str) -> Namespace | None:
+        return self._facts.namespace(name)
+
+    def _look_up(self, name: str) -> Queue | None:
+        resource = self._resources.get(Queue)
+        if resource is None or not name:
+            return None
+        asked = asyncio.run_coroutine_threadsafe(
+            self._client.request("GET", resource.path_of(name), timeout_s=_LOOK_UP_SECONDS), self._loop
+        )
+        try:
+            found = ObjectDecoder(Queue).decode(asked.result(_LOOK_UP_SECONDS + 1))
+        except ApiError as fault:
+            if fault.status == NOT_FOUND:
+                return None
+            raise
+        return found if isinstance(found, Queue) else None
+
+    # -- inside the thread -------------------------------------------------------------------------------------
+
+    def _run(self) -> None:
+        try:
+            asyncio.run(self._main())
+        except Exception as fault:  # noqa: BLE001  # handed to the thread that asks next
+            while isinstance(fault, ExceptionGroup):
+                fault = fault.exceptions[0]
+            self._fault = fault
+            log.error("event=admission-view-lost error=%r", str(fault))  # noqa: TRY400  # told in one line
+        finally:
+            self._started.set()
+
+    async def _main(self) -> None:
+        self._loop, self._stop = asyncio.get_running_loop(), asyncio.Event()
+        self._client = Client(await connect(self._kubeconfig, self._context))
+        try:
+            async with asyncio.TaskGroup() as group:
+                following = group.create_task(self._follow(group))
+                await self._stop.wait()
+                following.cancel()
+                for reflecting in self._tasks:
+                    reflecting.cancel()
+        finally:
+            await self._client.close()
+
+    async def _follow(self, group: asyncio.TaskGroup) -> None:
+        missing = [wanted for kind in FOLLOWED for wanted in wanted_of(kind)]
+        while True:
+            try:
+                missing = await self._follow_served(group, missing)
+            except ApiError as fault:
+                log.warning("event=discovery-failed error=%r", str(fault))
+            else:
+                self._started.set()
+            await asyncio.sleep(_DISCOVERY_SECONDS if self._started.is_set() else 1.0)
+
+    async def _follow_served(self, group: asyncio.TaskGroup, missing: list[Wanted]) -> list[Wanted]:
+        """Follow those of the kinds that the server has; return the others. Raises ApiError."""
+        found = await served(self._client, missing)
+        reflectors = [Reflector(self._client, resource, self._take) for resource in found.values()]
+        self._tasks += [group.create_task(reflector.run()) for reflector in reflectors]
+        for reflector in reflectors:
+            await reflector.synced.wait()
+        self._resources.update({resource.type: resource for resource in found.values()})
+        return [wanted for wanted in missing if wanted not in found]
+
+    def _take(self, events: list[Event], *, is_urgent: bool) -> None:
+        """Put a new picture in the place of the old one."""
+        del is_urgent
+        old = self._facts
+        facts = replace(
+            old,
+            volcano_queues=dict(old.volcano_queues),
+            kai_queues=dict(old.kai_queues),
+            domains=dict(old.domains),
+            namespaces=dict(old.namespaces),
+        )
+        for event in events:
+            if event.kind == "DELETED":
+                facts.remove(event.object)
+            else:
+                facts.add(event.object)
+        self._facts = facts

@@ -1,0 +1,37 @@
+"""PodGroups: fields that mean something, and a queue that takes gangs; the queue of the namespace by default."""
+
+from __future__ import annotations
+
+from muster.admission.model import Findings, Json, Known, Request, Settings
+from muster.admission.queue_references import queue_reference
+from muster.admission.reading import read, spec_of
+from muster.admission.tiers import tier_cautions
+from muster.api import PodGroup, problems
+from muster.api.names import DEFAULT_QUEUE, QUEUE_NAME
+
+
+def validate_pod_group(request: Request, known: Known, settings: Settings) -> Findings:
+    """Find what is wrong with a new PodGroup."""
+    del settings
+    group = read(request.document, PodGroup)
+    yield from problems(group)
+    # As written: what names no queue will be in one that is always there.
+    queue = (request.document.get("spec") or {}).get("queue")
+    if queue:
+        yield from queue_reference("spec.queue", group.spec.queue, known)
+    yield from tier_cautions("spec.networkTopology", group.spec.network_topology, known)
+    for index, policy in enumerate(group.spec.sub_group_policy):
+        yield from tier_cautions(f"spec.subGroupPolicy[{index}].networkTopology", policy.network_topology, known)
+
+
+def fill_pod_group(document: Json, request: Request, known: Known, settings: Settings) -> None:
+    """Put a gang that chose no queue into the one of its namespace.
+
+    The default queue counts as no choice: a server that has Volcano's definitions fills it in before anybody is asked.
+    """
+    del settings
+    spec = spec_of(document)
+    if spec.get("queue") in (None, "", DEFAULT_QUEUE):
+        namespace = known.namespace(request.namespace)
+        own = namespace.metadata.annotations.get(QUEUE_NAME) if namespace is not None else None
+        spec["queue"] = own or DEFAULT_QUEUE

@@ -1,0 +1,163 @@
+"""Volcano's queues: amounts in order, a place in the tree, and no deleting of queues that others need.
+
+guarantee <= deserved <= capability holds inside a queue. What holds between queues is in `queue_amounts`; it is asked
+only for changes that could break it, so that a tree with an old mistake can still be changed elsewhere.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from typing import Final
+
+from muster.admission.model import CREATE, DELETE, Findings, Json, Known, Request, Settings
+from muster.admission.queue_amounts import amount_field, amounts_in_tree
+from muster.admission.queue_references import children_of
+from muster.admission.reading import read, spec_of
+from muster.api import Problem, Quantity, Queue, QueueSpec, problems
+from muster.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
+from muster.api.problems import Problems
+
+_WEIGHT: Final = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+
+
+def validate_queue(request: Request, known: Known, settings: Settings) -> Findings:
+    """Find what is wrong with a queue that is made, changed or deleted."""
+    if request.operation == DELETE:
+        yield from _deletion(request.name, known, settings)
+        return
+    queue = read(request.document, Queue)
+    found = [*problems(queue), *_levels(queue.spec), *_annotated_path(queue, known)]
+    old = None if request.operation == CREATE else read(request.old, Queue)
+    if not found and (old is None or old.spec.parent != queue.spec.parent):
+        found = list(_place(queue, known, settings))
+    yield from found
+    if not found and queue.name != ROOT_QUEUE and (old is None or _bears_on_others(old.spec, queue.spec)):
+        yield from amounts_in_tree(queue, known)
+
+
+def _bears_on_others(old: QueueSpec, new: QueueSpec) -> bool:
+    return any(getattr(old, name) != getattr(new, name) for name in ("parent", "capability", "deserved", "guarantee"))
+
+
+def _levels(spec: QueueSpec) -> Problems:
+    """A queue deserves at least what is held back for it, and no more than it may have."""
+    for resource, least in sorted(spec.guarantee.resource.items()):
+        given = spec.deserved.get(resource)
+        if given is None or given.value < least.value:
+            got = "nothing" if given is None else f'"{given}"'
+            yield Problem(
+                amount_field("deserved", resource), f'expected at least what is guaranteed, "{least}", got {got}'
+            )
+    for resource, given in sorted(spec.deserved.items()):
+        most = spec.capability.get(resource)
+        if most is not None and given.value > most.value:
+            yield Problem(
+                amount_field("deserved", resource), f'expected at most the capability, "{most}", got "{given}"'
+            )
+
+
+def _annotated_path(queue: Queue, known: Known) -> Problems:
+    """The older way to say where a queue stands: a path of names, and a weight for each."""
+    path, weights = (queue.metadata.annotations.get(key, "") for key in (HIERARCHY, HIERARCHY_WEIGHTS))
+    if not path and not weights:
+        return
+    parts = weights.split("/")
+    if len(parts) != path.count("/") + 1:
+        text = f'expected as many weights as names in "{path}", got "{weights}"'
+        yield Problem(f'metadata.annotations["{HIERARCHY_WEIGHTS}"]', text)
+        return
+    for part in parts:
+        if _WEIGHT.fullmatch(part) is None or float(part) <= 0:
+            text = f'expected numbers above 0 such as "1/2", got "{part}" in "{weights}"'
+            yield Problem(f'metadata.annotations["{HIERARCHY_WEIGHTS}"]', text)
+            return
+    yield from _above_others(queue.name, path, known)
+
+
+def _above_others(name: str, path: str, known: Known) -> Problems:
+    for other in sorted(known.queues()):
+        below = known.queues()[other].metadata.annotations.get(HIERARCHY, "")
+        if other != name and below.startswith(f"{path}/"):
+            text = f'expected a path of its own, got "{path}", below which is "{below}" of queue "{other}"'
+            yield Problem(f'metadata.annotations["{HIERARCHY}"]', text)
+            return
+
+
+# -- the place in the tree -----------------------------------------------------------------------------------
+
+
+def _place(queue: Queue, known: Known, settings: Settings) -> Problems:
+    """The queue above exists, is above others already or holds no pods, and is not too deep down."""
+    parent = queue.spec.parent
+    if parent in ("", ROOT_QUEUE):
+        return
+    above = list(_ancestors(queue, known))
+    if not above:
+        yield Problem("spec.parent", f'expected the name of a queue, got "{parent}", which does not exist')
+    elif queue.name in (each.name for each in above):
+        yield Problem("spec.parent", f'expected a queue that is not below "{queue.name}" itself, got "{parent}"')
+    elif len(above) + _height(queue.name, known) > settings.max_queue_depth:
+        most = settings.max_queue_depth
+        yield Problem("spec.parent", f'expected at most {most} levels of queues, got more below "{parent}"')
+    elif (pods := _pods(above[0])) and not children_of(parent, known):
+        yield Problem("spec.parent", f'expected a queue that holds no pods of its own, got "{parent}" with {pods}')
+
+
+def _ancestors(queue: Queue, known: Known) -> Iterator[Queue]:
+    """The queues above, nearest first, without the root; ends where the tree turns back on itself."""
+    passed: set[str] = set()
+    name = queue.spec.parent
+    while name not in ("", ROOT_QUEUE) and name not in passed:
+        passed.add(name)
+        found = known.queue(name)
+        if not isinstance(found, Queue):
+            return
+        yield found
+        name = found.spec.parent
+
+
+def _height(name: str, known: Known) -> int:
+    """Levels from the queue down, itself included."""
+    below: dict[str, list[str]] = {}
+    for queue in known.queues().values():
+        below.setdefault(queue.spec.parent, []).append(queue.name)
+    level, passed, height = [name], {name}, 0
+    while level:
+        height += 1
+        level = [child for each in level for child in below.get(each, ()) if child not in passed]
+        passed.update(level)
+    return height
+
+
+def _pods(queue: Queue) -> int:
+    return queue.status.allocated.get("pods", Quantity("0")).units()
+
+
+def _deletion(name: str, known: Known, settings: Settings) -> Problems:
+    if name in (DEFAULT_QUEUE, ROOT_QUEUE):
+        yield Problem("", f'the queue "{name}" is needed by all others and cannot be deleted')
+        return
+    queue = known.queue(name)
+    if isinstance(queue, Queue) and settings.guard_busy_queues and (pods := _pods(queue)):
+        yield Problem("", f"the queue holds {pods} pods; delete them first, or let them end")
+    if below := children_of(name, known):
+        yield Problem(
+            "", f"there are queues below it, which would be lost: {', '.join(below)}; delete or move them first"
+        )
+
+
+# -- defaults ------------------------------------------------------------------------------------------------
+
+
+def fill_queue(document: Json, request: Request, known: Known, settings: Settings) -> None:
+    """Weight 1, reclaimable, and paths that begin at the root."""
+    del request, known, settings
+    spec = spec_of(document)
+    spec["weight"] = spec.get("weight") or 1
+    if spec.get("reclaimable") is None:
+        spec["reclaimable"] = True
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    path, weights = annotations.get(HIERARCHY), annotations.get(HIERARCHY_WEIGHTS)
+    if path and weights and path.partition("/")[0] != ROOT_QUEUE:
+        annotations[HIERARCHY], annotations[HIERARCHY_WEIGHTS] = f"{ROOT_QUEUE}/{path}", f"1/{weights}"

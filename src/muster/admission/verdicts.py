@@ -1,0 +1,69 @@
+"""One request, one verdict: what is wrong, what to watch out for, and what to fill in."""
+
+from __future__ import annotations
+
+from copy import deepcopy
+from dataclasses import dataclass
+
+from muster.admission.differences import json_patch
+from muster.admission.hooks import Hook
+from muster.admission.model import Caution, Filler, Json, Known, Request, Settings
+from muster.admission.reading import read
+from muster.api import KubeObject, Problem, UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """What the API server is told."""
+
+    problems: tuple[Problem, ...] = ()
+    cautions: tuple[Caution, ...] = ()
+    #: Operations of JSON Patch.
+    patch: tuple[Json, ...] = ()
+
+    @property
+    def is_allowed(self) -> bool:
+        return not self.problems
+
+    @property
+    def message(self) -> str:
+        """Everything that is wrong, in one line; "" if nothing is."""
+        return "; ".join(_sentence(problem) for problem in self.problems)
+
+    @property
+    def warnings(self) -> list[str]:
+        """What the user is shown beside the success."""
+        return [_sentence(caution) for caution in self.cautions]
+
+
+def _sentence(found: Problem | Caution) -> str:
+    return f"{found.field}: {found.text}" if found.field else found.text
+
+
+def judge(hook: Hook, request: Request, known: Known, settings: Settings) -> Verdict:
+    """Decide on a request."""
+    if request.operation not in hook.operations:
+        wanted = " or ".join(hook.operations)
+        return Verdict((Problem("", f"expected the operation {wanted}, got {request.operation or 'none'}"),))
+    if hook.filler is not None:
+        return Verdict(patch=_filled(hook.kind, hook.filler, request, known, settings))
+    if hook.rule is None:
+        return Verdict()
+    try:
+        found = list(hook.rule(request, known, settings))
+    except UserError as error:  # a document that has not the types of its kind
+        return Verdict((Problem(error.field, error.text),))
+    problems = dict.fromkeys(each for each in found if isinstance(each, Problem))
+    return Verdict(tuple(problems), tuple(each for each in found if isinstance(each, Caution)))
+
+
+def _filled(
+    kind: type[KubeObject], filler: Filler, request: Request, known: Known, settings: Settings
+) -> tuple[Json, ...]:
+    try:
+        read(request.document, kind)
+    except UserError:
+        return ()  # nothing can be made of it, and it will be refused with the reason
+    filled = deepcopy(request.document)
+    filler(filled, request, known, settings)
+    return tuple(json_patch(request.document, filled))

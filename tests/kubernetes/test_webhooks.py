@@ -1,0 +1,200 @@
+"""`muster webhooks serve` as a real API server asks it, with the rights of the manifests and no others."""
+
+from __future__ import annotations
+
+import os
+import signal
+import ssl
+import subprocess
+import sys
+import urllib.error
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import yaml
+
+from muster.cli.main import run
+from muster.testing.control_plane import ControlPlane, free_ports
+from tests.deploy.manifests import DEPLOY
+from tests.kubernetes.accounts import account
+from tests.kubernetes.kubectl import Json, Kubectl, RefusedError, pod, queue
+
+REGISTRY = "/apis/admissionregistration.k8s.io/v1"
+DRY_RUN = "?dryRun=All"
+HYPER_NODES = "/apis/topology.volcano.sh/v1alpha1/hypernodes"
+JOBS = "/apis/batch.volcano.sh/v1alpha1/namespaces/default/jobs"
+GROUPS = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups"
+QUEUES = "/apis/scheduling.volcano.sh/v1beta1/queues"
+
+
+def hyper_node(pattern: str) -> Json:
+    member = {"type": "Node", "selector": {"regexMatch": {"pattern": pattern}}}
+    head = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "rack-1"}}
+    return {**head, "spec": {"tier": 1, "members": [member]}}
+
+
+def job(**spec: object) -> Json:
+    template = {"spec": {"containers": [{"name": "main", "image": "none"}], "hostNetwork": True}}
+    head = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"generateName": "train-"}}
+    return {**head, "spec": {"tasks": [{"replicas": 2, "template": template}], **spec}}
+
+
+def manifests() -> list[Json]:
+    return list(yaml.safe_load_all((DEPLOY / "manifests" / "webhooks.yaml").read_text()))
+
+
+class Server:
+    """The process, which shows the API server's own certificate: it is for the same address."""
+
+    def __init__(self, certificates: Path, kubeconfig: Path, log: Path) -> None:
+        self.port = free_ports(1)[0]
+        self.certificate = certificates / "apiserver.crt"
+        self.log = log
+        command = [sys.executable, "-m", "muster", "webhooks", "serve", "--kubeconfig", str(kubeconfig)]
+        command += ["--cert", str(self.certificate), "--key", str(certificates / "apiserver.key")]
+        command += ["--listen", f"127.0.0.1:{self.port}", "--drain", "0"]
+        with log.open("wb") as out:
+            self.process = subprocess.Popen(command, stderr=out, stdout=out, env=os.environ)
+
+    @property
+    def url(self) -> str:
+        return f"https://127.0.0.1:{self.port}"
+
+    def is_ready(self) -> bool:
+        assert self.process.poll() is None, self.log.read_text()
+        context = ssl.create_default_context(cafile=str(self.certificate))
+        try:
+            with urllib.request.urlopen(f"{self.url}/readyz", timeout=5, context=context) as answer:
+                return bool(answer.status == 200)
+        except urllib.error.URLError:
+            return False
+
+    def end(self) -> int:
+        self.process.send_signal(signal.SIGTERM)
+        return self.process.wait(20)
+
+
+@pytest.fixture(scope="module")
+def server(control_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+    """The server, with an account that has the rights of the manifests."""
+    work, admin = tmp_path_factory.mktemp("webhooks"), Kubectl(control_plane)
+    rules = next(each["rules"] for each in manifests() if each["kind"] == "ClusterRole")
+    with account(control_plane, admin, work, rules) as limited:
+        started = Server(control_plane.work / "certificates", limited.kubeconfig, work / "log")
+        try:
+            admin.wait(started.is_ready, 60)
+            yield started
+            assert started.end() == 0, started.log.read_text()
+        finally:
+            started.process.kill()
+    admin.close()
+
+
+@pytest.fixture
+def asked(server: Server, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]) -> Iterator[Kubectl]:
+    """A cluster whose API server asks us."""
+    assert run(["webhooks", "print", "--url", server.url, "--ca-file", str(server.certificate)]) == 0
+    documents = list(yaml.safe_load_all(capsys.readouterr().out))
+    paths = [f"{REGISTRY}/{document['kind'].lower()}s" for document in documents]
+    try:
+        for path, document in zip(paths, documents, strict=True):
+            kubectl.request("POST", path, document)
+        kubectl.create(queue("default"))
+        kubectl.wait(lambda: "denied the request" in refusal(kubectl, HYPER_NODES, hyper_node("a(b")))
+        yield kubectl
+    finally:
+        for path in paths:
+            kubectl.request("DELETE", f"{path}/muster")
+
+
+def refusal(kubectl: Kubectl, path: str, document: Json) -> str:
+    """What the server says against an object, "" if nothing."""
+    try:
+        kubectl.request("POST", path + DRY_RUN, document)
+    except RefusedError as refused:
+        return str(refused)
+    return ""
+
+
+def test_a_hyper_node_with_a_pattern_that_cannot_be_read_is_refused_with_the_reason(asked: Kubectl) -> None:
+    said = refusal(asked, HYPER_NODES, hyper_node("a(b"))
+    assert said.startswith("422")
+    assert "HyperNode rack-1: spec.members[0].selector.regexMatch.pattern: expected a regular expression" in said
+    assert refusal(asked, HYPER_NODES, hyper_node("a(b)")) == ""
+
+
+def test_what_a_job_leaves_open_is_filled_in_and_then_checked(asked: Kubectl) -> None:
+    made = asked.request("POST", JOBS + DRY_RUN, job(plugins={"pytorch": []}))["spec"]
+    assert (made["queue"], made["schedulerName"], made["minAvailable"], made["maxRetry"]) == (
+        "default",
+        "volcano",
+        2,
+        3,
+    )
+    task = made["tasks"][0]
+    assert (task["name"], task["minAvailable"], task["maxRetry"]) == ("default-task0", 2, 3)
+    assert task["template"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
+    assert made["plugins"] == {"pytorch": [], "svc": []}
+    assert "spec.plugins.nccl: expected" in refusal(asked, JOBS, job(plugins={"nccl": []}))
+
+
+def test_a_job_may_follow_its_queue_at_once(asked: Kubectl) -> None:
+    for number in range(5):
+        asked.create(queue(f"team-{number}"))
+        assert refusal(asked, JOBS, job(queue=f"team-{number}")) == ""
+    assert "spec.queue: expected the name of a queue" in refusal(asked, JOBS, job(queue="nobody"))
+
+
+def test_queues_keep_their_order_and_those_that_others_need_stay(asked: Kubectl) -> None:
+    asked.create(queue("research", deserved={"cpu": "8"}))
+    asked.create(queue("vision", parent="research", deserved={"cpu": "8"}))
+    said = refusal(asked, QUEUES, queue("speech", parent="research", deserved={"cpu": "1"}))
+    assert "spec.deserved.cpu: expected at most 8" in said
+    with pytest.raises(RefusedError, match=r"403.*queues below it.*vision"):
+        asked.delete("Queue", "research")
+    with pytest.raises(RefusedError, match=r"default.*cannot be deleted"):
+        asked.delete("Queue", "default")
+    asked.delete("Queue", "vision")
+    asked.wait(lambda: not [each for each in asked.list("Queue") if each["metadata"]["name"] == "vision"])
+    asked.wait(lambda: _is_deleted(asked, "research"))
+
+
+def _is_deleted(kubectl: Kubectl, name: str) -> bool:
+    """Delete a queue, as soon as it is known to have nothing below it."""
+    try:
+        kubectl.delete("Queue", name)
+    except RefusedError:
+        return False
+    return True
+
+
+def test_gangs_go_to_the_queue_of_their_namespace(asked: Kubectl) -> None:
+    asked.create(queue("team-a"))
+    note = {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": "team-a"}}}
+    asked.patch("Namespace", "default", note)
+    group = {"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "PodGroup", "metadata": {"name": "train"}}
+    try:
+        asked.wait(lambda: asked.request("POST", GROUPS + DRY_RUN, group)["spec"]["queue"] == "team-a")
+    finally:
+        asked.patch("Namespace", "default", {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": None}}})
+
+
+def test_only_pods_of_our_scheduler_are_asked_about(asked: Kubectl) -> None:
+    wrong = pod("one")
+    wrong["metadata"]["annotations"] = {"volcano.sh/jdb-min-available": "101%"}
+    path = "/api/v1/namespaces/default/pods"
+    assert "from 1% to 99%" in refusal(asked, path, wrong)
+    wrong["spec"]["schedulerName"] = "default-scheduler"
+    assert refusal(asked, path, wrong) == ""
+
+
+def test_the_server_knows_every_field_of_the_manifests(kubectl: Kubectl) -> None:
+    places = {"Deployment": "apis/apps/v1", "Service": "api/v1", "PodDisruptionBudget": "apis/policy/v1"}
+    checked = [each for each in manifests() if each["kind"] in places]
+    for document in checked:
+        document["metadata"]["namespace"] = "default"
+        path = f"/{places[document['kind']]}/namespaces/default/{document['kind'].lower()}s"
+        kubectl.request("POST", f"{path}{DRY_RUN}&fieldValidation=Strict", document)
+    assert len(checked) == len(places)
