@@ -96,6 +96,17 @@ def binding(name: str, node: str) -> Request:
     return _request(f"{PODS}/{name}/binding", body)
 
 
+def nomination(name: str, node: str) -> Request:
+    """The note that a pod waits for a node."""
+    return _request(f"{PODS}/{name}/status", {"status": {"nominatedNodeName": node}})
+
+
+def eviction(name: str) -> Request:
+    """The question whether a pod may be asked to leave, and the asking."""
+    body = {"apiVersion": "policy/v1", "kind": "Eviction", "metadata": {"name": name}}
+    return _request(f"{PODS}/{name}/eviction", body)
+
+
 def running(name: str) -> Request:
     """The status of a pod that runs, as a kubelet writes it."""
     conditions = [

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Sized
 
 import msgspec
 
@@ -99,8 +99,15 @@ class Onlooker:
 
     async def until_bound(self, count: int, timeout_s: float) -> None:
         """Wait until so many pods have been bound."""
+        await self._until(self.bound, count, timeout_s)
+
+    async def until_gone(self, count: int, timeout_s: float) -> None:
+        """Wait until so many pods are gone."""
+        await self._until(self.gone, count, timeout_s)
+
+    async def _until(self, noted: Sized, count: int, timeout_s: float) -> None:
         async with asyncio.timeout(timeout_s):
-            while len(self.bound) < count:
+            while len(noted) < count:
                 if self._watching is None or self._watching.done():
                     await asyncio.gather(*filter(None, [self._watching]))
                     raise RuntimeError("the watch ended")

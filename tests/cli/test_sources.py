@@ -75,6 +75,40 @@ def test_the_scheduler_of_a_replay_can_be_another(tmp_path: Path, capsys: pytest
     assert list(json.loads(capsys.readouterr().out)["jobs"]) == ["default/pod/other"]
 
 
+def decided_first(file: str, capsys: pytest.CaptureFixture[str]) -> list[tuple[str, str, str]]:
+    assert run(["simulate", file, "--cycles", "1", "--output", "json"]) == 0
+    decisions = json.loads(capsys.readouterr().out)["decisions"]
+    return [(made["kind"], made["pod"], made["node"]) for made in decisions]
+
+
+def test_pods_that_should_have_gone_by_then_are_still_there(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    leaving = pod("leaving", "volcano")
+    leaving["metadata"] = {"name": "leaving", "deletionTimestamp": "2026-03-01T11:59:00Z"}
+    leaving["spec"] = {**asking("8"), "nodeName": "n1"}
+    leaving["status"] = {"phase": "Running"}
+    waiting = {**pod("waiting", "volcano"), "spec": asking("8")}
+    file = written(tmp_path / "saved.jsonl", HEAD, NODE, QUEUE, leaving, waiting)
+    assert ("bind", "default/waiting", "n1") not in decided_first(file, capsys)
+
+
+def asking(cpu: str) -> Document:
+    """What a pod says that wants so much."""
+    container = {"name": "main", "resources": {"requests": {"cpu": cpu}}}
+    return {"schedulerName": "volcano", "containers": [container]}
+
+
+@pytest.mark.parametrize(("mode", "second"), [("hard", []), ("soft", [("bind", "default/b", "n1")])])
+def test_the_nodes_of_a_saved_shard_come_first_and_others_never_or_last(
+    mode: str, second: list[tuple[str, str, str]], tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    shard: Document = {"mode": mode, "nodes": ["n2"]}
+    head: Document = {**HEAD, "spec": {"schedulerNames": ["volcano"], "shard": shard}}
+    nodes = [{**NODE, "metadata": {"name": name}} for name in ("n1", "n2")]
+    pods = [{**pod(name, "volcano"), "spec": asking("8")} for name in ("a", "b")]
+    file = written(tmp_path / "saved.jsonl", head, *nodes, QUEUE, *pods)
+    assert decided_first(file, capsys) == [("bind", "default/a", "n2"), *second]
+
+
 def test_nothing_is_added_to_what_a_cluster_held(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = written(tmp_path / "saved.jsonl", HEAD, NODE, pod("ours", "volcano"))
     assert run(["explain", "ours", file, "--output", "json"]) == 0

@@ -1,4 +1,6 @@
-from muster.api import KubeObject, Node, OwnerReference, Pod, PodGroup, Queue
+from muster.api import KubeObject, Node, OwnerReference, PersistentVolumeClaim, Pod, PodGroup, Queue
+from muster.api.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
+from muster.api.storage import PersistentVolumeClaimSpec
 from muster.cluster.memory import MemoryCluster, start_delay
 from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
 from muster.testing import gang, node, pod, pod_group, queue
@@ -213,3 +215,24 @@ def test_start_delays_are_short_and_always_the_same() -> None:
     assert all(0 <= delay <= 1 for delay in delays)
     assert len(set(delays)) > 40
     assert delays == [start_delay(pod(f"p{i}")) for i in range(50)]
+
+
+def test_claims_of_ephemeral_volumes_come_with_the_pod_and_are_made_anew_with_it() -> None:
+    worker = pod("p")
+    template = PersistentVolumeClaimTemplate(spec=PersistentVolumeClaimSpec(storage_class_name="fast"))
+    worker.spec.volumes = [Volume(name="scratch", ephemeral=EphemeralVolumeSource(volume_claim_template=template))]
+    worker.metadata.owner_references = [OwnerReference(kind="Job", name="j")]
+    cluster = cluster_of(node("n1"), worker)
+
+    def owner() -> tuple[str | None, str]:
+        made = cluster.store.get(PersistentVolumeClaim, "default/p-scratch")
+        assert made is not None
+        return made.spec.storage_class_name, made.metadata.owner_references[0].uid
+
+    first = pod_in(cluster, "p").metadata.uid
+    assert owner() == ("fast", first)
+    cluster.bind([bind("p", "n1")])
+    cluster.evict([evict("p")])
+    cluster.advance_to(100.0)
+    assert owner() == ("fast", pod_in(cluster, "p").metadata.uid)
+    assert pod_in(cluster, "p").metadata.uid != first

@@ -11,18 +11,26 @@ GROUP = "scheduling.k8s.io/group-name"
 
 def check(kubectl: Kubectl) -> None:
     """No node is over-committed, and no gang has less than its minimum on nodes, unless nothing at all."""
-    pods = [known for known in kubectl.list("Pod") if known["status"]["phase"] in ("Pending", "Running")]
-    used: Counter[str] = Counter()
-    bound: Counter[str] = Counter()
-    for known in pods:
-        if where := known["spec"].get("nodeName"):
-            used[where] += _gpus(known)
-            bound[known["metadata"].get("annotations", {}).get(GROUP, "")] += 1
-    for node in kubectl.list("Node"):
-        assert used[node["metadata"]["name"]] <= int(node["status"]["allocatable"]["nvidia.com/gpu"])
+    check_room(kubectl)
+    bound = Counter(each["metadata"].get("annotations", {}).get(GROUP, "") for each in _on_nodes(kubectl))
     for group in kubectl.list("PodGroup"):
         name = group["metadata"]["name"]
         assert bound[name] == 0 or bound[name] >= group["spec"]["minMember"], f"{name} is half bound: {bound[name]}"
+
+
+def check_room(kubectl: Kubectl) -> None:
+    """No node is over-committed."""
+    used: Counter[str] = Counter()
+    for each in _on_nodes(kubectl):
+        used[each["spec"]["nodeName"]] += _gpus(each)
+    for node in kubectl.list("Node"):
+        name = node["metadata"]["name"]
+        assert used[name] <= int(node["status"]["allocatable"]["nvidia.com/gpu"]), f"{name} is over-committed"
+
+
+def _on_nodes(kubectl: Kubectl) -> list[Json]:
+    alive = (each for each in kubectl.list("Pod") if each["status"]["phase"] in ("Pending", "Running"))
+    return [each for each in alive if each["spec"].get("nodeName")]
 
 
 def _gpus(pod: Json) -> int:

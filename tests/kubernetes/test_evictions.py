@@ -4,6 +4,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from muster.api import Pod
 from muster.cluster.kubernetes import KubernetesCluster
 from muster.snapshot.decisions import Evict, Nominate
 from muster.testing.control_plane import ControlPlane
@@ -83,3 +84,75 @@ def test_a_budget_that_never_yields_gets_its_pod_back_and_no_promise_stays(
     assert [event.object.metadata.deletion_timestamp is None for event in impatient.poll()] == [False]
     kubectl.wait(lambda: any(event.object.key == "default/old-0" for event in impatient.poll()))
     assert "deletionTimestamp" not in kubectl.get("Pod", "old-0")["metadata"]
+
+
+# -- several pods that budgets guard -----------------------------------------------------------------------------
+
+
+def guard(kubectl: Kubectl, name: str, gang_name: str, allowed: int) -> None:
+    """A budget over a gang, whose controller says that so many of its pods may go."""
+    made = kubectl.create(budget(name, {"gang": gang_name}))
+    counted = {"disruptionsAllowed": allowed, "currentHealthy": 9, "desiredHealthy": 1, "expectedPods": 9}
+    status = {**counted, "observedGeneration": made["metadata"]["generation"]}
+    kubectl.patch("PodDisruptionBudget", name, {"status": status}, status=True)
+
+
+def run_gangs(cluster: KubernetesCluster, kubectl: Kubectl, sizes: dict[str, int]) -> list[Evict]:
+    """Let gangs run; returns the decisions that evict all their pods for another one."""
+    kubectl.create_all([queue("default"), *CLASSES, node("n1", gpu=8)])
+    for name, size in sizes.items():
+        kubectl.create_all(ranked_gang(name, size, "low"))
+    stage = Stage(cluster, kubectl, WITH_EVICTIONS)
+    stage.run_until(lambda: all(known["status"]["phase"] == "Running" for known in kubectl.list("Pod")))
+    pods = [(f"default/{name}-{number}", f"default/{name}") for name, size in sizes.items() for number in range(size)]
+    return [Evict(pod_key, "n1", job, "default/new", "test") for pod_key, job in pods]
+
+
+def evict_and_hear(cluster: KubernetesCluster, kubectl: Kubectl, evictions: list[Evict]) -> set[str]:
+    """Evict, wait until every pod is known to stay or gone, and return those that stay."""
+    cluster.poll()
+    assert cluster.evict(evictions) == []
+    assert {event.object.key for event in cluster.poll()} >= {made.pod for made in evictions}
+    heard: dict[str, bool] = {}
+
+    def all_heard() -> bool:
+        for event in cluster.poll():
+            if isinstance(event.object, Pod):
+                is_going = event.kind == "DELETED" or event.object.metadata.deletion_timestamp is not None
+                heard[event.object.key] = not is_going
+        return all(heard.get(made.pod) or not exists(kubectl, made.pod) for made in evictions)
+
+    kubectl.wait(all_heard)
+    return {made.pod for made in evictions if heard.get(made.pod)}
+
+
+def exists(kubectl: Kubectl, key: str) -> bool:
+    return key.partition("/")[2] in kubectl.nodes_of_pods()
+
+
+@pytest.mark.parametrize(
+    "budgets",
+    [
+        pytest.param({"one": ("a", 2), "two": ("b", 0)}, id="one of two budgets refuses"),
+        pytest.param({"one": ("a", 1)}, id="one budget allows fewer than have to go"),
+        pytest.param({"one": ("b", 1), "two": ("b", 1)}, id="the server evicts nobody whom two budgets guard"),
+    ],
+)
+def test_guarded_pods_leave_together_or_not_at_all(
+    impatient: KubernetesCluster, kubectl: Kubectl, budgets: dict[str, tuple[str, int]]
+) -> None:
+    evictions = run_gangs(impatient, kubectl, {"a": 2, "b": 1, "c": 1})
+    for name, (gang_name, allowed) in budgets.items():
+        guard(kubectl, name, gang_name, allowed)
+    kubectl.wait(lambda: any(event.object.kind == "PodDisruptionBudget" for event in impatient.poll()))
+    assert evict_and_hear(impatient, kubectl, evictions) == {made.pod for made in evictions}
+    assert not any("deletionTimestamp" in each["metadata"] for each in kubectl.list("Pod"))
+
+
+def test_guarded_pods_that_may_all_go_do(impatient: KubernetesCluster, kubectl: Kubectl) -> None:
+    evictions = run_gangs(impatient, kubectl, {"a": 5, "b": 1, "c": 1})
+    guard(kubectl, "one", "a", 5)
+    guard(kubectl, "two", "b", 1)
+    kubectl.wait(lambda: any(event.object.kind == "PodDisruptionBudget" for event in impatient.poll()))
+    assert evict_and_hear(impatient, kubectl, evictions) == set()
+    assert kubectl.get("PodDisruptionBudget", "one")["status"]["disruptionsAllowed"] == 0

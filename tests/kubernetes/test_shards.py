@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from muster.cluster.kubernetes import KubernetesCluster, Shard
 from muster.framework import find_config
 from muster.server import Service, ServiceOptions
 from muster.testing.control_plane import ControlPlane
-from tests.kubernetes import foreign_kinds
+from tests.kubernetes import foreign_kinds, invariants
 from tests.kubernetes.foreign_kinds import KAI_GROUP, KAI_QUEUE, NODE_SHARD
 from tests.kubernetes.kubectl import Json, Kubectl, gang, node, pod, queue
+from tests.kubernetes.proxy import FaultyProxy
+from tests.kubernetes.replicas import replica
 from tests.kubernetes.stage import Stage
-from tests.kubernetes.test_run_command import replica
 
 POOL = "kai.scheduler/node-pool"
 
@@ -102,3 +105,101 @@ def test_each_shard_has_a_leader_of_its_own(control_plane: ControlPlane, kubectl
         )
         leases = [process.log.read_text().partition("lease=")[2].split()[0] for process in (first, second)]
     assert leases[0] != leases[1]
+
+
+@contextmanager
+def soft_shards(kubectl: Kubectl, **shards: list[str]) -> Iterator[None]:
+    """NodeShards by name, with the nodes that they ask for."""
+    with foreign_kinds.installed(kubectl, NODE_SHARD):
+        for name, nodes in shards.items():
+            foreign_kinds.make(kubectl, NODE_SHARD, name, {"schedulerName": name, "nodesDesired": nodes})
+        yield
+
+
+def soft(name: str) -> Shard:
+    return Shard(node_shard=name, mode="soft")
+
+
+def soft_service(cluster: KubernetesCluster, scheduler: str) -> Service:
+    return Service(cluster, ServiceOptions((scheduler,), shard_mode="soft"))
+
+
+def gang_of(scheduler: str, name: str, n_pods: int) -> list[Json]:
+    head, *pods = gang(name, n_pods)
+    return [head, *({**each, "spec": {**each["spec"], "schedulerName": scheduler}} for each in pods)]
+
+
+def run_until_bound(service: Service, kubectl: Kubectl, *names: str) -> None:
+    def is_bound() -> bool:
+        service.turn()
+        placed = kubectl.nodes_of_pods()
+        return all(placed.get(name) for name in names)
+
+    kubectl.wait(is_bound)
+
+
+def test_a_soft_shard_goes_outside_only_with_what_does_not_fit_inside(
+    control_plane: ControlPlane, kubectl: Kubectl
+) -> None:
+    kubectl.create_all([queue("default"), *(node(name, gpu=2) for name in ("n1", "n2", "n3"))])
+    with (
+        soft_shards(kubectl, volcano=["n2"]),
+        KubernetesCluster(control_plane.kubeconfig, shard=soft("volcano")) as cluster,
+    ):
+        service = soft_service(cluster, "volcano")
+        kubectl.create_all(gang("one", 1))
+        run_until_bound(service, kubectl, "one-0")
+        kubectl.create_all(gang("two", 1))
+        run_until_bound(service, kubectl, "two-0")
+        kubectl.create_all(gang("wide", 2))
+        run_until_bound(service, kubectl, "wide-0", "wide-1")
+    placed = kubectl.nodes_of_pods()
+    assert (placed["one-0"], placed["two-0"]) == ("n2", "n2")
+    assert "n2" not in (placed["wide-0"], placed["wide-1"])
+
+
+def test_soft_shards_that_overflow_onto_the_same_nodes_count_each_others_pods(
+    control_plane: ControlPlane, kubectl: Kubectl
+) -> None:
+    kubectl.create_all([queue("default"), *(node(name, gpu=4) for name in ("a", "b", "between"))])
+    with (
+        soft_shards(kubectl, first=["a"], second=["b"]),
+        KubernetesCluster(control_plane.kubeconfig, shard=soft("first")) as ours,
+        KubernetesCluster(control_plane.kubeconfig, shard=soft("second")) as theirs,
+    ):
+        first, second = soft_service(ours, "first"), soft_service(theirs, "second")
+        for number in range(3):  # twelve pods, and room for as many
+            kubectl.create_all([*gang_of("first", f"x{number}", 2), *gang_of("second", f"y{number}", 2)])
+            run_until_bound(first, kubectl, f"x{number}-0", f"x{number}-1")
+            run_until_bound(second, kubectl, f"y{number}-0", f"y{number}-1")
+    placed = kubectl.nodes_of_pods()
+    assert {placed[f"x{number}-0"] for number in range(2)} == {"a"}
+    assert {placed[f"y{number}-0"] for number in range(2)} == {"b"}
+    invariants.check(kubectl)
+
+
+def test_a_pod_that_lost_the_race_for_a_node_outside_is_placed_again(
+    control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    """The server binds both; the node refuses the second, as kubelets do, and its owner makes it anew."""
+    kubectl.create_all([queue("default"), node("between", gpu=2)])
+    with (
+        soft_shards(kubectl, first=[], second=[]),
+        FaultyProxy(control_plane, tmp_path) as proxy,
+        KubernetesCluster(control_plane.kubeconfig, shard=soft("first")) as ours,
+        KubernetesCluster(proxy.kubeconfig, shard=soft("second")) as theirs,
+    ):
+        first, second = soft_service(ours, "first"), soft_service(theirs, "second")
+        kubectl.create_all(gang_of("second", "y", 2))
+        kubectl.wait(lambda: len(second.scheduler.observe().tasks.ids) == 2)
+        with proxy.hold_watches():
+            kubectl.create_all(gang_of("first", "x", 2))
+            run_until_bound(first, kubectl, "x-0", "x-1")
+            run_until_bound(second, kubectl, "y-0", "y-1")
+        for name in ("y-0", "y-1"):
+            kubectl.patch("Pod", name, {"status": {"phase": "Failed", "reason": "OutOfnvidia.com/gpu"}}, status=True)
+            kubectl.delete("Pod", name, grace=0)
+        kubectl.create_all([node("later", gpu=2), *gang_of("second", "y", 2)[1:]])
+        run_until_bound(second, kubectl, "y-0", "y-1")
+    assert kubectl.nodes_of_pods() == {"x-0": "between", "x-1": "between", "y-0": "later", "y-1": "later"}
+    invariants.check(kubectl)

@@ -6,7 +6,9 @@ from typing import Any
 
 import pytest
 
-from muster.api import KubeObject, Pod, decode
+from muster.api import KubeObject, Pod, UserError, decode
+from muster.framework import PluginOption, SchedulerConfig
+from muster.plugins.predicates import volume_wait_s
 from tests.plugins.documents import node, pod
 from tests.plugins.sessions import fitting, open_session, static_reasons
 
@@ -15,9 +17,18 @@ OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 NODES = [node("a", {ZONE: "z1"}), node("b", {ZONE: "z2"}), node("c")]
 
 
-def claim(name: str = "data", status: str = "", **spec: Any) -> KubeObject:
+def claim(
+    name: str = "data", status: str = "", annotations: dict[str, str] | None = None, owner: str = "", **spec: Any
+) -> KubeObject:
     spec = {"resources": {"requests": {"storage": "5Gi"}}, **spec}
-    metadata = {"name": name, "namespace": "default"}
+    owners = [{"kind": "Pod", "uid": owner}] if owner else []
+    metadata = {
+        "name": name,
+        "namespace": "default",
+        "annotations": annotations or {},
+        "ownerReferences": owners,
+        "uid": f"uid-{name}",
+    }
     document = {"apiVersion": "v1", "kind": "PersistentVolumeClaim", "metadata": metadata, "spec": spec}
     return decode({**document, "status": {"phase": status}})
 
@@ -120,6 +131,46 @@ def test_a_volume_reserved_for_the_claim_is_its_choice() -> None:
     assert fitting(static_reasons(open_session(objects, predicates={}), "p")) == ["a", "b", "c"]
 
 
+def test_a_volume_that_was_reserved_for_an_older_claim_of_the_name_is_no_choice() -> None:
+    left = volume(claimRef={"namespace": "default", "name": "data", "uid": "another"}, phase="Released", **FAST)
+    objects = [*NODES, claim(**FAST), storage_class(**BY_HAND), left, mounting("data")]
+    assert fitting(static_reasons(open_session(objects, predicates={}), "p")) == []
+
+
+def test_a_volume_that_is_reserved_goes_before_one_that_could_be_made() -> None:
+    reserved = volume(claimRef={"namespace": "default", "name": "data"}, **FAST, **reachable_from("b"))
+    objects = [*NODES, claim(**FAST), storage_class(**WAITING), reserved, mounting("data")]
+    assert fitting(static_reasons(open_session(objects, predicates={}), "p")) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("selected", "refused", "expected"),
+    [
+        ("b", "", {"a": "volume-selected", "b": "fits", "c": "volume-selected"}),
+        ("gone", "", {"a": "fits", "b": "fits", "c": "fits"}),
+        ("", "a,c,gone", {"a": "volume-refused", "b": "fits", "c": "volume-refused"}),
+        ("b", "b", {"a": "volume-selected", "b": "volume-refused", "c": "volume-selected"}),
+    ],
+)
+def test_a_claim_that_was_told_a_node_holds_its_pods_to_it(
+    selected: str, refused: str, expected: dict[str, str]
+) -> None:
+    annotations = {"volume.kubernetes.io/selected-node": selected, "muster.sh/volume-refused-on": refused}
+    objects = [*NODES, claim(annotations=annotations, **FAST), storage_class(**WAITING), mounting("data")]
+    assert static_reasons(open_session(objects, predicates={}), "p") == expected
+
+
+@pytest.mark.parametrize(("owner", "expected"), [("u1", ["b"]), ("another", []), ("", [])])
+def test_the_claim_of_an_ephemeral_volume_counts_if_it_is_the_pods_own(owner: str, expected: list[str]) -> None:
+    worker = pod(volumes=[{"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": FAST}}}])
+    worker.metadata.uid = "u1"
+    made = claim("p-scratch", owner=owner, **FAST)
+    objects = [*NODES, made, storage_class(**WAITING, **IN_Z2), worker]
+    reasons = static_reasons(open_session(objects, predicates={}), "p")
+    assert fitting(reasons) == expected
+    assert set(reasons.values()) - {"fits"} == {"volume-none" if expected else "volume-missing"}
+
+
 def test_all_claims_have_to_be_reachable() -> None:
     bound = [claim("one", volumeName="v1"), volume("v1", labels={ZONE: "z1"})]
     bound += [claim("two", volumeName="v2"), volume("v2", labels={ZONE: "z2"})]
@@ -131,3 +182,14 @@ def test_zones_can_be_turned_off_alone() -> None:
     objects = [*NODES, claim(volumeName="v1"), volume(labels={ZONE: "z1"}), mounting("data")]
     session = open_session(objects, predicates={"predicate.VolumeZoneEnable": False})
     assert fitting(static_reasons(session, "p")) == ["a", "b", "c"]
+
+
+def test_how_long_a_pod_waits_for_its_volumes_is_configured() -> None:
+    def waits(arguments: dict[str, Any]) -> float:
+        options = (PluginOption("gang"), PluginOption("predicates", arguments=arguments))
+        return volume_wait_s(SchedulerConfig((), (options,)))
+
+    assert waits({}) == 600.0
+    assert waits({"volumebinding.bindTimeoutSeconds": "30"}) == 30.0
+    with pytest.raises(UserError, match="bindTimeoutSeconds"):
+        waits({"volumebinding.bindTimeoutSeconds": 0})

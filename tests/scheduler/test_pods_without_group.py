@@ -47,3 +47,14 @@ def test_another_reason_is_told_anew() -> None:
     large = cluster.store.get(Pod, "default/large")
     assert large is not None
     assert [known.message for known in large.status.conditions] == [second.message]
+
+
+def test_room_is_only_blamed_where_a_node_would_take_the_pod() -> None:
+    nodes = [node("n1", gpu=1), node("n2", gpu=1, labels={"pool": "a"})]
+    scheduler, _ = scheduler_of(
+        *nodes, pod("p", gpu=2, selector={"pool": "a"}), pod("q", gpu=1, selector={"pool": "b"})
+    )
+    assert {update.job: update.unschedulable for update in scheduler.run_once().updates} == {
+        "default/pod/p": "insufficient-resources",
+        "default/pod/q": "node-selector",
+    }

@@ -62,6 +62,12 @@ NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 
 # On persistent volume claims.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
+BIND_COMPLETED: Final = "pv.kubernetes.io/bind-completed"
+# By Muster, in its own picture of a claim only: nodes, with commas between, that are not tried for it for a while.
+VOLUME_REFUSED_ON: Final = "muster.sh/volume-refused-on"
+
+# On persistent volumes: whose claim was chosen by a controller, so that the choice may be undone by one.
+BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 # On pods of the embedded cluster: how long they run, and how they end ("succeeded" or "failed").
 RUN_SECONDS: Final = "muster.sh/run-seconds"

@@ -8,12 +8,19 @@ done so already.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import ClassVar
+from typing import ClassVar, Literal
 
 from msgspec import field
 
 from muster.api.base import K8sModel, Timestamp
 from muster.api.meta import KubeObject
+
+
+class SnapshotShard(K8sModel):
+    """The nodes of one of several schedulers, where others are seen too."""
+
+    mode: Literal["hard", "soft"] = "hard"
+    nodes: Sequence[str] = ()
 
 
 class ClusterSnapshotSpec(K8sModel):
@@ -22,6 +29,8 @@ class ClusterSnapshotSpec(K8sModel):
     taken_at: Timestamp | None = None
     #: Pods with another schedulerName take room but are not scheduled; none: all are.
     scheduler_names: Sequence[str] = ()
+    #: Which nodes that scheduler had; none: all that there are.
+    shard: SnapshotShard | None = None
 
 
 class ClusterSnapshot(KubeObject):

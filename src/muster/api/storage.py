@@ -10,6 +10,7 @@ from msgspec import field
 from muster.api.affinity import NodeSelector
 from muster.api.base import K8sModel, ResourceList
 from muster.api.meta import KubeObject, LabelSelector
+from muster.api.names import BIND_COMPLETED
 
 
 class ObjectReference(K8sModel):
@@ -85,6 +86,12 @@ class PersistentVolumeClaim(KubeObject):
     spec: PersistentVolumeClaimSpec = field(default_factory=PersistentVolumeClaimSpec)
     status: PersistentVolumeClaimStatus = field(default_factory=PersistentVolumeClaimStatus)
 
+    @property
+    def is_bound(self) -> bool:
+        """Whether claim and volume know of each other; a claim that only names a volume may have to wait for it."""
+        completed = BIND_COMPLETED in self.metadata.annotations or self.status.phase == "Bound"
+        return bool(self.spec.volume_name) and completed
+
 
 class PersistentVolume(KubeObject):
     """A piece of storage."""
@@ -96,12 +103,18 @@ class PersistentVolume(KubeObject):
     spec: PersistentVolumeSpec = field(default_factory=PersistentVolumeSpec)
     status: PersistentVolumeStatus = field(default_factory=PersistentVolumeStatus)
 
+    def is_reserved_for(self, claim: PersistentVolumeClaim) -> bool:
+        """Whether the volume names the claim, and not one that had its name before."""
+        named = self.spec.claim_ref
+        if named is None or (named.namespace, named.name) != (claim.namespace, claim.name):
+            return False
+        return not named.uid or named.uid == claim.metadata.uid
+
     def suits(self, claim: PersistentVolumeClaim, class_name: str) -> bool:
         """Whether the volume is free for the claim, of its class and kind, and large enough."""
         spec, wanted = self.spec, claim.spec
         if spec.claim_ref is not None:
-            reserved = spec.claim_ref
-            if (reserved.namespace, reserved.name) != (claim.namespace, claim.name):
+            if not self.is_reserved_for(claim):
                 return False
         elif self.status.phase not in ("", "Available"):
             return False

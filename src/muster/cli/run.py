@@ -15,7 +15,9 @@ from pathlib import Path
 from muster.api import UserError
 from muster.cluster.kubernetes import KubernetesCluster, LeaseOptions, Shard
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER
+from muster.plugins.predicates import volume_wait_s
 from muster.server import Service, ServiceOptions
+from muster.server.reload import ConfigFile
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _FALLBACK_NAMESPACE = "kube-system"
@@ -48,6 +50,7 @@ def serve(settings: RunSettings) -> None:
         settings.context,
         shard=settings.shard,
         lease=lease_of(settings) if settings.leader_elect else None,
+        volume_wait_s=volume_wait_s(ConfigFile(settings.config).first()),
         takes_over_from=settings.scheduler_names,
     )
     listen = parse_address(settings.listen) if settings.listen else None

@@ -9,7 +9,16 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import Context, Kubeconfig, NodePool, NodeSelector, SchedulerNames
+from muster.cli.options import (
+    Context,
+    Kubeconfig,
+    NodePool,
+    NodeSelector,
+    SchedulerNames,
+    ShardMode,
+    ShardModeOption,
+    ShardName,
+)
 
 snapshot_app = typer.Typer(help="Store what the scheduler sees of a live cluster.", rich_markup_mode=None)
 
@@ -33,6 +42,8 @@ def snapshot_save(
     scheduler_name: SchedulerNames = None,
     node_selector: NodeSelector = "",
     node_pool: NodePool = None,
+    shard: ShardName = "",
+    shard_mode: ShardModeOption = ShardMode.HARD,
     all_annotations: Annotated[
         bool, typer.Option("--all-annotations", help="Keep annotations that no plugin of Muster's reads, too.")
     ] = False,
@@ -40,7 +51,8 @@ def snapshot_save(
     """Store everything that a scheduling cycle would see of a live cluster now, so that it can be replayed.
 
     Kept are the kinds and fields that scheduling reads: no Secrets or ConfigMaps, and of pods neither commands nor
-    environment. `muster simulate FILE` and `muster explain JOB FILE` decide as the scheduler would have at that moment.
+    environment. `muster simulate FILE` and `muster explain JOB FILE` decide as the scheduler would have at that moment;
+    a scheduler that works on a part of the cluster needs the options here that say so to `muster run`.
 
     Example: muster snapshot save before.jsonl.gz
     """
@@ -50,5 +62,5 @@ def snapshot_save(
     from muster.cluster.kubernetes.listing import Target
 
     names = tuple(scheduler_name or SCHEDULER_NAMES)
-    target = Target(kubeconfig, context, Shard(node_selector, node_pool), names)
+    target = Target(kubeconfig, context, Shard(node_selector, node_pool, shard, shard_mode.value), names)
     save(file, target, all_annotations=all_annotations)

@@ -12,7 +12,7 @@ from __future__ import annotations
 import zlib
 from collections.abc import Callable, Iterable, Sequence
 from datetime import UTC, datetime
-from typing import TypeVar
+from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
@@ -22,6 +22,7 @@ from muster.api import (
     KaiPodGroup,
     KubeObject,
     Node,
+    PersistentVolumeClaim,
     Pod,
     PodGroup,
     PodStatus,
@@ -29,6 +30,7 @@ from muster.api import (
     UserError,
     group_of,
 )
+from muster.api.mounts import ephemeral_claims, is_made_for
 from muster.api.resources import format_amount
 from muster.cluster.admission import (
     admit,
@@ -46,6 +48,8 @@ from muster.snapshot.events import Event
 from muster.snapshot.records import pod_of_lone_job
 
 _VALID = "Valid"
+#: Seconds; what happens so soon after the first moment does not happen before the first cycle.
+_A_MOMENT: Final = 0.001
 
 _Made = TypeVar("_Made", Bind, Evict, Nominate, JobUpdate, HyperNodeUpdate)
 
@@ -58,7 +62,8 @@ def start_delay(pod: Pod) -> float:
 class MemoryCluster:
     """A cluster in memory. `start` is the first moment, by default just after the newest object was made.
 
-    `as_is`: the objects are all there is; else the queues that Volcano's installation makes are added.
+    `as_is`: the objects are all there is, and at the first moment just as they are, overdue or not; else the queues
+    that Volcano's installation makes are added.
     """
 
     def __init__(
@@ -76,6 +81,8 @@ class MemoryCluster:
         self._agenda = Agenda()
         self._delay = delay
         self._made = 0
+        #: Pods go on with their lives from here.
+        self._goes_on_at = self.start + (_A_MOMENT if as_is else 0.0)
         self.add(given if as_is else [*standard_queues(given), *given])
 
     # -- time ----------------------------------------------------------------------------------------------
@@ -194,6 +201,19 @@ class MemoryCluster:
                 family = "" if type(standing) is type(thing) else f" as a {standing.kind} of {standing.api_version}"
                 raise UserError(f"exists already{family}", subject=f"{thing.kind} {thing.key}")
             self._take_up(thing)
+        for thing in objects:
+            if isinstance(thing, Pod) and thing.spec.volumes:
+                self._make_claims(thing.key)
+
+    def _make_claims(self, key: str) -> None:
+        """Make the claims of a pod's ephemeral volumes, but for those that came with it."""
+        pod = self.store.get(Pod, key)
+        if pod is None:
+            return
+        for claim in ephemeral_claims(pod):
+            standing = self.store.get(PersistentVolumeClaim, claim.key)
+            if standing is None or not is_made_for(standing, pod):
+                self.store.put(admit([claim], self.now(), {})[0])
 
     def replace_object(self, thing: KubeObject) -> None:
         """Put a changed object in the place of the present one."""
@@ -267,7 +287,7 @@ class MemoryCluster:
             if present is not None and present.metadata.uid == pod.metadata.uid:
                 then(present)
 
-        self.at(max(moment, self.now()), remove)
+        self.at(max(moment, self.now(), self._goes_on_at), remove)
 
     def _later(self, moment: float, pod: Pod, then: Callable[[Pod], None]) -> None:
         """Go on with a pod later, unless it was asked to leave or replaced in the meantime."""
@@ -279,7 +299,7 @@ class MemoryCluster:
             if present.metadata.deletion_timestamp is None:
                 then(present)
 
-        self.at(moment, go_on)
+        self.at(max(moment, self._goes_on_at), go_on)
 
     def _make_anew(self, pod: Pod) -> None:
         """Take a pod away; its owner, if it has one, makes another."""
@@ -295,6 +315,7 @@ class MemoryCluster:
         )
         spec = replace(pod.spec, node_name="")
         self.store.put(replace(pod, metadata=meta, spec=spec, status=PodStatus(phase="Pending")))
+        self._make_claims(pod.key)
 
     def _has_owner(self, pod: Pod) -> bool:
         """Is there somebody who makes the pod anew? A PodGroup stands for the controller behind it."""

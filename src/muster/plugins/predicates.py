@@ -20,15 +20,17 @@ from msgspec import Meta
 
 from muster.framework.plugin import Arguments, Plugin
 from muster.framework.reasons import NODE_NOT_READY, Verdicts, reason
+from muster.framework.registry import read_arguments
 from muster.plugins.neighbours import neighbours_of
 from muster.plugins.node_affinity import required_affinity, selector_mask, terms_mask
 from muster.plugins.pod_affinity import RequiredPodAffinity
 from muster.plugins.ports import HostPorts
 from muster.plugins.topology_spread import HARD, TopologySpread
-from muster.plugins.volumes import VolumeRules, claim_names
+from muster.plugins.volumes import VolumeRules
 from muster.snapshot import NEEDS_LIVE_CHECK, Rows
 
 if TYPE_CHECKING:
+    from muster.framework.config import SchedulerConfig
     from muster.framework.session import Session
 
 UNSCHEDULABLE = reason("unschedulable", "are cordoned", remedy="uncordon the node")
@@ -86,9 +88,10 @@ class PredicatesArguments(Arguments, frozen=True, kw_only=True):
     volume_weight: Annotated[
         int, Meta(description="Accepted; without effect, as free storage does not score nodes.")
     ] = msgspec.field(name="volumebinding.weight", default=1)
-    volume_timeout_s: Annotated[int, Meta(description="Accepted; without effect, as the cluster binds volumes.")] = (
-        msgspec.field(name="volumebinding.bindTimeoutSeconds", default=600)
-    )
+    volume_timeout_s: Annotated[
+        int,
+        Meta(ge=1, description="Seconds that a pod waits for its claims to be bound; read when `muster run` starts."),
+    ] = msgspec.field(name="volumebinding.bindTimeoutSeconds", default=600)
     volume_shape: Annotated[
         list[dict[str, int]], Meta(description="Accepted; without effect, as free storage does not score nodes.")
     ] = msgspec.field(name="volumebinding.shape", default_factory=list)
@@ -148,7 +151,7 @@ class Predicates(Plugin):
                 verdicts[(verdicts == 0) & ~terms_mask(nodes, required)] = NODE_AFFINITY.number
         if self._on.taint_toleration:
             verdicts[(verdicts == 0) & taints.forbidden(pod)] = TAINT.number
-        if claim_names(pod):
+        if pod.spec.volumes:
             self._volumes.reject(pod, verdicts)
         return verdicts
 
@@ -189,3 +192,10 @@ class Predicates(Plugin):
     @cached_property
     def _volumes(self) -> VolumeRules:
         return VolumeRules(self._snapshot, binding=self._on.volume_binding, zones=self._on.volume_zone)
+
+
+def volume_wait_s(config: SchedulerConfig) -> float:
+    """How long a pod waits for its claims to be bound, by the arguments of the predicates. Raises UserError."""
+    given = (option.arguments for option in config.plugin_options() if option.name == Predicates.name)
+    arguments = read_arguments(Predicates, next(given, {}), f"plugin {Predicates.name}")
+    return float(cast("PredicatesArguments", arguments).volume_timeout_s)

@@ -2,18 +2,21 @@
 
 Caller: predicates, once per class. A bound claim ties the pod to its volume's node affinity and zone labels. A
 claim that waits for its first consumer may go where an unclaimed volume of its storage class fits, or where the
-class can make one. Any other unbound claim has to be bound by the cluster first. Two pods that count on the same
-unclaimed volume are not told apart within one cycle: whoever is bound second waits for the next one.
+class can make one; once it was told a node or has a volume reserved, only there, until it is bound or told otherwise.
+Any other unbound claim has to be bound by the cluster first. Two pods that count on the same unclaimed volume are not
+told apart within one cycle: whoever is bound second waits for the next one.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Final, TypeVar
 
 import numpy as np
 
 from muster.api import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
+from muster.api.mounts import is_made_for, mounts_of
+from muster.api.names import SELECTED_NODE, VOLUME_REFUSED_ON
 from muster.framework import Reason, Verdicts, reason
 from muster.plugins.node_affinity import terms_mask
 from muster.snapshot import Mask, Snapshot
@@ -34,6 +37,16 @@ VOLUME_NONE = reason(
     "volume-none",
     "have no free volume for a claim of the pod",
     remedy="add a volume of the claim's storage class, or nodes where the class makes volumes",
+)
+VOLUME_SELECTED = reason(
+    "volume-selected",
+    "are not the node for which a volume of the pod is being made",
+    remedy="wait for the claim to be bound, or look at its events",
+)
+VOLUME_REFUSED = reason(
+    "volume-refused",
+    "could not be given a volume of the pod a moment ago",
+    remedy="look at the events of the claim; the node is tried again after a while",
 )
 
 _T = TypeVar("_T")
@@ -63,9 +76,9 @@ class VolumeRules:
 
     def reject(self, pod: Pod, verdicts: Verdicts) -> None:
         """Write the reason against each node that is not yet rejected."""
-        for name in claim_names(pod):
+        for name, is_ephemeral in mounts_of(pod):
             claim = self._claims.get(f"{pod.namespace}/{name}")
-            if claim is None or claim.metadata.deletion_timestamp or claim.status.phase == "Lost":
+            if claim is None or _is_lost(claim) or (is_ephemeral and not is_made_for(claim, pod)):
                 self._everywhere(verdicts, VOLUME_MISSING)
             elif claim.spec.volume_name:
                 self._bound(claim, verdicts)
@@ -116,11 +129,29 @@ class VolumeRules:
         if made_by is None or made_by.volume_binding_mode != "WaitForFirstConsumer":
             self._everywhere(verdicts, VOLUME_UNBOUND)
             return
-        mask = self._can_make(made_by)
-        for volume in self._volumes.values():
-            if volume.suits(claim, made_by.name):
-                mask |= self._reachable(volume)
-        verdicts[(verdicts == 0) & ~mask] = VOLUME_NONE.number
+        refused = self._named(claim.metadata.annotations.get(VOLUME_REFUSED_ON, "").split(","))
+        verdicts[(verdicts == 0) & refused] = VOLUME_REFUSED.number
+        selected = self._named([claim.metadata.annotations.get(SELECTED_NODE, "")])
+        # A node that is gone makes no volume: the choice is free again.
+        if selected.any():
+            verdicts[(verdicts == 0) & ~selected] = VOLUME_SELECTED.number
+        else:
+            verdicts[(verdicts == 0) & ~self._obtainable(claim, made_by)] = VOLUME_NONE.number
+
+    def _named(self, names: Iterable[str]) -> Mask:
+        index = self._snapshot.nodes.index
+        mask = np.zeros(len(self._snapshot.nodes), np.bool_)
+        mask[[index[name] for name in names if name in index]] = True
+        return mask
+
+    def _obtainable(self, claim: PersistentVolumeClaim, made_by: StorageClass) -> Mask:
+        """Nodes from which a volume for the claim can be reached, or made."""
+        suiting = [volume for volume in self._volumes.values() if volume.suits(claim, made_by.name)]
+        reserved = [volume for volume in suiting if volume.spec.claim_ref is not None]
+        mask = np.zeros(len(self._snapshot.nodes), np.bool_) if reserved else self._can_make(made_by)
+        for volume in reserved or suiting:
+            mask |= self._reachable(volume)
+        return mask
 
     def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim.spec.storage_class_name
@@ -145,10 +176,8 @@ class VolumeRules:
         return mask
 
 
-def claim_names(pod: Pod) -> list[str]:
-    """Names of the claims that a pod mounts."""
-    sources = (volume.persistent_volume_claim for volume in pod.spec.volumes)
-    return [source.claim_name for source in sources if source is not None]
+def _is_lost(claim: PersistentVolumeClaim) -> bool:
+    return claim.metadata.deletion_timestamp is not None or claim.status.phase == "Lost"
 
 
 def _of(objects: Mapping[str, object], kind: type[_T]) -> dict[str, _T]:

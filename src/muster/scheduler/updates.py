@@ -8,7 +8,9 @@ from dataclasses import replace
 import numpy as np
 
 from muster.api import KaiPodGroup, PodGroup, waits_for
-from muster.framework import JobVerdict, Session
+from muster.framework import JobVerdict, Reason, Session, reason_number
+from muster.framework.reasons import FITS, INSUFFICIENT
+from muster.framework.verdicts import NO_CLASS
 from muster.scheduler.settled import Settled
 from muster.scheduler.stamps import Stamps, stamps_of
 from muster.scheduler.statuses import JobStatus, job_statuses, unschedulable_jobs, verdict_text
@@ -24,13 +26,35 @@ def updates_of(session: Session, settled: Settled) -> list[JobUpdate]:
     quiet = settled.jobs(session.snapshot)
     quiet[[*stamps, *session.verdicts]] = False
     jobs = np.flatnonzero(session.snapshot.jobs.live & ~quiet).tolist()
-    unschedulable = unschedulable_jobs(session, jobs)
+    unschedulable = _by_nodes(session, unschedulable_jobs(session, jobs))
     updates = _updates(session, jobs, unschedulable, stamps)
     index = session.snapshot.jobs.index
     quiet[jobs] = True
     quiet[[*unschedulable, *(index[update.job] for update in updates)]] = False
     settled.remember(session.snapshot, quiet)
     return updates
+
+
+def _by_nodes(session: Session, verdicts: Mapping[int, JobVerdict]) -> Mapping[int, JobVerdict]:
+    """The verdicts, but "lack free resources" only where some node would take the task if it had room."""
+    reasons: dict[int, Reason] = {}
+    found = dict(verdicts)
+    for job, verdict in verdicts.items():
+        if verdict.reason is INSUFFICIENT and verdict.cls != NO_CLASS:
+            if verdict.cls not in reasons:
+                reasons[verdict.cls] = _against_all(session, verdict.cls) or verdict.reason
+            found[job] = replace(verdict, reason=reasons[verdict.cls])
+    return found
+
+
+def _against_all(session: Session, cls: int) -> Reason | None:
+    """What most nodes have against a class, if each has something against it."""
+    verdicts = session.node_verdicts(cls)
+    if not len(verdicts) or bool((verdicts == FITS).any()):
+        return None
+    numbers, counts = np.unique(verdicts, return_counts=True)
+    known = [(-int(n), reason_number(int(number))) for number, n in zip(numbers, counts, strict=True)]
+    return min(known, key=lambda pair: (pair[0], pair[1].code))[1]
 
 
 def _updates(

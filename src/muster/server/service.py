@@ -47,6 +47,8 @@ class LiveCluster(Cluster, Protocol):
 
     def wake(self) -> None: ...
 
+    def check(self) -> None: ...
+
     def is_leader(self) -> bool: ...
 
     def is_busy(self) -> bool: ...
@@ -108,8 +110,9 @@ class Service:
                 status.close()
 
     def turn(self) -> float:
-        """Do what is due once; return how long nothing will be, unless an event comes."""
+        """Do what is due once; return how long nothing will be, unless an event comes. Raises MusterError."""
         self._beat = began = time.monotonic()
+        self._cluster.check()  # a cycle would take it for a fault of its own, and go on
         self._reload()
         leads = self._cluster.is_leader()
         self.metrics.record_leadership(is_leader=leads)

@@ -5,17 +5,19 @@ have changed are left out. It ends when nothing would change any more: the last 
 waiting, and nothing is due later: in the cluster, or by the word of the scheduler (`CycleResult.due`). Policies that
 look at the clock and do not say so (a waiting time that runs out) are not seen as "due"; give `until` to have something
 to run towards, such as a later timeline entry.
-Objects of a live cluster come with a `ClusterSnapshot`, which says when the run begins and whose pods it is about.
+Objects of a live cluster come with a `ClusterSnapshot`, which says when the run begins, and which pods and nodes
+it is about.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 from muster.api import ClusterSnapshot, KubeObject, Loaded, UserError
 from muster.cluster import MemoryCluster, Timeline
-from muster.framework import Registry, SchedulerConfig, default_config
+from muster.framework import Registry, SchedulerConfig, Sharding, default_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate.report import SimulationResult, report_jobs, report_nodes
 
@@ -42,6 +44,7 @@ def simulate(
     """
     if not period > 0:
         raise UserError(f"expected a period of more than 0 seconds, got {period}", field="period")
+    config = config or default_config()
     given = [_bare(thing) for thing in objects]
     head = next((thing for thing in given if isinstance(thing, ClusterSnapshot)), None)
     cluster = _cluster(given, head)
@@ -49,7 +52,7 @@ def simulate(
         timeline.schedule(cluster)
     scheduler = Scheduler(
         cluster,
-        config or default_config(),
+        _sharded(config, head),
         registry or builtin_registry(),
         seed=seed,
         scheduler_names=scheduler_names or (head and head.spec.scheduler_names) or None,
@@ -77,6 +80,12 @@ def _cluster(given: Sequence[KubeObject], head: ClusterSnapshot | None) -> Memor
         return MemoryCluster(objects)
     taken = head.spec.taken_at
     return MemoryCluster(objects, start=None if taken is None else taken.timestamp(), as_is=True)
+
+
+def _sharded(config: SchedulerConfig, head: ClusterSnapshot | None) -> SchedulerConfig:
+    """The configuration with the nodes that a snapshot says its scheduler had."""
+    shard = None if head is None else head.spec.shard
+    return config if shard is None else replace(config, sharding=Sharding(shard.mode, frozenset(shard.nodes)))
 
 
 def _run(

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 import msgspec
 
 from muster.api import Pod, is_best_effort, is_critical, is_preemptable, pod_request, pod_scoring_request
+from muster.api.mounts import mounts_of
 from muster.snapshot.tables import BEST_EFFORT, CRITICAL, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -56,11 +57,8 @@ def needs_live_check(pod: Pod) -> bool:
 
 def _constraints(pod: Pod) -> object:
     spec = pod.spec
-    claims = [
-        volume.persistent_volume_claim.claim_name
-        for volume in spec.volumes
-        if volume.persistent_volume_claim is not None
-    ]
+    # A claim that was made for one pod is no other's, whatever their names.
+    claims = [(mount.claim, pod.metadata.uid if mount.is_ephemeral else "") for mount in mounts_of(pod)]
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
     if not (spec.node_selector or node_affinity or spec.tolerations or claims or spec.resource_claims):
         return None

@@ -54,3 +54,13 @@ def test_another_failed_attempt_wins_no_time_and_forgets_no_pod() -> None:
     attempt(gangs, ["", "no", "no"], now=0)
     attempt(gangs, ["no", "", "no"], now=20)
     assert gangs.due(30, lambda _: False) == [("default/g", {"default/g-0": "u0", "default/g-1": "u1"})]
+
+
+def test_the_clock_stands_still_while_a_gang_waits_for_volumes() -> None:
+    gangs = HalfBoundGangs(30)
+    attempt(gangs, ["", "no"], now=100)
+    assert gangs.due(110, lambda _: False) == []
+    for moment in (400, 700):
+        assert gangs.due(moment, lambda _: False, ["default/g"]) == []
+    assert gangs.due(719, lambda _: False) == []
+    assert gangs.due(720, lambda _: False) == [("default/g", {"default/g-0": "u0"})]

@@ -6,13 +6,12 @@ from collections.abc import Awaitable, Callable
 import pytest
 
 from muster.cluster.kubernetes import lanes
-from muster.cluster.kubernetes.lanes import Errand, Lane
-from muster.cluster.kubernetes.promises import Clearance, Promise
+from muster.cluster.kubernetes.lanes import Errand, Lane, Later, Send
 
 Answers = list[tuple[object, str]]
 
 
-def errand(about: object, answers: Answers, send: Callable[[], Awaitable[str]]) -> Errand:
+def errand(about: object, answers: Answers, send: Send) -> Errand:
     return Errand(about, send, lambda error: answers.append((about, error)))
 
 
@@ -71,56 +70,67 @@ def test_a_broken_errand_does_not_take_its_worker_along() -> None:
     assert answers == [("bad", "RuntimeError: a bug"), ("good", "")]
 
 
-def test_evictions_wait_until_their_beneficiaries_are_nominated() -> None:
-    order: list[str] = []
+def test_errands_that_wait_for_something_take_up_no_worker() -> None:
+    answers: Answers = []
+    over = asyncio.Event()
 
-    async def nominate() -> str:
-        await asyncio.sleep(0.005)
-        order.append("nominated")
+    async def wait() -> str | Later:
+        return "" if over.is_set() else Later(over.wait)
+
+    async def let_them_go() -> str:
+        over.set()
         return ""
 
-    async def evict() -> str:
-        order.append("evicted")
-        return ""
-
-    promise, answers = Promise(), Answers()
-    nominations = [errand(number, answers, promise.with_one_more(nominate)) for number in range(2)]
-    run([*nominations, errand("victim", answers, promise.before(evict))], n_workers=3)
-    assert order == ["nominated", "nominated", "evicted"]
+    run([*(errand(number, answers, wait) for number in range(5)), errand("last", answers, let_them_go)], n_workers=1)
+    assert answers == [("last", ""), *((number, "") for number in range(5))]
 
 
-def test_nobody_is_evicted_when_nobody_could_be_nominated() -> None:
-    async def fail() -> str:
-        return "gone"
+def test_errands_that_wait_for_something_keep_no_lane_busy() -> None:
+    async def main() -> None:
+        lane = Lane("test", 1)
+        over, answers = asyncio.Event(), Answers()
 
-    promise, answers = Promise(), Answers()
-    run([errand("pod", answers, promise.with_one_more(fail)), errand("victim", answers, promise.before(succeed))])
-    assert dict(answers)["victim"] == "none of those it would make room for could be nominated"
+        async def wait() -> str | Later:
+            return "" if over.is_set() else Later(over.wait)
+
+        lane.submit([errand(number, answers, wait) for number in range(5)])
+        assert lane.is_busy()
+        while lane.is_busy():
+            await asyncio.sleep(0.001)
+        assert answers == []
+        over.set()
+        await lane.drain()
+        assert len(answers) == 5
+        await lane.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
 
 
-def test_a_broken_nomination_does_not_keep_evictions_waiting_for_ever() -> None:
-    async def break_off() -> str:
+def test_an_errand_is_answered_even_when_its_waiting_breaks_off() -> None:
+    async def break_off() -> None:
         raise RuntimeError("a bug")
 
-    promise, answers = Promise(), Answers()
-    run([errand("pod", answers, promise.with_one_more(break_off)), errand("victim", answers, promise.before(succeed))])
-    assert dict(answers)["victim"] == "none of those it would make room for could be nominated"
+    async def wait() -> str | Later:
+        return Later(break_off)
+
+    answers: Answers = []
+    run([errand("bad", answers, wait), errand("good", answers, succeed)], n_workers=1)
+    assert sorted(answers) == [("bad", "RuntimeError: a bug"), ("good", "")]
 
 
-def test_nobody_is_evicted_when_a_budget_keeps_one_of_those_who_would_have_to_go() -> None:
-    async def refuse() -> str:
-        return "429"
+def test_stopping_a_lane_drops_those_who_wait() -> None:
+    async def wait_for_ever() -> str | Later:
+        return Later(asyncio.Event().wait)
 
-    clearance, answers = Clearance(), Answers()
-    guarded = [errand(k, answers, clearance.with_one_more(send)) for k, send in enumerate([succeed, refuse])]
-    run([*guarded, errand("victim", answers, clearance.before(succeed))], n_workers=1)
-    assert dict(answers)["victim"] == "another pod that would have to leave as well may not"
+    async def main() -> Answers:
+        lane, answers = Lane("test", 1), Answers()
+        lane.submit([errand("victim", answers, wait_for_ever)])
+        while lane.is_busy():
+            await asyncio.sleep(0.001)
+        await lane.stop()
+        return answers
 
-
-def test_those_without_a_budget_go_at_once_where_nobody_has_one() -> None:
-    answers = Answers()
-    run([errand("victim", answers, Clearance().before(succeed))])
-    assert answers == [("victim", "")]
+    assert asyncio.run(asyncio.wait_for(main(), 10)) == []
 
 
 def test_a_lane_gives_way_while_the_one_that_goes_first_is_busy() -> None:

@@ -7,14 +7,18 @@ from collections.abc import AsyncIterator, Callable, Coroutine
 from typing import Any
 
 import msgspec
+import pytest
 
-from muster.api import Pod
+from muster.api import BackendError, Pod, PodDisruptionBudget
+from muster.cluster.kubernetes import rights
 from muster.cluster.kubernetes.client import ApiError, Client, Page
 from muster.cluster.kubernetes.resources import Resource
 from muster.cluster.kubernetes.watch import Reflector
 from muster.snapshot.events import Event
 
 PODS = Resource(Pod, "/api/v1", "pods")
+BUDGETS = Resource(PodDisruptionBudget, "/apis/policy/v1", "poddisruptionbudgets")
+FORBIDDEN = ApiError(403, "Forbidden", "not for you")
 
 
 def line(kind: str, name: str, version: int) -> bytes:
@@ -29,6 +33,8 @@ class Server(Client):
         self.listed: list[str | ApiError] = []
         self.newest = "0"
         self.watches: list[list[bytes]] = []
+        #: What all watches are answered with, once there is nothing more to say.
+        self.no_watch: ApiError | None = None
         #: How long each watch was asked to be.
         self.seconds: list[int] = []
         self.versions: list[str] = []
@@ -49,11 +55,15 @@ class Server(Client):
         self.versions.append(resource_version)
         if self.watches:
             yield self.watches.pop(0)
+        elif self.no_watch is not None:
+            raise self.no_watch
         if seconds > 5:
             await asyncio.Event().wait()
 
 
-def follow(server: Server, then: Callable[[Reflector], Coroutine[None, None, None]]) -> list[str]:
+def follow(
+    server: Server, then: Callable[[Reflector], Coroutine[None, None, None]], resource: Resource = PODS
+) -> list[str]:
     """Follow the server until `then` is done; returns what was reported."""
     told: list[Event] = []
 
@@ -61,7 +71,7 @@ def follow(server: Server, then: Callable[[Reflector], Coroutine[None, None, Non
         told.extend(events)
 
     async def main() -> None:
-        reflector = Reflector(server, PODS, take)
+        reflector = Reflector(server, resource, take)
         running = asyncio.create_task(reflector.run())
         await asyncio.wait_for(then(reflector), 5)
         running.cancel()
@@ -134,3 +144,49 @@ def test_an_object_that_cannot_be_read_any_more_is_forgotten_when_it_is_deleted(
     server.listed = ["5"]
     server.watches = [[line("ADDED", "odd", 6), msgspec.json.encode(broken)]]
     assert follow(server, synced) == ["ADDED odd", "DELETED odd"]
+
+
+@pytest.fixture
+def impatient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is refused once is refused."""
+    monkeypatch.setattr(rights, "_PATIENCE_SECONDS", 0.0)
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_kind_that_may_not_be_listed_keeps_nobody_waiting_and_is_asked_for_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(rights, "_AGAIN_SECONDS", 0.05)
+    server = Server()
+    server.listed, server.newest = [FORBIDDEN, FORBIDDEN, "5"], "9"
+
+    async def left_out_and_taken_up(reflector: Reflector) -> None:
+        await synced(reflector)
+        assert reflector.n_lists == 0
+        while not reflector.n_lists:
+            await asyncio.sleep(0.01)
+
+    follow(server, left_out_and_taken_up, BUDGETS)
+    assert server.listed == []
+
+
+@pytest.mark.usefixtures("impatient")
+def test_a_kind_that_may_not_be_watched_is_listed_for_a_leader_who_must_know() -> None:
+    server = Server()
+    server.listed, server.newest, server.no_watch = ["5", "9"], "9", FORBIDDEN
+    follow(server, caught_up, BUDGETS)
+    assert server.listed == []
+
+
+@pytest.mark.usefixtures("impatient")
+@pytest.mark.parametrize("listed", [[FORBIDDEN], ["5"]])
+def test_pods_that_may_not_be_read_are_an_error(listed: list[str | ApiError]) -> None:
+    server = Server()
+    server.listed, server.no_watch = list(listed), FORBIDDEN
+    verb = "watch" if listed == ["5"] else "list"
+
+    async def ended() -> None:
+        await asyncio.wait_for(Reflector(server, PODS, lambda _events, *, is_urgent: None).run(), 5)  # noqa: ARG005
+
+    with pytest.raises(BackendError, match=f"^may not {verb} pods: "):
+        asyncio.run(ended())

@@ -99,8 +99,8 @@ def test_pods_are_guarded_by_budgets_of_their_namespace_while_they_exist() -> No
         spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": "x"})),
     )
     guards.observe(Event("ADDED", budget))
-    assert guards.has(pod("p", labels={"app": "x"}))
-    assert not guards.has(pod("p", labels={"app": "y"}))
-    assert not guards.has(pod("p", namespace="other", labels={"app": "x"}))
+    assert guards.of(pod("p", labels={"app": "x"})) == ["default/b"]
+    assert guards.of(pod("p", labels={"app": "y"})) == []
+    assert guards.of(pod("p", namespace="other", labels={"app": "x"})) == []
     guards.observe(Event("DELETED", budget))
-    assert not guards.has(pod("p", labels={"app": "x"}))
+    assert guards.of(pod("p", labels={"app": "x"})) == []

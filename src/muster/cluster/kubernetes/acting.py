@@ -7,23 +7,18 @@ looked at before anything is given back.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
-import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
 
 from muster.api import KubeObject, Pod
 from muster.cluster.kubernetes import calls
-from muster.cluster.kubernetes.backoff import Backoff
 from muster.cluster.kubernetes.calls import Call
 from muster.cluster.kubernetes.client import ApiError, Client
 from muster.cluster.kubernetes.decoding import ObjectDecoder
 
-#: How long an eviction that a disruption budget refuses is tried again before the plan is dropped.
-EVICTION_PATIENCE_S: Final = 10.0
 GONE: Final = "the pod is gone"
 
 
@@ -44,10 +39,8 @@ _SEEN = msgspec.json.Decoder(_Seen)
 _POD = ObjectDecoder(Pod)
 
 
-async def bind(client: Client, pod: Pod, node: str, before: Sequence[Call] = ()) -> str:
-    """Put a pod on a node, after the calls that have to be made before."""
-    if before and (error := await write(client, *before)):
-        return error
+async def bind(client: Client, pod: Pod, node: str) -> str:
+    """Put a pod on a node."""
     try:
         await _send(client, calls.bind(pod, node))
     except ApiError as fault:
@@ -73,27 +66,7 @@ async def _where(client: Client, pod: Pod, node: str, error: str) -> str:
     return f"the pod is on node {seen.spec.node_name} already" if seen.spec.node_name else error
 
 
-async def evict(client: Client, pod: Pod, message: str, now: float, patience_s: float = EVICTION_PATIENCE_S) -> str:
-    """Ask a pod to leave; wait for disruption budgets for a while."""
-    backoff = Backoff(first_s=0.25, limit_s=2.0)
-    until = time.monotonic() + patience_s
-    call = calls.evict(pod)
-    while True:
-        try:
-            await client.send(call.method, call.path, call.body, attempts=1)
-        except ApiError as fault:
-            if fault.status in (404, 409):
-                return ""  # gone, or another pod has taken its name
-            wait = backoff.next_s()
-            if not fault.retryable or time.monotonic() + wait > until:
-                return str(fault)
-            await asyncio.sleep(wait)
-        else:
-            # After the eviction, which writes a condition of its own that says less.
-            return await _tell(client, calls.disrupt(pod, message, now))
-
-
-async def _tell(client: Client, call: Call) -> str:
+async def tell(client: Client, call: Call) -> str:
     """Send what is good to know but changes nothing."""
     with contextlib.suppress(ApiError):
         await client.send(call.method, call.path, call.body, content_type=call.content_type, attempts=1)

@@ -17,14 +17,15 @@ from typing import Final, Self
 
 from muster.api import Pod
 from muster.cluster.kubernetes import acting, calls
-from muster.cluster.kubernetes.assumptions import Assumptions, bound, nominated
+from muster.cluster.kubernetes.assumptions import Assumptions, nominated
+from muster.cluster.kubernetes.bindings import Bindings
 from muster.cluster.kubernetes.custody import Custody
+from muster.cluster.kubernetes.departures import EVICTION_PATIENCE_S
 from muster.cluster.kubernetes.engine_room import EngineRoom, Target
 from muster.cluster.kubernetes.evictions import Evictions
-from muster.cluster.kubernetes.gangs import Answered
 from muster.cluster.kubernetes.inbox import Inbox
 from muster.cluster.kubernetes.jobs import PodsOfJobs
-from muster.cluster.kubernetes.lanes import Errand
+from muster.cluster.kubernetes.lanes import Errand, Send
 from muster.cluster.kubernetes.leases import Election, LeaseOptions
 from muster.cluster.kubernetes.newcomers import Newcomers
 from muster.cluster.kubernetes.news import Newsroom
@@ -32,7 +33,6 @@ from muster.cluster.kubernetes.pending import Pending
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
-from muster.cluster.kubernetes.volumes import Volumes
 from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
 from muster.snapshot.events import Event
 
@@ -40,6 +40,8 @@ from muster.snapshot.events import Event
 CONFIRM_SECONDS: Final = 15.0
 #: Seconds that a gang of which some pods failed to bind has to become complete.
 HALF_BOUND_SECONDS: Final = 30.0
+#: Seconds that a pod waits for its claims to be bound.
+VOLUME_WAIT_SECONDS: Final = 600.0
 START_SECONDS: Final = 120.0
 
 
@@ -55,7 +57,8 @@ class KubernetesCluster:
         lease: LeaseOptions | None = None,
         confirm_s: float = CONFIRM_SECONDS,
         half_bound_s: float = HALF_BOUND_SECONDS,
-        eviction_patience_s: float = acting.EVICTION_PATIENCE_S,
+        volume_wait_s: float = VOLUME_WAIT_SECONDS,
+        eviction_patience_s: float = EVICTION_PATIENCE_S,
         clock: Callable[[], float] = time.time,
         takes_over_from: Collection[str] = (),
     ) -> None:
@@ -70,9 +73,11 @@ class KubernetesCluster:
         self._reports = Reports(self._room, self._assumptions, self._pending, self._pods)
         self._news = Newsroom(self._room.tell, self._reports.group)
         self._newcomers = Newcomers()
-        self._volumes = Volumes()
         self._evictions = Evictions(self._room, self._pending, self.now, eviction_patience_s)
         self._custody = Custody(self._room, self._assumptions, self._pods, self._reports, half_bound_s, takes_over_from)
+        self._bindings = Bindings(
+            self._room, self._assumptions, self._pending, self._custody, self._news, volume_wait_s
+        )
 
     def __enter__(self) -> Self:
         self.start()
@@ -99,6 +104,10 @@ class KubernetesCluster:
         """End a wait; from any thread."""
         self._inbox.put_answer(lambda: None)
 
+    def check(self) -> None:
+        """Raise what broke for good. Nothing is read or sent after that."""
+        self._room.check()
+
     def is_leader(self) -> bool:
         """Whether what is decided may be sent; from any thread."""
         return self._room.may_act()
@@ -123,9 +132,10 @@ class KubernetesCluster:
         for settle in answers:
             settle()
         self._pending.look_at_overdue()
-        if given_up := self._custody.given_up():
+        if given_up := self._custody.given_up(self._bindings.waiting()):
             why = "the rest of its gang could not be bound"
             self._room.urgent.submit([self._evictions.leave(pod, why) for pod in given_up])
+        self._evictions.tell_reasons()
         self._reports.tell_node_shard()
         # What was assumed or given back is older than what the watches say now.
         made = self._assumptions.drain()
@@ -134,27 +144,15 @@ class KubernetesCluster:
         for event in events:
             self._pods.observe(event)
             self._evictions.guards.observe(event)
-            self._volumes.observe(event)
+            self._bindings.observe(event)
         seen = [*made, *map(self._assumptions.observe, events)]
+        self._bindings.settle()
+        seen += [*self._assumptions.drain(), *self._bindings.drain()]
         self._custody.take_over(self.now())
         return seen
 
     def bind(self, decisions: Sequence[Bind]) -> list[Failure]:
-        failures: list[Failure] = []
-        errands: list[Errand] = []
-        gang_answered, news = self._custody.attempt(decisions), self._news.round()
-        for made in decisions:
-            pod = self._assumptions.find_assumed(Pod, made.pod)
-            error = acting.GONE if pod is None else _unbindable(pod)
-            if pod is None or error:
-                failures.append(Failure(made, error))
-                gang_answered(made, None, error, time.monotonic())
-                continue
-            send = partial(acting.bind, self._room.client, pod, made.node, self._volumes.before_binding(pod, made.node))
-            answered = partial(_told, gang_answered, news.expect(made, pod), made, pod)
-            errands.append(self._pending.assume(bound(pod, made.node), send, answered))
-        self._room.urgent.submit(errands)
-        return failures
+        return self._bindings.bind(decisions)
 
     def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
         failures: list[Failure] = []
@@ -165,9 +163,10 @@ class KubernetesCluster:
             if pod is None or pod.spec.node_name:
                 failures.append(Failure(made, "the pod is gone or bound already"))
             elif pod.status.nominated_node_name != made.node:
-                send = partial(acting.write, self._room.client, calls.nominate(pod, made.node))
-                promised = self._evictions.promise(made.job).with_one_more(send)
-                errands.append(self._pending.assume(nominated(pod, made.node), promised, news.expect(made, pod)))
+                note = partial(acting.write, self._room.client, calls.nominate(pod, made.node))
+                # Nobody waits for a promise to be taken back.
+                send: Send = self._evictions.promise(made.job).with_one_more(note) if made.node else note
+                errands.append(self._pending.assume(nominated(pod, made.node), send, news.expect(made, pod)))
         self._room.urgent.submit(errands)
         return failures
 
@@ -193,14 +192,3 @@ class KubernetesCluster:
 
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
         return self._reports.update_hypernodes(updates, self.now())
-
-
-def _unbindable(pod: Pod) -> str:
-    if pod.metadata.deletion_timestamp is not None:
-        return acting.GONE
-    return f"the pod is on node {pod.spec.node_name} already" if pod.spec.node_name else ""
-
-
-def _told(answered: Answered, tell: Callable[[str], None], made: Bind, pod: Pod, error: str) -> None:
-    answered(made, pod, error, time.monotonic())
-    tell(error)

@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 
 from muster.api import Condition, PersistentVolume, PersistentVolumeClaim, Pod, encode_hook
-from muster.api.names import POD_SCHEDULED
+from muster.api.names import BOUND_BY_CONTROLLER, POD_SCHEDULED
 from muster.cluster.kubernetes.client import JSON, MERGE_PATCH, STRATEGIC_PATCH
 
 Json = dict[str, Any]  # Any: a document
@@ -56,13 +56,16 @@ def bind(pod: Pod, node: str) -> Call:
     return Call("POST", f"{pod_path(pod)}/binding", _encode(body))
 
 
-def evict(pod: Pod) -> Call:
-    """Ask a pod to leave, as far as disruption budgets allow."""
+def evict(pod: Pod, *, dry_run: bool = False) -> Call:
+    """Ask a pod to leave, as far as disruption budgets allow; or only whether they would."""
+    options: Json = {"preconditions": {"uid": pod.metadata.uid}}
+    if dry_run:
+        options["dryRun"] = ["All"]
     body = {
         "apiVersion": "policy/v1",
         "kind": "Eviction",
         "metadata": {"name": pod.name, "namespace": pod.namespace},
-        "deleteOptions": {"preconditions": {"uid": pod.metadata.uid}},
+        "deleteOptions": options,
     }
     return Call("POST", f"{pod_path(pod)}/eviction", _encode(body))
 
@@ -98,7 +101,10 @@ def claim_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Call
         "name": claim.name,
         "uid": claim.metadata.uid,
     }
-    metadata = {"resourceVersion": volume.metadata.resource_version}
+    metadata: Json = {"resourceVersion": volume.metadata.resource_version}
+    if volume.spec.claim_ref is None:
+        # Else the cluster would take it that a person chose, and keep the volume from others for good.
+        metadata["annotations"] = {BOUND_BY_CONTROLLER: "yes"}
     body = {"metadata": metadata, "spec": {"claimRef": reference}}
     return Call("PATCH", f"/api/v1/persistentvolumes/{volume.name}", _encode(body), MERGE_PATCH)
 

@@ -26,6 +26,7 @@ MERGE_PATCH: Final = "application/merge-patch+json"
 STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 
 NO_ANSWER: Final = 0
+UNKNOWN_USER: Final = 401
 FORBIDDEN: Final = 403
 NOT_FOUND: Final = 404
 GONE: Final = 410
@@ -147,7 +148,10 @@ class Client:
     async def watch(
         self, path: str, resource_version: str, selector: str = "", seconds: int = WATCH_SECONDS
     ) -> AsyncIterator[list[bytes]]:
-        """Yield the lines of a watch as they come, many at a time; ends when the server ends it. Raises ApiError."""
+        """Yield the lines of a watch as they come, many at a time; ends when the server ends it. Raises ApiError.
+
+        The first time there are none: it says that the server has accepted the watch.
+        """
         options = f"allowWatchBookmarks=true&timeoutSeconds={seconds}{_labels(selector)}"
         query = f"?watch=1&resourceVersion={resource_version}&{options}"
         try:
@@ -156,6 +160,7 @@ class Client:
             async with opened as answer:
                 if answer.status >= 400:
                     raise status_error(answer.status, await answer.read(), _retry_after(answer.headers))
+                yield []
                 rest = b""
                 async for chunk in answer.content.iter_any():
                     *lines, rest = (rest + chunk).split(b"\n")
@@ -166,11 +171,21 @@ class Client:
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
             raise no_answer(fault) from None
 
+    def explain(self, fault: ApiError) -> BackendError:
+        """Say in one sentence which server it was, and where its address comes from."""
+        where = f"the API server {self._connection.server} (of {self._connection.origin})"
+        said = " ".join(str(fault).split())
+        if fault.status == NO_ANSWER:
+            return BackendError(f"{where} does not answer: {said}", retryable=True)
+        if fault.status == UNKNOWN_USER:
+            return BackendError(f"{where} does not accept your credentials", retryable=False)
+        return BackendError(f"{where} answers {said}", retryable=fault.retryable)
+
     async def _open(
         self, method: str, path: str, body: bytes | None, content_type: str, *, silence_s: float | None = None
     ) -> aiohttp.ClientResponse:
         answer = await self._attempt(method, path, body, content_type, silence_s)
-        if answer.status != 401:
+        if answer.status != UNKNOWN_USER:
             return answer
         answer.release()
         await self._connection.authorization(renew=True)

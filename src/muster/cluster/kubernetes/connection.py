@@ -3,8 +3,11 @@
 Reading configurations and getting credentials (certificates, tokens and their files, exec plugins, OIDC) is left to
 kubernetes_asyncio; what comes out is a session of aiohttp that `client` sends requests through. Credentials are read
 again every minute, and at once when the server does not accept them, so that rotated tokens are taken up.
-Must be opened and used inside one event loop.
+The library is imported by the first to connect: with it comes a class for every kind of Kubernetes, of which none is
+used here, and that takes a good part of a second. Must be opened and used inside one event loop.
 """
+
+# ruff: noqa: PLC0415  # see above
 
 from __future__ import annotations
 
@@ -14,13 +17,14 @@ import ssl
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import aiohttp
-from kubernetes_asyncio.client import Configuration
-from kubernetes_asyncio.config import ConfigException, load_incluster_config, load_kube_config
 
 from muster.api import UserError
+
+if TYPE_CHECKING:
+    from kubernetes_asyncio.client import Configuration
 
 #: Seconds between looks at the credentials.
 _REFRESH_SECONDS: Final = 60.0
@@ -35,7 +39,7 @@ _READ_BUFFER: Final = 2**21
 
 _GOODBYE_SECONDS: Final = 0.25
 
-Refresh = Callable[[Configuration], Awaitable[None]]
+Refresh = Callable[["Configuration"], Awaitable[None]]
 
 
 class Connection:
@@ -87,6 +91,9 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
 
     Raises UserError when there is none, or when it cannot be used.
     """
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException, load_kube_config
+
     configuration = Configuration()
     if kubeconfig is None and context is None and _in_cluster():
         _from_pod(configuration)
@@ -110,6 +117,8 @@ def _default_kubeconfig() -> str:
 
 
 def _from_pod(configuration: Configuration) -> None:
+    from kubernetes_asyncio.config import ConfigException, load_incluster_config
+
     try:
         load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the library's own gap
     except (ConfigException, OSError) as fault:

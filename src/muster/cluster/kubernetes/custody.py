@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 
 from muster.api import Pod
 from muster.cluster.kubernetes.assumptions import Assumptions
@@ -47,10 +47,14 @@ class Custody:
         """Note what is about to be bound; returns what to call with every answer."""
         return self._gangs.attempt(decisions)
 
-    def given_up(self) -> list[Pod]:
-        """The pods of gangs that could not be completed in time."""
+    def given_up(self, waiting: Mapping[str, Collection[str]]) -> list[Pod]:
+        """The pods of gangs that could not be completed in time; `waiting`: pods that wait for volumes, by job."""
         found = []
-        for job, uids in self._gangs.due(time.monotonic(), self._is_whole):
+
+        def is_whole(job: str) -> bool:
+            return self.is_whole(job, waiting.get(job, ()))
+
+        for job, uids in self._gangs.due(time.monotonic(), is_whole, waiting.keys()):
             log.warning("event=gang-undone job=%s pods=%d", job, len(uids))
             for key in sorted(uids):
                 pod = self._assumptions.find(Pod, key)
@@ -72,8 +76,9 @@ class Custody:
                 log.warning("event=gang-taken-over job=%s pods=%d", job, len(bound))
                 self._gangs.take_over(job, bound, time.monotonic())
 
-    def _is_whole(self, job: str) -> bool:
-        return is_whole(self._reports.group(job), self._members(job))
+    def is_whole(self, job: str, without: Collection[str] = ()) -> bool:
+        """Whether enough pods of a job are, or are about to be, on nodes, not counting some."""
+        return is_whole(self._reports.group(job), [pod for pod in self._members(job) if pod.key not in without])
 
     def _members(self, job: str) -> list[Pod]:
         pods = (self._assumptions.find_assumed(Pod, key) for key in self._pods.of(job))

@@ -17,7 +17,7 @@ from typing import Final
 
 from muster.api import BackendError, KaiPodGroup, KubeObject, Pod, PodGroup
 from muster.api.shard import NodeShard
-from muster.cluster.kubernetes.client import ApiError, Client
+from muster.cluster.kubernetes.client import FORBIDDEN, UNKNOWN_USER, ApiError, Client
 from muster.cluster.kubernetes.connection import connect
 from muster.cluster.kubernetes.events import EventSender, News
 from muster.cluster.kubernetes.inbox import Inbox
@@ -35,6 +35,8 @@ N_URGENT: Final = 24
 N_REPORTS: Final = 8
 #: Seconds between looks for kinds that the server does not have yet.
 _DISCOVERY_SECONDS: Final = 15.0
+#: How often a server may refuse to say which kinds it has before that is final; one that just started may at first.
+_REFUSALS: Final = 4
 _DRAIN_SECONDS: Final = 10.0
 #: Seconds until a new leader that could not find out what the old one did tries again.
 _CATCH_UP_SECONDS: Final = 1.0
@@ -75,6 +77,8 @@ class EngineRoom:
             self.node_shards = NodeShards(target.shard.node_shard, lambda: inbox.put_answer(lambda: None))
         self.client: Client
         self.urgent: Lane
+        #: What is written on pods that leave, and has to be there before they are gone.
+        self.reasons: Lane
         self.reports: Lane
         self._events: EventSender
 
@@ -137,8 +141,9 @@ class EngineRoom:
         # Asked at the last moment: errands may have waited since we were the leader.
         self.client.may_write = self.may_act
         self.urgent = Lane("urgent", N_URGENT)
+        self.reasons = Lane("reasons", N_REPORTS, first=self.urgent)
         self.reports = Lane("reports", N_REPORTS, first=self.urgent)
-        self._events = EventSender(self.client, self.may_act)
+        self._events = EventSender(self.client, self.may_act, self.urgent.is_busy)
         if self._election is not None:
             await self._election.try_once(self.client)  # before the lists, which then need no catching up
         tasks = {asyncio.create_task(self._follow()), asyncio.create_task(self._wait_for_stop())}
@@ -155,6 +160,7 @@ class EngineRoom:
                 task.cancel()
             await asyncio.gather(*tasks, return_exceptions=True)
             await self.urgent.stop()
+            await self.reasons.stop()
             await self.reports.stop()
             await self._events.stop()
             if self._election is not None:
@@ -187,6 +193,7 @@ class EngineRoom:
         try:
             async with asyncio.timeout(_DRAIN_SECONDS):
                 await self.urgent.drain()
+                await self.reasons.drain()
                 await self.reports.drain()
         except TimeoutError:
             log.warning("event=drain-timeout seconds=%d", _DRAIN_SECONDS)
@@ -198,12 +205,17 @@ class EngineRoom:
     async def _follow_in(self, group: asyncio.TaskGroup) -> None:
         """Follow every kind that the server has; look again for the others now and then."""
         missing = [*EVERYTHING, *(wanted_of(NodeShard) if self._target.shard.node_shard else ())]
+        n_refused = 0
         while True:
             found: dict[Wanted, Resource] = {}
             try:
                 found = await served(self.client, missing)
             except ApiError as fault:
                 log.warning("event=discovery-failed error=%r", str(fault))
+                if fault.status in (UNKNOWN_USER, FORBIDDEN) and not self._following:
+                    n_refused += 1
+                    if n_refused == _REFUSALS:
+                        raise self.client.explain(fault) from None
             reflectors = [self._reflect(resource, group) for resource in found.values()]
             for reflector in reflectors:
                 await reflector.synced.wait()

@@ -2,13 +2,14 @@
 
 When some pods of a gang could not be bound and others could, the scheduler sees a gang that lacks members and places
 them anew. If the gang still has less than its minimum when the time is up, the pods of that attempt are evicted, so
-that they do not hold room for a gang that does not run. What a scheduler left behind that died while it bound a gang
+that they do not hold room for a gang that does not run. The clock stands still while pods of the gang wait for their
+volumes, which is progress and has a limit of its own. What a scheduler left behind that died while it bound a gang
 is taken over by the next one, under the same rule. Used by the backend in the scheduler's thread.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster.api import Pod
@@ -34,6 +35,7 @@ class HalfBoundGangs:
     def __init__(self, limit_s: float) -> None:
         self._limit = limit_s
         self._given_up_at: dict[str, tuple[float, _Attempt]] = {}
+        self._looked_at: float | None = None
 
     def attempt(self, decisions: Iterable[Bind]) -> Answered:
         """Note what is about to be asked; returns what to call with every answer."""
@@ -63,12 +65,20 @@ class HalfBoundGangs:
         attempt.bound |= earlier.bound
         self._given_up_at[job] = (until, attempt)
 
-    def due(self, now: float, is_complete: Callable[[str], bool]) -> list[tuple[str, dict[str, str]]]:
-        """Forget gangs that are complete; return the jobs that are given up, with the uids of the pods to undo."""
+    def due(
+        self, now: float, is_complete: Callable[[str], bool], waiting: Collection[str] = ()
+    ) -> list[tuple[str, dict[str, str]]]:
+        """Forget gangs that are complete; return the jobs that are given up, with the uids of the pods to undo.
+
+        `waiting` are jobs whose time does not pass.
+        """
         given_up = []
+        passed, self._looked_at = 0.0 if self._looked_at is None else now - self._looked_at, now
         for job, (until, attempt) in sorted(self._given_up_at.items()):
             if is_complete(job):
                 del self._given_up_at[job]
+            elif job in waiting:
+                self._given_up_at[job] = (until + passed, attempt)
             elif now >= until:
                 del self._given_up_at[job]
                 given_up.append((job, attempt.bound))

@@ -1,7 +1,7 @@
-"""Which pods a PodDisruptionBudget may keep from being evicted. Used by the backend in the scheduler's thread.
+"""Which PodDisruptionBudgets may keep a pod from being evicted. Used by the backend in the scheduler's thread.
 
 The scheduler has asked budgets before it decided; what the server says when it is asked in earnest may be otherwise, as
-counts are always a little old. Only whether there is a budget at all matters here.
+counts are always a little old. Only which budgets there are matters here (`clearances` asks).
 """
 
 from __future__ import annotations
@@ -25,7 +25,14 @@ class DisruptionGuards:
         else:
             self._budgets.setdefault(budget.namespace, {})[budget.name] = budget
 
-    def has(self, pod: Pod) -> bool:
-        """Whether a budget covers the pod."""
-        selectors = (budget.spec.selector for budget in self._budgets.get(pod.namespace, {}).values())
-        return any(selector is not None and selector.matches(pod.metadata.labels) for selector in selectors)
+    def of(self, pod: Pod) -> list[str]:
+        """The keys of the budgets that cover the pod."""
+        budgets = self._budgets.get(pod.namespace)
+        if not budgets:
+            return []
+        return sorted(budget.key for budget in budgets.values() if _covers(budget, pod))
+
+
+def _covers(budget: PodDisruptionBudget, pod: Pod) -> bool:
+    selector = budget.spec.selector
+    return selector is not None and selector.matches(pod.metadata.labels)

@@ -1,8 +1,9 @@
 """Leader election by a Lease: at most one scheduler per name acts at any time.
 
 The holder renews; the others watch whether it does. A lease counts as given up when it has not changed for its duration
-by the watcher's own clock, so that clocks that disagree, or jump, do no harm. The holder stops acting before the others
-may start: `is_held` turns false by itself a margin before the lease runs out, whatever the event loop is doing.
+by the watcher's own clock, so that clocks that disagree, or jump, do no harm; it goes on while the machine sleeps.
+The holder stops acting before the others may start: `is_held` turns false by itself a margin before the lease runs out,
+whatever the event loop is doing.
 Runs in the backend's event loop; `is_held` is asked from any thread.
 """
 
@@ -10,6 +11,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
+import sys
 import time
 from dataclasses import dataclass
 from datetime import UTC, datetime
@@ -17,11 +19,14 @@ from typing import Final
 
 import msgspec
 
-from muster.cluster.kubernetes.client import ApiError, Client
+from muster.api import BackendError
+from muster.cluster.kubernetes.client import FORBIDDEN, ApiError, Client
 
 log = logging.getLogger("muster.kubernetes")
 
 _MARGIN: Final = 0.3
+#: Seconds that the right to the lease has to come; it may be given a moment after the process has started.
+_PATIENCE_SECONDS: Final = 3.0
 
 
 class _Spec(msgspec.Struct, rename="camel", omit_defaults=True):
@@ -65,33 +70,57 @@ class Election:
     def __init__(self, options: LeaseOptions) -> None:
         self._options = options
         self._held_until = 0.0
-        #: When we last took the lease from somebody else, by the event loop's clock; None: never.
+        #: When we last took the lease, or took it up again, by the event loop's clock; None: never.
         self.taken_at: float | None = None
         #: Set whenever that happens.
         self.taken = asyncio.Event()
         #: The lease as last seen, and when it was seen to change.
         self._seen: tuple[str, float] | None = None
+        #: Whether we led when somebody was last told.
+        self._was_held = False
+        #: Since when we have not been allowed to look at the lease, or to take it.
+        self._refused_since: float | None = None
 
     def is_held(self) -> bool:
         """Whether we may act now."""
-        return time.monotonic() < self._held_until
+        return elapsed_s() < self._held_until
 
     async def run(self, client: Client) -> None:
-        """Take the lease when it is free, and keep it; until cancelled."""
+        """Take the lease when it is free, and keep it; until cancelled. Raises BackendError without the right to it."""
         while True:
             await self.try_once(client)
             # Those who wait look more often: the sooner a renewal is seen, the sooner its absence is.
             await asyncio.sleep(self._options.renewal_s * (1.0 if self.is_held() else 0.5))
 
     async def try_once(self, client: Client) -> None:
-        """Take the lease if it is free, or renew it."""
-        was_held = self.is_held()
+        """Take the lease if it is free, or renew it. Raises BackendError when we never had the right to."""
         try:
             await asyncio.wait_for(self._try(client), self._options.renewal_s * 2)
         except (ApiError, TimeoutError) as fault:
             log.warning("event=lease-error lease=%s error=%r", self._options.name, str(fault))
-        if self.is_held() != was_held:
-            log.info("event=%s lease=%s", "lease-lost" if was_held else "lease-taken", self._options.name)
+            if isinstance(fault, ApiError) and fault.status == FORBIDDEN:
+                self._take_refusal(fault)
+        else:
+            self._refused_since = None
+        self._tell()
+
+    def _tell(self) -> None:
+        """Log when we begin or cease to lead, in whatever way that came about."""
+        if self.is_held() != self._was_held:
+            log.info("event=%s lease=%s", "lease-lost" if self._was_held else "lease-taken", self._options.name)
+            self._was_held = not self._was_held
+
+    def _take_refusal(self, fault: ApiError) -> None:
+        now = elapsed_s()
+        if self._refused_since is None:
+            self._refused_since = now
+        # Who has held it once may get the right back; until then another replica leads, or nobody.
+        if self.taken_at is None and now - self._refused_since >= _PATIENCE_SECONDS:
+            what = f"the lease {self._options.namespace}/{self._options.name}"
+            needed = "get, create and update it, as the Role of deploy/ says"
+            raise BackendError(
+                f"may not use {what}: the scheduler's account has to be allowed to {needed} ({fault})", retryable=False
+            )
 
     async def release(self, client: Client) -> None:
         """Give the lease up, so that others need not wait for it to run out."""
@@ -108,7 +137,7 @@ class Election:
             log.warning("event=lease-error lease=%s error=%r", self._options.name, str(fault))
 
     async def _try(self, client: Client) -> None:
-        began = time.monotonic()
+        began = elapsed_s()
         found = await self._read(client)
         if found is None:
             wanted = _Lease(_Meta(self._options.name, self._options.namespace), _Spec())
@@ -116,7 +145,8 @@ class Election:
             wanted = found
         else:
             return
-        is_ours = wanted.spec.holder_identity == self._options.identity
+        # Who could not renew in time may have missed more than that, and looks around first, as any new leader does.
+        is_ours = wanted.spec.holder_identity == self._options.identity and began < self._held_until
         try:
             await self._write(client, wanted, is_new=found is None)
         except ApiError as fault:
@@ -168,3 +198,8 @@ class Election:
     @property
     def _path(self) -> str:
         return f"{self._collection}/{self._options.name}"
+
+
+def elapsed_s() -> float:
+    """Seconds since some moment, those in which the machine slept included, where the system can tell."""
+    return time.clock_gettime(time.CLOCK_BOOTTIME) if sys.platform == "linux" else time.monotonic()

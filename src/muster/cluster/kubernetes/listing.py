@@ -13,24 +13,23 @@ from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequenc
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 import msgspec
 
-from muster.api import BackendError, ClusterSnapshot, ClusterSnapshotSpec, KubeObject, Node, Pod, UserError
-from muster.cluster.kubernetes.client import GONE, NO_ANSWER, ApiError, Client
-from muster.cluster.kubernetes.connection import Connection, connect
+from muster.api import ClusterSnapshot, ClusterSnapshotSpec, KubeObject, UserError
+from muster.api.saved import SnapshotShard
+from muster.api.shard import NodeShard
+from muster.cluster.kubernetes.client import FORBIDDEN, GONE, ApiError, Client
+from muster.cluster.kubernetes.connection import connect
 from muster.cluster.kubernetes.decoding import ObjectDecoder
-from muster.cluster.kubernetes.resources import Resource, served
+from muster.cluster.kubernetes.node_shards import NodeShards
+from muster.cluster.kubernetes.resources import EVERYTHING, REQUIRED, Resource, served, wanted_of
 from muster.cluster.kubernetes.shard_view import seen_by
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
+from muster.snapshot.events import Event
 
 #: Told after every page what is read and how many objects there are of it so far.
 Progress = Callable[[str, int], None]
-
-_REQUIRED: Final = frozenset({Pod, Node})
-_FORBIDDEN: Final = 403
-_UNKNOWN_USER: Final = 401
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,12 +57,11 @@ def list_cluster(target: Target, progress: Progress = lambda _kind, _count: None
 
 
 async def _list_cluster(target: Target, progress: Progress) -> Listing:
-    connection = await connect(target.kubeconfig, target.context)
-    client = Client(connection)
+    client = Client(await connect(target.kubeconfig, target.context))
     try:
         return await _list_all(client, target, progress)
     except ApiError as fault:
-        raise _explained(fault, connection) from None
+        raise client.explain(fault) from None
     finally:
         await client.close()
 
@@ -72,11 +70,17 @@ async def _list_all(client: Client, target: Target, progress: Progress) -> Listi
     # Asked once, without patience: a wrong address should not take a minute to find out.
     await client.request("GET", "/version", timeout_s=10.0)
     listing = Listing()
-    resources = (await served(client)).values()
+    wanted = [*EVERYTHING, *(wanted_of(NodeShard) if target.shard.node_shard else ())]
+    resources = (await served(client, wanted)).values()
     parts = await asyncio.gather(*(_list_kind(client, resource, target, listing, progress) for resource in resources))
     moment = datetime.now(UTC)
-    found = _one_of_each(seen_by(target.shard, (thing for part in parts for thing in part)), listing)
-    listing.objects = [_head(target.scheduler_names, moment), *found]
+    things = [thing for part in parts for thing in part]
+    shards = [thing for thing in things if isinstance(thing, NodeShard)]
+    part = _part(target.shard, shards, listing)
+    found = _one_of_each(
+        seen_by(target.shard, (thing for thing in things if not isinstance(thing, NodeShard))), listing
+    )
+    listing.objects = [_head(target.scheduler_names, moment, part), *found]
     return listing
 
 
@@ -89,7 +93,7 @@ async def _list_kind(
             bodies = [body async for body in _bodies(client, resource, selector, progress)]
             return sorted(_decoded(bodies, resource, listing), key=lambda thing: thing.key)
         except ApiError as fault:
-            if fault.status == _FORBIDDEN and resource.type not in _REQUIRED:
+            if fault.status == FORBIDDEN and resource.type not in REQUIRED:
                 listing.left_out.append(f"{resource.plural} left out: you may not list them")
                 return []
             # The server may forget a long list before its last page; another attempt is another moment.
@@ -127,22 +131,19 @@ def _one_of_each(objects: Sequence[KubeObject], listing: Listing) -> list[KubeOb
     return list(first.values())
 
 
-def _head(scheduler_names: Sequence[str], moment: datetime) -> ClusterSnapshot:
-    head = ClusterSnapshot(spec=ClusterSnapshotSpec(taken_at=moment, scheduler_names=list(scheduler_names)))
+def _part(shard: Shard, known: Sequence[NodeShard], listing: Listing) -> SnapshotShard | None:
+    """The nodes that a NodeShard leaves to the scheduler, as the scheduler itself finds them out."""
+    if not shard.node_shard:
+        return None
+    if all(each.name != shard.node_shard for each in known):
+        listing.left_out.append(f"all nodes are outside of the shard: there is no NodeShard {shard.node_shard}")
+    shards = NodeShards(shard.node_shard, lambda: None)
+    shards.observe([Event("ADDED", each) for each in known])
+    return SnapshotShard(mode=shard.mode, nodes=sorted(shards.own_nodes))
+
+
+def _head(scheduler_names: Sequence[str], moment: datetime, part: SnapshotShard | None) -> ClusterSnapshot:
+    spec = ClusterSnapshotSpec(taken_at=moment, scheduler_names=list(scheduler_names), shard=part)
+    head = ClusterSnapshot(spec=spec)
     head.metadata.name = moment.strftime("%Y-%m-%dt%H-%M-%Sz")
     return head
-
-
-def _explained(fault: ApiError, connection: Connection) -> BackendError:
-    """One sentence that names the server and where its address comes from."""
-    where = f"the API server {connection.server} (of {connection.origin})"
-    if fault.status == NO_ANSWER:
-        return BackendError(f"{where} does not answer: {_cause(str(fault))}", retryable=True)
-    if fault.status == _UNKNOWN_USER:
-        return BackendError(f"{where} does not accept your credentials", retryable=False)
-    return BackendError(f"{where} answers {_cause(str(fault))}", retryable=fault.retryable)
-
-
-def _cause(text: str) -> str:
-    """The last words of an error, on one line."""
-    return " ".join(text.split())

@@ -57,6 +57,16 @@ class Newsroom:
                 ]
             )
 
+    def waits_for_claims(self, made: Bind, pod: Pod, claims: Sequence[str]) -> None:
+        """Tell that a pod has a node, and waits for its volumes."""
+        note = f"will go to {made.node} when its volumes are ready: {', '.join(claims)}"
+        self._tell([News(pod, "WaitingForVolumes", "Binding", note, is_detail=self._group(made.job) is not None)])
+
+    def was_given_back(self, made: Bind, pod: Pod, why: str) -> None:
+        """Tell that a pod could not have its node."""
+        note = f"could not go to {made.node}: {why}"
+        self._tell([News(pod, "FailedScheduling", "Binding", note, type="Warning", series=made.node)])
+
     def _tell_of_job(self, job: str, done: Sequence[tuple[_Made, Pod]]) -> None:
         made = done[0][0]
         reason, action = _WORDS[type(made)]

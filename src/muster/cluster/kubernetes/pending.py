@@ -11,7 +11,7 @@ from __future__ import annotations
 import logging
 import time
 from collections import deque
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from functools import partial
 
 from muster.api import Pod
@@ -19,11 +19,10 @@ from muster.cluster.kubernetes import acting
 from muster.cluster.kubernetes.assumptions import Assumption, Assumptions
 from muster.cluster.kubernetes.engine_room import EngineRoom
 from muster.cluster.kubernetes.inbox import Inbox
-from muster.cluster.kubernetes.lanes import Errand
+from muster.cluster.kubernetes.lanes import Errand, Send
 
 log = logging.getLogger("muster.kubernetes")
 
-Send = Callable[[], Awaitable[str]]
 #: Told the answer in the scheduler's thread: "" or what is wrong.
 Answered = Callable[[str], None]
 
@@ -42,6 +41,10 @@ class Pending:
     def assume(self, assumption: Assumption, send: Send, answered: Answered | None = None) -> Errand:
         """Count a change as made, and return the errand that makes it."""
         self._assumptions.hold(assumption)
+        return self.carry_out(assumption, send, answered)
+
+    def carry_out(self, assumption: Assumption, send: Send, answered: Answered | None = None) -> Errand:
+        """Return the errand that makes a change which counts as made already."""
 
         def settle(error: str) -> None:
             self._settle(assumption, error)
@@ -59,6 +62,10 @@ class Pending:
     def errand(self, about: object, send: Send, settle: Answered) -> Errand:
         """An errand whose answer is read by the scheduler's thread, at its next poll."""
         return Errand(about, send, lambda error: self._inbox.put_answer(partial(settle, error), is_urgent=bool(error)))
+
+    def give_back(self, assumption: Assumption, why: str) -> None:
+        """Take a change back that was never sent."""
+        self._settle(assumption, why)
 
     def look_at_overdue(self) -> None:
         """Look at pods whose change was accepted but never seen; reports that nobody confirmed are let go."""

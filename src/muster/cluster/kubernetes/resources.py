@@ -13,8 +13,9 @@ from typing import Final
 
 import msgspec
 
-from muster.api import KINDS, KubeObject
+from muster.api import KINDS, KubeObject, Node, Pod
 from muster.api.kinds import ALSO_IN
+from muster.api.shard import NodeShard
 from muster.cluster.kubernetes.client import ApiError, Client
 
 
@@ -40,6 +41,12 @@ class Resource:
     plural: str
     #: Whether the status is written apart from the rest; Volcano's own definition of PodGroup has it not.
     has_status: bool = True
+
+    @property
+    def name(self) -> str:
+        """What roles call it: the plural, with the API group where there is one."""
+        group = self.root.removeprefix("/apis/").rpartition("/")[0] if self.root.startswith("/apis/") else ""
+        return f"{self.plural}.{group}" if group else self.plural
 
     @property
     def path(self) -> str:
@@ -77,6 +84,8 @@ def wanted_of(kind: type[KubeObject]) -> list[Wanted]:
     return [Wanted(kind, tuple(known)) for known in versions.values()]
 
 
+#: What there is no scheduling without; a NodeShard only where somebody asks for one.
+REQUIRED: Final[frozenset[type[KubeObject]]] = frozenset({Pod, Node, NodeShard})
 #: Everything that scheduling reads.
 EVERYTHING: Final = tuple(wanted for kind in KINDS.values() for wanted in wanted_of(kind))
 

@@ -3,7 +3,8 @@
 A reflector runs inside the backend's event loop and hands events to a sink. It keeps the last version of every object,
 so that it can tell what changed while nobody watched: after a gap (the server forgot the version, 410) it lists anew
 and reports only differences. Versions that differ in nothing Muster reads are not reported at all.
-An object that cannot be read keeps the last version that could; it is logged and does not stop the others.
+An object that cannot be read keeps the last version that could; it is logged and does not stop the others. A kind that
+may be listed but not watched is listed again and again; for one that may not be read at all, see `rights`.
 `catch_up` is for those who must know what others wrote: a stream that is silent may be up to date, or late. A short
 watch tells, because the server ends one with a bookmark; where it sends none, a new list does.
 """
@@ -11,6 +12,7 @@ watch tells, because the server ends one with a bookmark; where it sends none, a
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Iterable
 from typing import Final, Protocol
@@ -19,9 +21,18 @@ import msgspec
 
 from muster.api import KubeObject, UserError
 from muster.cluster.kubernetes.backoff import Backoff
-from muster.cluster.kubernetes.client import GONE, NOT_FOUND, WATCH_SECONDS, ApiError, Client, status_error
+from muster.cluster.kubernetes.client import (
+    FORBIDDEN,
+    GONE,
+    NOT_FOUND,
+    WATCH_SECONDS,
+    ApiError,
+    Client,
+    status_error,
+)
 from muster.cluster.kubernetes.decoding import LISTED, WATCH_LINE, ObjectDecoder, is_same, key_of
 from muster.cluster.kubernetes.resources import Resource
+from muster.cluster.kubernetes.rights import Rights
 from muster.cluster.kubernetes.urgency import can_wait
 from muster.snapshot.events import Event
 
@@ -38,6 +49,9 @@ class Sink(Protocol):
 _SHORT_WATCH_SECONDS: Final = 3
 #: A watch that ends sooner than this, by itself, is no reason to open the next one at once.
 _TOO_SOON_SECONDS: Final = 1.0
+#: The longest pause after something went wrong, and while somebody waits for us.
+_LIMIT_SECONDS: Final = 5.0
+_HURRIED_SECONDS: Final = 0.5
 
 
 class Reflector:
@@ -49,6 +63,7 @@ class Reflector:
         self._resource = resource
         self._sink = sink
         self._decoder = ObjectDecoder(resource.type)
+        self._rights = Rights(resource, asyncio.get_running_loop().time)
         self._known: dict[str, KubeObject] = {}
         #: Whether something that is about to be reported may change a decision.
         self._is_urgent = False
@@ -60,6 +75,8 @@ class Reflector:
         self._target = 0
         self._reached = asyncio.Event()
         self._hurry = asyncio.Event()
+        #: Whether there has been a watch that the server accepted.
+        self._has_watched = False
         #: Set when the first list is through.
         self.synced = asyncio.Event()
         #: Why nothing could be listed yet, "" if nothing is known to be wrong.
@@ -74,7 +91,7 @@ class Reflector:
 
     async def run(self) -> None:
         """List and watch until cancelled."""
-        backoff = Backoff(first_s=0.2, limit_s=15.0)
+        backoff = Backoff(first_s=0.2, limit_s=_LIMIT_SECONDS)
         clock = asyncio.get_running_loop().time
         while True:
             try:
@@ -85,22 +102,50 @@ class Reflector:
                 if clock() - began >= _TOO_SOON_SECONDS:
                     backoff.reset()
                 elif not self._is_behind():
-                    await asyncio.sleep(backoff.next_s())
+                    await self._rest(backoff.next_s())
             except msgspec.DecodeError as fault:  # no line of a watch: a proxy's page, or a torn stream
                 log.warning("event=watch-unreadable kind=%s error=%r", self._resource.plural, str(fault))
-                await asyncio.sleep(backoff.next_s())
+                await self._rest(backoff.next_s())
             except ApiError as fault:
-                self._take_fault(fault)
-                await asyncio.sleep(backoff.next_s(fault.retry_after_s))
+                if fault.status == FORBIDDEN:
+                    await self._rest(self._take_refusal(fault))
+                else:
+                    self._take_fault(fault)
+                    await self._rest(backoff.next_s(fault.retry_after_s))
 
     def _take_fault(self, fault: ApiError) -> None:
         log.info("event=watch-broken kind=%s error=%r", self._resource.plural, str(fault))
         if fault.status == GONE:
             self._version = ""
-        if fault.status == NOT_FOUND:  # the kind itself was removed: there is nothing to wait for
-            self.synced.set()
+        if fault.status == NOT_FOUND:  # the kind itself was removed
+            self._expect_nothing()
         if not self.synced.is_set():
             self.trouble = f"{self._resource.plural}: {fault}"
+
+    def _take_refusal(self, fault: ApiError) -> float:
+        """What to do without the right to list or to watch; returns how long to wait. Raises BackendError."""
+        verb = "watch" if self._version else "list"
+        wait = self._rights.refuse(verb, fault, is_start=not self._has_watched)
+        self._version = ""
+        if self._rights.is_left_out:
+            self._expect_nothing()
+        return wait
+
+    def _expect_nothing(self) -> None:
+        """Let nobody wait for what cannot be read; what is known stays as it is."""
+        self._target = 0
+        self._reached.set()
+        self.synced.set()
+
+    async def _rest(self, seconds: float) -> None:
+        """Wait; not for long when somebody waits for us."""
+        if self._is_behind():
+            await asyncio.sleep(min(seconds, _HURRIED_SECONDS))
+            return
+        self._hurry.clear()
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(seconds):
+                await self._hurry.wait()
 
     async def catch_up(self, since: float) -> None:
         """Return when everything that had been written at a moment of the loop's clock is reported. Raises ApiError."""
@@ -110,13 +155,15 @@ class Reflector:
         try:
             self._target = _number(await self._client.newest_version(self._resource.path))
         except ApiError as fault:
-            if fault.status == NOT_FOUND:
+            if fault.status == NOT_FOUND or (fault.status == FORBIDDEN and self._rights.is_left_out):
                 return
             raise
-        if self._is_behind():
-            self._reached.clear()
-            self._hurry.set()
-            await self._reached.wait()
+        if not self._is_behind():
+            self._target = 0
+            return
+        self._reached.clear()
+        self._hurry.set()
+        await self._reached.wait()
 
     def _is_behind(self) -> bool:
         return _number(self._version) < self._target
@@ -124,6 +171,7 @@ class Reflector:
     def _advance(self, version: str) -> None:
         self._version = version
         if not self._is_behind():
+            self._target = 0
             self._reached.set()
 
     # -- listing -------------------------------------------------------------------------------------------
@@ -133,6 +181,7 @@ class Reflector:
         present: set[str] = set()
         version = ""
         began = asyncio.get_running_loop().time()
+        self._hurry.clear()  # it is what anybody who waits for us needs
         async for page in self._client.pages(self._resource.path, self._selector):
             self._emit(self._take_listed(item, present) for item in page.items)
             version = page.metadata.resource_version
@@ -177,6 +226,8 @@ class Reflector:
     async def _watch(self, seconds: int) -> None:
         """Follow one watch to its end. Raises ApiError."""
         async for lines in self._client.watch(self._resource.path, self._version, self._selector, seconds):
+            self._has_watched = True
+            self._rights.grant()
             events = []
             version = self._version
             try:

@@ -1,0 +1,237 @@
+"""Evictions that disruption budgets have a say in: all that one plan needs, or none, and before anybody else leaves.
+
+Where a budget may keep one of the pods that have to leave, the others must not leave for nothing. So the server is
+asked first, by dry runs, whether each of them could go and, since a dry run uses nothing up, whether budgets that guard
+several of them allow as many. Then they go, one at a time under each budget, because the server lets those who count
+down the same budget at the same time wait. Budgets that change in between can still keep a pod back.
+Made in the scheduler's thread, carried out in the event loop, where a clearance waits without taking up a worker.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import AsyncIterator, Iterable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final
+from weakref import WeakValueDictionary
+
+import msgspec
+
+from muster.api import Pod
+from muster.cluster.kubernetes.client import ApiError, Client
+from muster.cluster.kubernetes.departures import Patience, Refusal, ask_to_leave
+from muster.cluster.kubernetes.lanes import Later, Send
+from muster.cluster.kubernetes.promises import Promise
+
+ANOTHER_STAYS: Final = "another pod that would have to leave as well may not"
+#: Requests at once, of all clearances together.
+_N_REQUESTS: Final = 8
+#: What a server answers when one of its webhooks cannot judge without acting.
+_BAD_REQUEST: Final = 400
+
+
+class _Meta(msgspec.Struct):
+    name: str = ""
+
+
+class _Status(msgspec.Struct):
+    disruptions_allowed: int = msgspec.field(default=0, name="disruptionsAllowed")
+
+
+class _Budget(msgspec.Struct):
+    metadata: _Meta
+    status: _Status = msgspec.field(default_factory=_Status)
+
+
+_BUDGET = msgspec.json.Decoder(_Budget)
+
+
+class Turns:
+    """Whose turn it is to use a budget up, and to send."""
+
+    def __init__(self) -> None:
+        self._locks: WeakValueDictionary[str, asyncio.Lock] = WeakValueDictionary()
+        self.sending = asyncio.Semaphore(_N_REQUESTS)
+
+    @asynccontextmanager
+    async def of(self, budgets: Iterable[str]) -> AsyncIterator[None]:
+        """Have all these budgets to oneself."""
+        async with AsyncExitStack() as held:
+            for key in sorted(set(budgets)):  # in one order for all, or two would wait for each other
+                await held.enter_async_context(self._locks.setdefault(key, asyncio.Lock()))
+            yield
+
+
+class Clearance:
+    """The evictions of one plan that budgets have a say in.
+
+    Those of earlier cycles for the same job that are not answered yet count too: the scheduler takes it that those pods
+    leave.
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        turns: Turns,
+        patience_s: float,
+        promise: Promise | None = None,
+        earlier: Clearance | None = None,
+    ) -> None:
+        self._client = client
+        self._turns = turns
+        self._patience = Patience(patience_s)
+        self._promise = promise
+        self._earlier = earlier
+        #: Pods by the budgets that guard them.
+        self._guarded: dict[tuple[str, ...], list[Pod]] = {}
+        self._task: asyncio.Task[dict[str, str]] | None = None
+
+    def guard(self, pod: Pod, budgets: Sequence[str]) -> Send:
+        """Count a pod in; returns the sending that tells what became of it."""
+        self._guarded.setdefault(tuple(budgets), []).append(pod)
+
+        async def send() -> str | Later:
+            task = self._begun()
+            return task.result()[pod.key] if task.done() else Later(lambda: task)
+
+        return send
+
+    def before(self, send: Send) -> Send:
+        """Return the eviction that waits for them, and is dropped when one of them was refused."""
+
+        async def evict() -> str | Later:
+            if not self.is_settled():
+                return Later(self.error)
+            return await self.error() or await send()
+
+        return evict
+
+    async def error(self) -> str:
+        """What is wrong, "" if none of them was refused, once all are answered."""
+        if self._earlier is not None and (error := await self._earlier.error()):
+            return error
+        return ANOTHER_STAYS if self._guarded and any((await self._begun()).values()) else ""
+
+    def is_settled(self) -> bool:
+        """Whether nothing has to be waited for."""
+        is_mine = not self._guarded or (self._task is not None and self._task.done())
+        return is_mine and (self._earlier is None or self._earlier.is_settled())
+
+    def _begun(self) -> asyncio.Task[dict[str, str]]:
+        if self._task is None:
+            self._task = asyncio.get_running_loop().create_task(self._clear())
+        return self._task
+
+    async def _clear(self) -> dict[str, str]:
+        """See to all of them; what is wrong, by pod."""
+        pods = [pod for members in self._guarded.values() for pod in members]
+        if error := await self._not_yet():
+            return dict.fromkeys((pod.key for pod in pods), error)
+        while True:
+            async with self._turns.of(key for budgets in self._guarded for key in budgets):
+                refused = await self._first_refusal(pods) if len(pods) > 1 else None
+                if refused is None:
+                    return await self._evict_all()
+            wait = self._patience.wait_s(refused[1])
+            if wait is None:
+                return {pod.key: refused[1].error if pod is refused[0] else ANOTHER_STAYS for pod in pods}
+            await asyncio.sleep(wait)  # others have their turn meanwhile
+
+    async def _not_yet(self) -> str:
+        if self._promise is not None and (error := await self._promise.error()):
+            return error
+        return "" if self._earlier is None else await self._earlier.error()
+
+    async def _send(self, pod: Pod, *, dry_run: bool) -> Refusal | None:
+        async with self._turns.sending:
+            return await ask_to_leave(self._client, pod, dry_run=dry_run)
+
+    # -- asking --------------------------------------------------------------------------------------------
+
+    async def _first_refusal(self, pods: Sequence[Pod]) -> tuple[Pod, Refusal] | None:
+        """Ask for all of them without evicting anybody."""
+        if short := await self._short_budget():
+            return short
+        answers = await asyncio.gather(*(self._ask(pod) for pod in pods))
+        return next(((pod, no) for pod, no in zip(pods, answers, strict=True) if no is not None), None)
+
+    async def _ask(self, pod: Pod) -> Refusal | None:
+        refusal = await self._send(pod, dry_run=True)
+        return None if refusal is not None and refusal.status == _BAD_REQUEST else refusal
+
+    async def _short_budget(self) -> tuple[Pod, Refusal] | None:
+        """The last pod under a budget that allows fewer disruptions than it guards pods of this plan."""
+        counts = {key: count for key, count in self._ready_by_budget().items() if count > 1}
+        for namespace in sorted({key.partition("/")[0] for key in counts}):
+            allowed = await self._allowed(namespace)
+            for key in sorted(counts):
+                if allowed.get(key, counts[key]) < counts[key]:
+                    pod = next(members[-1] for budgets, members in self._guarded.items() if key in budgets)
+                    error = f"the disruption budget {key} allows {allowed[key]} disruptions, {counts[key]} are needed"
+                    return pod, Refusal(error, may_pass=True)
+        return None
+
+    def _ready_by_budget(self) -> Counter[str]:
+        """Pods of each budget that it counts; of those that are not ready it decides one by one."""
+        return Counter(
+            key for budgets, members in self._guarded.items() for key in budgets for pod in members if _is_ready(pod)
+        )
+
+    async def _allowed(self, namespace: str) -> dict[str, int]:
+        """What the budgets of a namespace allow at this moment; those that cannot be read are left to dry runs."""
+        found: dict[str, int] = {}
+        try:
+            async for page in self._client.pages(f"/apis/policy/v1/namespaces/{namespace}/poddisruptionbudgets"):
+                budgets = map(_BUDGET.decode, page.items)
+                found |= {f"{namespace}/{each.metadata.name}": each.status.disruptions_allowed for each in budgets}
+        except ApiError:
+            return {}
+        return found
+
+    # -- acting --------------------------------------------------------------------------------------------
+
+    async def _evict_all(self) -> dict[str, str]:
+        answers: dict[str, str] = {}
+
+        async def one_by_one(members: Sequence[Pod]) -> None:
+            for pod in members:
+                answers[pod.key] = ANOTHER_STAYS if any(answers.values()) else await self._evict(pod)
+
+        await asyncio.gather(*(one_by_one(members) for members in self._guarded.values()))
+        return answers
+
+    async def _evict(self, pod: Pod) -> str:
+        while True:
+            refusal = await self._send(pod, dry_run=False)
+            if refusal is None:
+                return ""
+            wait = self._patience.wait_s(refusal)
+            if wait is None:
+                return refusal.error
+            await asyncio.sleep(wait)
+
+
+class Clearances:
+    """What is not answered yet, by the job for which room is made. In the scheduler's thread only."""
+
+    def __init__(self) -> None:
+        self._open: dict[str, list[Clearance]] = {}
+
+    def last(self, job: str) -> Clearance | None:
+        """The one of the last cycle that is still open."""
+        return self._open[job][-1] if job in self._open else None
+
+    def open(self, job: str, clearance: Clearance) -> None:
+        """One more of its evictions has been asked for."""
+        self._open.setdefault(job, []).append(clearance)
+
+    def close(self, job: str, clearance: Clearance) -> None:
+        """One of its evictions was answered, and the scheduler will hear of it."""
+        self._open[job].remove(clearance)
+        if not self._open[job]:
+            del self._open[job]
+
+
+def _is_ready(pod: Pod) -> bool:
+    return any(known.type == "Ready" and known.status == "True" for known in pod.status.conditions)
