@@ -190,11 +190,12 @@ def test_evictions_name_the_beneficiary_and_nominations_are_made_once() -> None:
         *gang("new", 1, gpu=1, priority_class="high"),
     ]
     scheduler = scheduler_of(*objects, registry=registry, config=config)
-    first = scheduler.run_once().decisions
-    assert first == (
-        Evict("default/old-0", "n1", "default/old", "default/new", "swap: swapped out"),
-        Nominate("default/new-0", "n1", "default/new", "swap: waits for evicted pods to leave the node"),
-    )
+    evicted, promised = scheduler.run_once().decisions
+    assert evicted == Evict("default/old-0", "n1", "default/old", "default/new", "swap: swapped out")
+    assert isinstance(promised, Nominate)
+    assert (promised.pod, promised.node, promised.job) == ("default/new-0", "n1", "default/new")
+    assert promised.why == "swap: waits for evicted pods to leave the node"
+    assert promised.says.startswith("promised: ")
     later(scheduler, 1)
     assert scheduler.run_once().decisions == ()
     later(scheduler, 5)

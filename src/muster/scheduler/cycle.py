@@ -11,9 +11,13 @@ from dataclasses import dataclass, replace
 
 from muster.api import InternalError
 from muster.engine.evictions.records import VictimRecords
-from muster.framework import Committed, Session
+from muster.framework import Committed, JobVerdict, Session
+from muster.framework.reasons import PROMISED
+from muster.scheduler.statuses import verdict_text
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
 from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
+
+_PROMISED = verdict_text(JobVerdict(PROMISED))
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +74,7 @@ def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -
             continue  # it is evicted, and placed when it has been made anew
         elif tasks.nominated[task] != row:
             # A promise that stands already is not made again.
-            yield Nominate(pod, node, job, why, beneficiary)
+            yield Nominate(pod, node, job, why, beneficiary, _PROMISED)
 
 
 def _evict(plain: Evict, committed: Committed, operation: Operation, task: int) -> Evict:

@@ -43,6 +43,8 @@ class Nominate:
     job: str
     why: str
     beneficiary: str = ""
+    #: What the pod says it waits for from now on: code and text of a reason; "": what it said before.
+    says: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,10 +4,12 @@ from datetime import UTC, datetime
 
 from msgspec.structs import replace
 
-from muster.api import Pod
+from muster.api import Pod, waits_for
 from muster.cluster.kubernetes.assumptions import Assumptions, bound, leaving, nominated, with_annotations, with_status
 from muster.snapshot.events import Event
 from muster.testing import pod, pod_group
+
+NOW = datetime(2026, 1, 1, tzinfo=UTC)
 
 
 def made(name: str, *, uid: str = "1", node: str = "", nominated_node: str = "") -> Pod:
@@ -83,18 +85,25 @@ def test_a_deleted_pod_takes_its_assumptions_along() -> None:
 
 
 def test_several_changes_of_one_pod_stand_together() -> None:
-    moment = datetime(2026, 1, 1, tzinfo=UTC)
     known = knowing(made("p"))
-    known.hold(nominated(made("p"), "n1"))
-    known.hold(leaving(made("p"), moment))
+    known.hold(nominated(made("p"), "n1", "", NOW))
+    known.hold(leaving(made("p"), NOW))
     seen = known.find_assumed(Pod, "default/p")
     assert seen is not None
-    assert (seen.status.nominated_node_name, seen.metadata.deletion_timestamp) == ("n1", moment)
+    assert (seen.status.nominated_node_name, seen.metadata.deletion_timestamp) == ("n1", NOW)
+
+
+def test_a_promised_pod_says_what_it_waits_for_without_another_report() -> None:
+    known = knowing(made("p"))
+    known.hold(nominated(made("p"), "n1", "promised: soon", NOW))
+    seen = known.find_assumed(Pod, "default/p")
+    assert seen is not None
+    assert waits_for(seen, "promised")
 
 
 def test_a_newer_nomination_takes_the_place_of_an_older_one() -> None:
     known = knowing(made("p"))
-    older, newer = nominated(made("p"), "n1"), nominated(made("p"), "n2")
+    older, newer = nominated(made("p"), "n1", "", NOW), nominated(made("p"), "n2", "", NOW)
     known.hold(older)
     known.hold(newer)
     known.observe(Event("MODIFIED", made("p", nominated_node="n2")))

@@ -9,9 +9,10 @@ GROUP = pod_group("g", minimum=8)
 JOB = "default/g"
 
 
-def update(reason: str | None = None, *, phase: str = "") -> JobUpdate:
+def update(reason: str | None = None, *, phase: str = "", n_pods: int = 3) -> JobUpdate:
+    message = f"{reason}: {n_pods} of 8"
     return JobUpdate(
-        job=JOB, phase=phase, running=0, succeeded=0, failed=0, unschedulable=reason, message=f"{reason}: 3 of 8"
+        JOB, phase, running=0, succeeded=0, failed=0, unschedulable=reason, message=message, pending=n_pods
     )
 
 
@@ -38,6 +39,18 @@ def test_numbers_that_keep_changing_are_told_once_in_a_while() -> None:
     newcomers = Newcomers(hold_s=1.0)
     told = [bool(newcomers.told([update("too-few-pods")], group_of, 10.0 + step / 4)) for step in range(10)]
     assert told == [False] * 4 + [True] + [False] * 4 + [True]
+
+
+def test_a_gang_whose_pods_keep_coming_is_not_reported_until_they_stop() -> None:
+    newcomers = Newcomers(hold_s=1.0)
+    told = [newcomers.told([update("too-few-pods", n_pods=n)], group_of, 10.0 + n / 2) for n in range(1, 6)]
+    assert told == [[]] * 5
+    assert newcomers.told([update("too-few-pods", n_pods=5)], group_of, 13.5)
+
+
+def test_not_even_one_whose_pods_never_stop_coming_is_held_back_for_ever() -> None:
+    newcomers = Newcomers(hold_s=1.0)
+    assert any(newcomers.told([update("too-few-pods", n_pods=n)], group_of, n / 2) for n in range(30))
 
 
 def test_a_new_phase_is_told_at_once_and_alone() -> None:

@@ -167,12 +167,13 @@ def told_to_wait(pod: Pod, reason: str, message: str, since: datetime) -> Assump
     )
 
 
-def nominated(pod: Pod, node: str) -> Assumption:
-    """The pod waits for the node; "": for none."""
+def nominated(pod: Pod, node: str, says: str, since: datetime) -> Assumption:
+    """The pod waits for the node ("": for none), and says so, if anything."""
 
     def apply(thing: KubeObject) -> KubeObject:
         assert isinstance(thing, Pod)
-        return replace(thing, status=replace(thing.status, nominated_node_name=node))
+        promised = replace(thing, status=replace(thing.status, nominated_node_name=node))
+        return waiting_pod(promised, says, since) if says else promised
 
     def is_confirmed(thing: KubeObject) -> bool:
         return _pod(thing).status.nominated_node_name == node or _pod(thing).spec.node_name != ""

@@ -157,16 +157,17 @@ class KubernetesCluster:
     def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
         failures: list[Failure] = []
         errands: list[Errand] = []
-        news = self._news.round()
+        news, now = self._news.round(), self.now()
         for made in decisions:
             pod = self._assumptions.find_assumed(Pod, made.pod)
             if pod is None or pod.spec.node_name:
                 failures.append(Failure(made, "the pod is gone or bound already"))
             elif pod.status.nominated_node_name != made.node:
-                note = partial(acting.write, self._room.client, calls.nominate(pod, made.node))
+                note = partial(acting.write, self._room.client, calls.nominate(pod, made.node, made.says, now))
                 # Nobody waits for a promise to be taken back.
                 send: Send = self._evictions.promise(made.job).with_one_more(note) if made.node else note
-                errands.append(self._pending.assume(nominated(pod, made.node), send, news.expect(made, pod)))
+                assumption = nominated(pod, made.node, made.says, calls.stamp(now))
+                errands.append(self._pending.assume(assumption, send, news.expect(made, pod)))
         self._room.urgent.submit(errands)
         return failures
 

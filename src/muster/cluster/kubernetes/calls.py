@@ -70,9 +70,10 @@ def evict(pod: Pod, *, dry_run: bool = False) -> Call:
     return Call("POST", f"{pod_path(pod)}/eviction", _encode(body))
 
 
-def nominate(pod: Pod, node: str) -> Call:
-    """Note the node that a pod waits for; "" takes the note away."""
-    return _pod_status(pod, {"nominatedNodeName": node or None})
+def nominate(pod: Pod, node: str, says: str, now: float) -> Call:
+    """Note the node that a pod waits for ("" takes the note away), and what it says of that, if anything."""
+    conditions = {"conditions": [_waits(says, now)]} if says else {}
+    return _pod_status(pod, {"nominatedNodeName": node or None, **conditions})
 
 
 def disrupt(pod: Pod, message: str, now: float) -> Call:
@@ -84,7 +85,7 @@ def disrupt(pod: Pod, message: str, now: float) -> Call:
 
 def unschedulable(pod: Pod, message: str, now: float) -> Call:
     """Say on a pod that waits what it waits for; the reason is the one word that autoscalers look for."""
-    return _pod_status(pod, {"conditions": [_condition(POD_SCHEDULED, "False", "Unschedulable", message, now)]})
+    return _pod_status(pod, {"conditions": [_waits(message, now)]})
 
 
 def write_status(path: str, status: Mapping[str, object], conditions: Sequence[Condition]) -> Call:
@@ -122,6 +123,10 @@ def annotate(path: str, annotations: Mapping[str, str | None]) -> Call:
 def _pod_status(pod: Pod, status: Json) -> Call:
     body = {"metadata": {"uid": pod.metadata.uid}, "status": status}
     return Call("PATCH", f"{pod_path(pod)}/status", _encode(body), STRATEGIC_PATCH)
+
+
+def _waits(message: str, now: float) -> Json:
+    return _condition(POD_SCHEDULED, "False", "Unschedulable", message, now)
 
 
 def _condition(kind: str, status: str, reason: str, message: str, now: float) -> Json:
