@@ -23,7 +23,7 @@ CHECKED := src $(wildcard tests conformance benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-kubernetes soak lint imports docs-check manifests format lock clean
+.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-kubernetes soak storm lint imports docs-check manifests format lock clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -82,6 +82,9 @@ bench-kubernetes: setup ## Time Muster on a real API server, beside kube-schedul
 
 soak: setup ## Run the property tests at length (many minutes).
 	MUSTER_SOAK=1 $(BIN)/pytest tests/properties $(PYTEST_ARGS)
+
+storm: setup kube-assets ## Run the scheduler through random misfortune on a real API server: [STRIKES=200] [SEEDS=1,2,3].
+	MUSTER_STRIKES=$(or $(STRIKES),200) MUSTER_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest -n 0 tests/kubernetes/test_chaos.py $(PYTEST_ARGS)
 
 lint: setup imports docs-check ## Check style, types, the direction of imports, and that reference pages are current.
 	$(BIN)/ruff check $(CHECKED)

@@ -56,8 +56,10 @@ def kubectl(control_plane: ControlPlane) -> Iterator[Kubectl]:
     """What a user's shell would do; everything made with it is gone afterwards."""
     shell = Kubectl(control_plane)
     yield shell
-    shell.delete_everything()
-    shell.close()
+    try:
+        shell.delete_everything()
+    finally:
+        shell.close()
 
 
 @pytest.fixture

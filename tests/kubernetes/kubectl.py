@@ -102,8 +102,15 @@ class Kubectl:
             for thing in self.list(kind):
                 name, namespace = thing["metadata"]["name"], thing["metadata"].get("namespace", "")
                 if not name.startswith("system-") and not namespace.startswith("kube-"):
-                    self.delete(kind, name, namespace, grace=0)
+                    self._delete_if_there(kind, name, namespace)
         self.wait(lambda: not self.list("Pod") and not self.list("Node"))
+
+    def _delete_if_there(self, kind: str, name: str, namespace: str) -> None:
+        try:
+            self.delete(kind, name, namespace, grace=0)
+        except RefusedError as refused:
+            if refused.status != 404:  # it has gone by itself meanwhile
+                raise
 
     def request(self, method: str, path: str, body: Json | None = None, content_type: str = "application/json") -> Json:
         """Send one request; like kubectl, wait while a server that just started asks for it. Raises RefusedError."""

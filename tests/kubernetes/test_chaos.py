@@ -32,7 +32,7 @@ tiers:
 - plugins: [{name: priority}, {name: gang}, {name: conformance}, {name: minruntime}]
 - plugins: [{name: fairshare}, {name: predicates}, {name: nodeorder}]
 """
-N_STRIKES = int(os.environ.get("MUSTER_STRIKES", "30"))
+N_STRIKES = int(os.environ.get("MUSTER_STRIKES", "15"))
 SEEDS = [int(seed) for seed in os.environ.get("MUSTER_SEEDS", "1").split(",")]
 
 

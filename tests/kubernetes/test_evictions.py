@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import pytest
 
@@ -97,6 +97,19 @@ def guard(kubectl: Kubectl, name: str, gang_name: str, allowed: int) -> None:
     kubectl.patch("PodDisruptionBudget", name, {"status": status}, status=True)
 
 
+def until_known(cluster: KubernetesCluster, kubectl: Kubectl, names: Iterable[str]) -> None:
+    """Wait until the backend has heard of the budgets."""
+    missing = set(names)
+
+    def all_known() -> bool:
+        missing.difference_update(
+            event.object.name for event in cluster.poll() if event.object.kind == "PodDisruptionBudget"
+        )
+        return not missing
+
+    kubectl.wait(all_known)
+
+
 def run_gangs(cluster: KubernetesCluster, kubectl: Kubectl, sizes: dict[str, int]) -> list[Evict]:
     """Let gangs run; returns the decisions that evict all their pods for another one."""
     kubectl.create_all([queue("default"), *CLASSES, node("n1", gpu=8)])
@@ -144,7 +157,7 @@ def test_guarded_pods_leave_together_or_not_at_all(
     evictions = run_gangs(impatient, kubectl, {"a": 2, "b": 1, "c": 1})
     for name, (gang_name, allowed) in budgets.items():
         guard(kubectl, name, gang_name, allowed)
-    kubectl.wait(lambda: any(event.object.kind == "PodDisruptionBudget" for event in impatient.poll()))
+    until_known(impatient, kubectl, budgets)
     assert evict_and_hear(impatient, kubectl, evictions) == {made.pod for made in evictions}
     assert not any("deletionTimestamp" in each["metadata"] for each in kubectl.list("Pod"))
 
@@ -153,6 +166,6 @@ def test_guarded_pods_that_may_all_go_do(impatient: KubernetesCluster, kubectl: 
     evictions = run_gangs(impatient, kubectl, {"a": 5, "b": 1, "c": 1})
     guard(kubectl, "one", "a", 5)
     guard(kubectl, "two", "b", 1)
-    kubectl.wait(lambda: any(event.object.kind == "PodDisruptionBudget" for event in impatient.poll()))
+    until_known(impatient, kubectl, ["one", "two"])
     assert evict_and_hear(impatient, kubectl, evictions) == set()
     assert kubectl.get("PodDisruptionBudget", "one")["status"]["disruptionsAllowed"] == 0

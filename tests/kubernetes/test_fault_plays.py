@@ -13,7 +13,7 @@ from muster.snapshot.decisions import Bind, Evict, Failure
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes import invariants
 from tests.kubernetes.invariants import n_promised
-from tests.kubernetes.kubectl import Kubectl, gang, node, pod, priority_class, queue
+from tests.kubernetes.kubectl import Json, Kubectl, gang, node, pod, priority_class, queue
 from tests.kubernetes.owners import Owners
 from tests.kubernetes.plays import Connect
 from tests.kubernetes.stage import Stage
@@ -106,20 +106,26 @@ def test_a_pod_deleted_while_its_gang_is_bound_and_made_anew_completes_it(
     assert evicted(stage) == []
 
 
+def start_of(kubectl: Kubectl, name: str) -> str:
+    """When a gang became complete, as its PodGroup says; "" before it is written."""
+    marks: Json = kubectl.get("PodGroup", name)["metadata"].get("annotations", {})
+    return str(marks.get(START_STAMP, ""))
+
+
 @pytest.mark.parametrize("jump", [3600.0, -3600.0])
 def test_a_clock_that_jumps_evicts_nobody_and_stops_nothing(jump: float, connect: Connect, kubectl: Kubectl) -> None:
     with connect() as cluster:
         kubectl.create_all([queue("default"), *CLASSES, node("n1", gpu=4), *gang("first", 2)])
         stage = Stage(cluster, kubectl, CONFIG)
-        stage.run_until(lambda: is_running(kubectl, "first-", 2))
-        started = kubectl.get("PodGroup", "first")["metadata"]["annotations"][START_STAMP]
+        stage.run_until(lambda: is_running(kubectl, "first-", 2) and start_of(kubectl, "first"))
+        started = start_of(kubectl, "first")
         cluster.clock.jump(jump)
         kubectl.create_all(gang("second", 2))
         stage.run_until(lambda: is_running(kubectl, "second-", 2))
         cluster.clock.jump(-jump)
         run_cycles(stage, 5)
         assert evicted(stage) == []
-        assert kubectl.get("PodGroup", "first")["metadata"]["annotations"][START_STAMP] == started
+        assert start_of(kubectl, "first") == started
         kubectl.create_all(ranked_gang("urgent", 2, "high"))
         stage.run_until(lambda: is_running(kubectl, "urgent-", 2))
     invariants.check(kubectl)

@@ -1,9 +1,9 @@
 """What limits evictions whatever strategy chooses them: PodDisruptionBudgets, and evicted ÷ requested resources.
 
-A pod may be a victim while every budget that selects it has a disruption left; taking it uses one of each.
-Pods that were evicted earlier in the session have used their part already. A selector without conditions selects
+A pod may be a victim while the budget that selects it has a disruption left; taking it uses one. A pod that several
+budgets select is never one: the eviction API refuses such pods. Pods that were evicted earlier in the session have used their part already. A selector without conditions selects
 every pod of its namespace and a missing one selects none, as the eviction API has it. Differences from Volcano,
-which never evicts a pod without labels, and charges a budget also for pods that another budget protects.
+which never evicts a pod without labels, and does evict those of several budgets.
 Callers: every eviction strategy, and the plugin `pdb`.
 """
 
@@ -37,9 +37,9 @@ class Allowance:
         self._left = [disruptions_allowed(budget, population) for budget in self._budgets]
 
     def spend(self, pod: Pod) -> bool:
-        """Take the pod if all its budgets allow it."""
+        """Take the pod if its budget allows it."""
         mine = [i for i, budget in enumerate(self._budgets) if selects(budget, pod)]
-        if any(self._left[i] <= 0 for i in mine):
+        if len(mine) > 1 or any(self._left[i] <= 0 for i in mine):
             return False
         for i in mine:
             self._left[i] -= 1
