@@ -8,6 +8,7 @@ import pytest
 
 from muster.api import KubeObject, Pod
 from muster.framework import Session
+from muster.scheduler.cycle import decisions_of
 from muster.testing import pod
 from tests.engine.evictions.eviction_stage import never_preempting
 from tests.engine.evictions.solver.solver_stage import (
@@ -189,3 +190,34 @@ def test_trim_gives_back_whom_the_beneficiary_does_not_need() -> None:
     ]
     assert evicted(preempt(*objects, trim=True)) == ["large-0"]
     assert evicted(preempt(*objects, trim=False)) == ["large-0"], "small-0 finds room on its own node again"
+
+
+@pytest.mark.parametrize(("arguments", "goes"), [({}, []), ({"passOverProtected": True}, ["old-0"])])
+def test_a_protected_gang_in_front_ends_the_search_unless_it_is_to_be_passed_over(
+    arguments: dict[str, Any], goes: list[str]
+) -> None:
+    session = preempt(
+        *nodes(1, gpu=2),
+        *gang("young", on=["n0"], pending=1, minimum=1, priority="low", created=9, age=10),
+        *gang("old", on=["n0"], priority="low", age=100),
+        *gang("new", pending=1, priority="high"),
+        plugins={"minruntime": {"defaultPreemptMinRuntime": 60}},
+        **arguments,
+    )
+    assert evicted(session) == goes
+
+
+@pytest.mark.parametrize("taken_back", [True, False])
+def test_a_pod_that_the_cycle_has_placed_waits_again_and_nobody_is_told(taken_back: bool) -> None:
+    session = act(
+        [
+            *QUEUES,
+            *nodes(1, gpu=2),
+            *gang("old", on=["n0"], priority="low", created=1),
+            *gang("small", pending=1, priority="low", created=2),
+            *gang("new", pending=1, gpu=2, priority="high"),
+        ],
+        kai("allocate", "preempt", preempt={"takeBackBinds": taken_back}),
+    )
+    told = [(type(decision).__name__, decision.pod.removeprefix("default/")) for decision in decisions_of(session)]
+    assert told == ([("Evict", "old-0"), ("Nominate", "new-0")] if taken_back else [("Bind", "small-0")])

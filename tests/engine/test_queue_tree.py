@@ -30,7 +30,7 @@ class Heap:
         self.own: dict[int, int] = {}
         self.asked = 0
         self.last_first = last_first
-        self.tree = QueueTree(self.queues, self.key, last_first=last_first)
+        self.tree = QueueTree(self.queues, last_first=last_first)
         for leaf, height in self.heights.items():
             self.tree.changed(leaf, occupied=height > 0)
 
@@ -40,7 +40,7 @@ class Heap:
 
     def take(self) -> str:
         """Take one from the leaf whose turn it is; "": there is none."""
-        leaf = self.tree.next_leaf()
+        leaf = self.tree.next_leaf(self.key)
         if leaf is None:
             return ""
         self.put(leaf, -1)
@@ -73,9 +73,9 @@ def test_the_largest_key_of_every_level_is_next_when_asked_for() -> None:
 
 def test_a_queue_that_became_worse_by_itself_is_noticed_when_it_comes_first() -> None:
     heap = Heap({"lone": 1, "e1": 2})
-    assert heap.tree.next_leaf() == heap.queues.index["lone"]
+    assert heap.tree.next_leaf(heap.key) == heap.queues.index["lone"]
     heap.own[heap.queues.index["lone"]] = 5
-    assert heap.tree.next_leaf() == heap.queues.index["e1"]
+    assert heap.tree.next_leaf(heap.key) == heap.queues.index["e1"]
 
 
 def test_leaves_come_back_after_they_were_empty() -> None:

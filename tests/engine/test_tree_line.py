@@ -13,7 +13,7 @@ from muster.engine.tree_line import TreeLine
 from muster.framework import PluginOption, Registry, SchedulerConfig, Session
 from muster.framework.plugin import Arguments, Plugin
 from muster.plugins import BUILTIN
-from muster.snapshot import NO_ROW, Mirror, Rows
+from muster.snapshot import NO_ROW, Amounts, Mirror
 from muster.testing import pod_group, queue
 
 
@@ -25,11 +25,11 @@ class Turns(Plugin):
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
         self.load: dict[int, int] = {}
-        #: Jobs by which queues were judged, and how many were said to leave.
-        self.heard: list[tuple[int, int]] = []
+        #: Jobs by which queues were judged, and whether victims were looked for.
+        self.heard: list[tuple[int, bool]] = []
 
-    def queue_turn(self, queue: int, job: int, leaving: Rows) -> int:
-        self.heard.append((job, len(leaving)))
+    def queue_turn(self, queue: int, job: int, leaving: Amounts | None) -> int:
+        self.heard.append((job, leaving is not None))
         return self.load.get(queue, 0)
 
 
@@ -89,7 +89,7 @@ def test_a_queue_is_judged_by_the_first_job_below_it() -> None:
     session = opened([*TREE, job("a", "e1", 2.0), job("b", "e1", 1.0), job("c", "w1")], "turns")
     line = TreeLine(session, rows(session, "a", "b", "c"))
     line.pop()
-    assert sorted(turns(session).heard) == sorted((row, 0) for row in rows(session, "b", "c"))
+    assert sorted(turns(session).heard) == sorted((row, False) for row in rows(session, "b", "c"))
 
 
 def test_a_queue_that_has_nobody_to_be_compared_with_is_not_judged() -> None:
@@ -158,8 +158,7 @@ class Model:
         below = {one: self._best(one) for one in occupied if queues.parent[one] == parent}
         if not below:
             return min((row for row in self.waiting if self._leaf(row) == parent), key=session.job_key)
-        nobody = np.empty(0, np.int32)
-        return below[min(below, key=lambda one: session.queue_turn_key(one, below[one], nobody))]
+        return below[min(below, key=lambda one: session.queue_turn_key(one, below[one]))]
 
 
 LEAVES = ["e1", "e2", "w1", "lone"]

@@ -118,6 +118,27 @@ def test_slots_equal_placing_one_after_the_other(state: Ints, requests: Ints, mo
     np.testing.assert_array_equal(state, before)
 
 
+@given(clusters(), requests_of_classes, st.sampled_from((IDLE, FUTURE, FREE_NOW)), st.data())
+def test_recounting_changed_nodes_equals_counting_all(
+    state: Ints, requests: Ints, mode: int, data: st.DataObject
+) -> None:
+    request = requests[0]
+    request[data.draw(st.integers(0, N_RESOURCES - 1))] = data.draw(st.integers(1, 4))
+    n_nodes = state.shape[1]
+    fixed = np.array(data.draw(st.lists(st.sampled_from((-np.inf, 1.0)), min_size=n_nodes, max_size=n_nodes)))
+    slots = np.zeros(n_nodes, np.int32)
+    placement.count_slots(state, request, fixed, mode, 0, slots)
+    before = int(slots.sum())
+    changed = data.draw(st.lists(st.integers(0, n_nodes - 1), max_size=6))
+    for row in changed:
+        state[USED, row] += data.draw(st.integers(0, 3))
+
+    more = placement.recount_slots(state, request, fixed, mode, np.array(changed, np.int32), slots)
+
+    assert slots.tolist() == twin.count_slots(state.tolist(), request.tolist(), fixed.tolist(), mode, range(n_nodes))
+    assert before + more == int(slots.sum())
+
+
 def test_a_node_without_a_limit_has_room_for_more_tasks_than_exist() -> None:
     state = np.zeros((N_PLANES, 1, 1), np.int64)
     state[ALLOCATABLE] = 2**61

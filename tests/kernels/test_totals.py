@@ -102,3 +102,32 @@ def test_tasks_are_moved_between_states_like_the_twin(tasks: list[tuple[int, int
     assert counts.tolist() == slow
     totals.move_counts(counts, *arrays, after, -1)
     np.testing.assert_array_equal(counts, before)
+
+
+@given(
+    n_groups=st.integers(1, 4),
+    tasks=st.lists(st.tuples(st.integers(-1, 3), st.integers(-1, 2), st.booleans()), max_size=30),
+)
+def test_tasks_are_counted_like_the_twin(n_groups: int, tasks: list[tuple[int, int, bool]]) -> None:
+    kept = [task for task in tasks if task[0] < n_groups]
+    group, state = [task[0] for task in kept], [task[1] for task in kept]
+    extra = [task[2] for task in kept]
+    counts = np.zeros((n_groups, 4), np.int32)
+    slow = counts.tolist()
+
+    totals.count_tasks(counts, np.array(group, np.int32), np.array(state, np.int8), np.array(extra, np.bool_))
+    twin.count_tasks(slow, group, state, extra)
+
+    assert counts.tolist() == slow
+
+
+@given(rows=st.lists(st.tuples(st.integers(-1, 2), st.lists(AMOUNTS, min_size=2, max_size=2)), max_size=12))
+def test_rows_are_added_by_group_like_the_twin(rows: list[tuple[int, list[int]]]) -> None:
+    group, amounts = [row[0] for row in rows], [row[1] for row in rows]
+    sums = np.ones((3, 2), np.int64)
+    slow = sums.tolist()
+
+    totals.add_rows(sums, np.array(group, np.int32), np.array(amounts, np.int64).reshape(len(rows), 2))
+    twin.add_rows(slow, group, amounts)
+
+    assert sums.tolist() == slow

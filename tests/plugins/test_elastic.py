@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from muster.api import KubeObject
 from muster.plugins.elastic import ABOVE, BELOW, JUST_ENOUGH, stage
+from muster.snapshot import Pieces
 from muster.testing import builders
 from tests.plugins.queue_stage import Stage, leaving
 
@@ -77,4 +79,5 @@ def test_many_victims_at_once_are_judged_as_each_alone() -> None:
     rows = [found.tasks(*(f"{name}-{i}" for i in range(count))) for name, count in left]
     stages = [found.plugin.victim_order(one, tasks) for one, tasks in zip(jobs, rows, strict=True)]
     assert stages == [ABOVE, JUST_ENOUGH, BELOW, JUST_ENOUGH, BELOW]
-    assert list(found.plugin.victim_orders(jobs, rows)) == stages
+    pieces = Pieces(np.concatenate(rows), np.cumsum([0, *(len(tasks) for tasks in rows)]).astype(np.int32))
+    assert found.plugin.victim_orders(np.array(jobs, np.int32), pieces).tolist() == stages

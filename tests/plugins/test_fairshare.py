@@ -57,7 +57,7 @@ def test_reports_show_quota_and_fair_share() -> None:
 
 def turn(stage: Stage, queue_name: str, job_name: str = "", leaving: tuple[str, ...] = ()) -> Any:
     row = NO_ROW if not job_name else stage.job(job_name)
-    gone = np.array([stage.job(name) for name in leaving], np.int32)
+    gone = stage.snapshot.jobs.allocated[[stage.job(name) for name in leaving]].sum(axis=0) if leaving else None
     return stage.session.queue_turn_key(stage.queue(queue_name), row, gone)
 
 
@@ -96,6 +96,16 @@ def test_a_job_that_a_dry_run_evicts_wants_its_places_back() -> None:
 def test_victims_that_leave_lower_the_share() -> None:
     stage = two_queues(borrowed=4)
     assert turn(stage, "b", leaving=("jb",)) < turn(stage, "b")
+
+
+@pytest.mark.parametrize("kind", [Eviction.RECLAIM, Eviction.CONSOLIDATE])
+def test_victims_are_put_in_order_as_of_the_beginning_of_their_search(kind: Eviction) -> None:
+    stage = two_queues(borrowed=4)
+    stage.session.start_solution(kind, stage.job("ja"))
+    before = turn(stage, "b", leaving=("ja",)), turn(stage, "b")
+    stage.session.statement().evict(stage.tasks("jb-0", "jb-1"))
+    assert turn(stage, "b", leaving=("ja",)) == before[0]
+    assert turn(stage, "b") < before[1]
 
 
 def test_leaves_in_one_line_are_compared_from_the_top() -> None:

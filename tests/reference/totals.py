@@ -50,3 +50,18 @@ def move_counts(counts: list[list[int]], group: list[int], before: list[int], af
     for row, state in zip(group, before, strict=True):
         counts[row][state] -= sign
         counts[row][after] += sign
+
+
+def count_tasks(counts: list[list[int]], group: list[int], state: list[int], extra: list[bool]) -> None:
+    for row, column, is_extra in zip(group, state, extra, strict=True):
+        if row < 0 or column < 0:
+            continue
+        counts[row][column] += 1
+        if is_extra:
+            counts[row][-1] += 1
+
+
+def add_rows(totals: list[list[int]], group: list[int], amounts: list[list[int]]) -> None:
+    for row, own in zip(group, amounts, strict=True):
+        if row >= 0:
+            totals[row] = [total + amount for total, amount in zip(totals[row], own, strict=True)]

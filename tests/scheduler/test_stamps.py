@@ -7,10 +7,11 @@ import pytest
 from muster.api import KaiPodGroup, KaiPodGroupSpec, KaiSubGroup, KubeObject, ObjectMeta, Pod
 from muster.api.names import KAI_STALE_STAMP, KAI_SUBGROUP, STALE_STAMP, START_STAMP
 from muster.cluster import MemoryCluster
-from muster.framework import parse_config
+from muster.framework import SchedulerConfig, parse_config
 from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot.decisions import Evict
 from muster.testing import gang, node, pod, pod_group
+from tests.engine.evictions.solver import solver_stage
 
 ALLOCATE = parse_config('actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]', "t")
 NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
@@ -19,9 +20,9 @@ NOON = datetime(2026, 1, 1, 12, tzinfo=UTC).timestamp()
 class World:
     """A cluster whose pods start at once, and its scheduler."""
 
-    def __init__(self, *objects: KubeObject) -> None:
+    def __init__(self, *objects: KubeObject, config: SchedulerConfig = ALLOCATE) -> None:
         self.cluster = MemoryCluster(objects, start=NOON, delay=lambda _: 0.0)
-        self.scheduler = Scheduler(self.cluster, ALLOCATE, builtin_registry())
+        self.scheduler = Scheduler(self.cluster, config, builtin_registry())
 
     def cycle(self, after: float = 0.0) -> dict[str, str]:
         """Let time pass, run a cycle, and return the annotations of the PodGroup."""
@@ -70,6 +71,20 @@ def test_growth_is_no_new_start() -> None:
     world.cluster.add([node("n2", gpu=1)])
     assert world.cycle(after=9) == {START_STAMP: "2026-01-01T12:00:00Z"}
     assert [made.spec.node_name for made in world.cluster.store.all(Pod)] == ["n", "n2"]
+
+
+def test_a_gang_has_started_although_the_bind_of_a_pod_beyond_its_minimum_was_taken_back() -> None:
+    world = World(
+        *solver_stage.CLASSES,
+        solver_stage.kai_queue("q"),
+        node("n", gpu=4),
+        *solver_stage.gang("old", on=["n"], gpu=2, priority="low", created=1),
+        *solver_stage.gang("g", pending=2, minimum=1, priority="low", created=2),
+        *solver_stage.gang("new", pending=1, gpu=3, priority="high"),
+        config=solver_stage.kai("allocate", "preempt"),
+    )
+    assert world.cycle() == {START_STAMP: "2026-01-01T12:00:00Z"}
+    assert {made.metadata.name for made in world.cluster.store.all(Pod) if made.spec.node_name} == {"g-0", "old-0"}
 
 
 def test_a_gang_that_was_evicted_whole_starts_anew() -> None:

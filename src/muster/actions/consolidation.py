@@ -10,6 +10,8 @@ from muster.actions.solver_arguments import (
     MaxJobsPerQueue,
     MaxTrialsPerCycle,
     MaxTrialsPerJob,
+    PassOverProtected,
+    TakeBackBinds,
     Trim,
     UseSignatures,
     solver_options,
@@ -29,6 +31,8 @@ class ConsolidationArguments(Arguments, frozen=True, kw_only=True):
     max_jobs_per_queue: MaxJobsPerQueue = field(default=None, name="maxJobsPerQueue")
     use_signatures: UseSignatures = field(default=True, name="useSchedulingSignatures")
     trim: Trim = True
+    pass_over_protected: PassOverProtected = field(default=True, name="passOverProtected")
+    take_back_binds: TakeBackBinds = field(default=False, name="takeBackBinds")
     max_preemptees: Annotated[
         int, Meta(ge=_ANY, description="The most jobs that may be moved for one job; 0: nobody moves, -1: any number.")
     ] = field(default=16, name="maxConsolidationPreemptees")

@@ -7,7 +7,15 @@ from typing import Annotated, Literal
 from msgspec import Meta, field
 
 from muster.actions.gang_evictions import GangEvictionArguments
-from muster.actions.solver_arguments import MaxJobsPerQueue, MaxTrialsPerCycle, MaxTrialsPerJob, Trim, UseSignatures
+from muster.actions.solver_arguments import (
+    MaxJobsPerQueue,
+    MaxTrialsPerCycle,
+    MaxTrialsPerJob,
+    PassOverProtected,
+    TakeBackBinds,
+    Trim,
+    UseSignatures,
+)
 from muster.engine.evictions.tasks import TaskOptions
 from muster.engine.evictions.topology_aware import CandidateOptions
 
@@ -24,6 +32,8 @@ class EvictionArguments(GangEvictionArguments, frozen=True, kw_only=True):
     max_jobs_per_queue: MaxJobsPerQueue = field(default=None, name="maxJobsPerQueue")
     use_signatures: UseSignatures = field(default=True, name="useSchedulingSignatures")
     trim: Trim = True
+    pass_over_protected: PassOverProtected = field(default=True, name="passOverProtected")
+    take_back_binds: TakeBackBinds = field(default=False, name="takeBackBinds")
 
     predicate_error_cache_enable: Annotated[
         bool, Meta(description="Accepted for Volcano's files; answers are always kept per class of tasks.")

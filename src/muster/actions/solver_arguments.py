@@ -25,6 +25,22 @@ Trim: TypeAlias = Annotated[
     bool, Meta(description="Solver: give back every victim that turns out not to be needed; KAI does not.")
 ]
 
+PassOverProtected: TypeAlias = Annotated[
+    bool,
+    Meta(
+        description="Solver: where a gang that still has its minimum runtime would have to be broken, go on with the "
+        "next victim; if false, nobody behind it is taken, as in KAI."
+    ),
+]
+
+TakeBackBinds: TypeAlias = Annotated[
+    bool,
+    Meta(
+        description="Solver: whether pods that were placed in the same cycle may be victims, as in KAI; they are not "
+        "bound then, and wait again."
+    ),
+]
+
 
 class SolverArguments(Protocol):
     """What the solver needs to know of an action's arguments."""
@@ -39,6 +55,10 @@ class SolverArguments(Protocol):
     def use_signatures(self) -> bool: ...
     @property
     def trim(self) -> bool: ...
+    @property
+    def pass_over_protected(self) -> bool: ...
+    @property
+    def take_back_binds(self) -> bool: ...
     @property
     def ignore_pdb(self) -> bool: ...
     @property
@@ -56,4 +76,6 @@ def solver_options(arguments: SolverArguments, max_victims: int | None = None) -
         max_disruption_ratio=arguments.max_disruption_ratio,
         use_signatures=arguments.use_signatures,
         trim=arguments.trim,
+        pass_over_protected=arguments.pass_over_protected,
+        take_back_binds=arguments.take_back_binds,
     )

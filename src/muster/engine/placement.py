@@ -99,6 +99,8 @@ class Placer:
         self._runs = _run_keys(session.snapshot, self._live)
         #: Whether a queue holds all of a cluster that is full for a class, as of a length of the touch log.
         self._alone: dict[tuple[int, int], tuple[int, bool]] = {}
+        #: Domains as stretches.
+        self._wholes: dict[int, Stretch] = {}
 
     def place(self, attempt: Attempt, statement: Statement, scope: Scope = EVERYWHERE) -> bool:
         """Place tasks until the job (or sub-group) is ready or nothing more fits.
@@ -242,8 +244,11 @@ class Placer:
         return placed
 
     def _whole(self, domain: int) -> Stretch:
-        topology = self._session.snapshot.topology
-        return Stretch(int(topology.lo[domain]), int(topology.hi[domain]))
+        whole = self._wholes.get(domain)
+        if whole is None:
+            topology = self._session.snapshot.topology
+            whole = self._wholes[domain] = Stretch(int(topology.lo[domain]), int(topology.hi[domain]))
+        return whole
 
     def _fill(self, tasks: Rows, board: Board, statement: Statement, scope: Scope, stretch: Stretch | None) -> int:
         snapshot = self._session.snapshot

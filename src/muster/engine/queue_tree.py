@@ -49,9 +49,8 @@ class _Siblings:
 class QueueTree:
     """Leaves with something in them, and the queues above; `last_first` serves the largest keys first."""
 
-    def __init__(self, queues: QueueTable, key_of: KeyOf, *, last_first: bool = False) -> None:
+    def __init__(self, queues: QueueTable, *, last_first: bool = False) -> None:
         self._queues = queues
-        self._key_of = key_of
         self._front = -1 if last_first else 0
         self._leaves: set[int] = set()
         #: By parent, NO_ROW for the top queues.
@@ -60,8 +59,7 @@ class QueueTree:
     def changed(self, leaf: int, *, occupied: bool) -> None:
         """Something came to a leaf or went; `occupied`: there is something in it now."""
         self._leaves.add(leaf)
-        path = self._queues.paths[leaf].tolist()
-        for queue, parent in zip(path, (*path[1:], NO_ROW), strict=True):
+        for queue, parent in self._queues.steps[leaf]:
             siblings = self._siblings.get(parent)
             if siblings is None:
                 siblings = self._siblings[parent] = _Siblings()
@@ -71,30 +69,33 @@ class QueueTree:
                 siblings.drop(queue)
             occupied = len(siblings) > 0
 
-    def next_leaf(self) -> int | None:
-        """The leaf whose turn it is; None: there is nothing anywhere."""
-        return self._best_below(NO_ROW) if self._siblings.get(NO_ROW) else None
+    def next_leaf(self, key_of: KeyOf) -> int | None:
+        """The leaf whose turn it is; None: there is nothing anywhere.
 
-    def _best_below(self, parent: int) -> int:
+        The tree does not keep `key_of`: it is its owner's method, and in a circle neither would be freed at once.
+        """
+        return self._best_below(NO_ROW, key_of) if self._siblings.get(NO_ROW) else None
+
+    def _best_below(self, parent: int, key_of: KeyOf) -> int:
         """The best leaf below a queue, with every rank on the way to it made anew."""
         siblings = self._siblings[parent]
         if len(siblings) == 1:
             # Nobody to compare it with; it is ranked when a sibling comes.
             queue = next(iter(siblings.keys or siblings.changed))
             siblings.unrank(queue)
-            return self._best_leaf(queue)
+            return self._best_leaf(queue, key_of)
         fresh: dict[int, int] = {}
         for queue in list(siblings.changed):
-            fresh[queue] = self._best_leaf(queue)
-            siblings.rank(queue, self._key_of(queue, fresh[queue]))
+            fresh[queue] = self._best_leaf(queue, key_of)
+            siblings.rank(queue, key_of(queue, fresh[queue]))
         while True:
             key, queue = siblings.ranked[self._front]
             if queue in fresh:
                 return fresh[queue]
-            fresh[queue] = self._best_leaf(queue)
-            now = self._key_of(queue, fresh[queue])
+            fresh[queue] = self._best_leaf(queue, key_of)
+            now = key_of(queue, fresh[queue])
             if now != key:
                 siblings.rank(queue, now)
 
-    def _best_leaf(self, queue: int) -> int:
-        return queue if queue in self._leaves else self._best_below(queue)
+    def _best_leaf(self, queue: int, key_of: KeyOf) -> int:
+        return queue if queue in self._leaves else self._best_below(queue, key_of)

@@ -10,14 +10,9 @@ import sys
 from bisect import insort
 from collections.abc import Iterable
 
-import numpy as np
-
 from muster.engine.lines import Key
 from muster.engine.queue_tree import QueueTree
 from muster.framework import Session
-from muster.snapshot import Rows
-
-_NOBODY: Rows = np.empty(0, np.int32)
 
 
 class TreeLine:
@@ -28,7 +23,7 @@ class TreeLine:
         self._session = session
         self._depth = sys.maxsize if depth is None else depth
         self._leaves: dict[int, list[tuple[Key, int]]] = {}
-        self._tree = QueueTree(session.snapshot.queues, self._queue_key)
+        self._tree = QueueTree(session.snapshot.queues)
         self._count = 0
         for job in jobs:
             self._leaf_of(job).append((session.job_key(job), job))
@@ -46,7 +41,7 @@ class TreeLine:
 
     def pop(self) -> int | None:
         """Take out the next job; None: nobody is in line."""
-        leaf = self._tree.next_leaf()
+        leaf = self._tree.next_leaf(self._queue_key)
         if leaf is None:
             return None
         line = self._leaves[leaf]
@@ -68,4 +63,4 @@ class TreeLine:
         return self._leaves.setdefault(int(self._session.snapshot.jobs.queue[job]), [])
 
     def _queue_key(self, queue: int, leaf: int) -> Key:
-        return self._session.queue_turn_key(queue, self._leaves[leaf][0][1], _NOBODY)
+        return self._session.queue_turn_key(queue, self._leaves[leaf][0][1])

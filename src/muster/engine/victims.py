@@ -26,25 +26,34 @@ def may_be_evicted(session: Session) -> Mask:
 
 def in_queue_of(session: Session, job: int) -> Mask:
     """Tasks of other jobs in the job's queue."""
-    snapshot = session.snapshot
-    queues = _queue_of_tasks(session)
-    mask: Mask = (queues == snapshot.jobs.queue[job]) & (snapshot.tasks.job != job)
-    return mask
+    return tasks_of(session, jobs_in_queue_of(session, job))
 
 
 def in_other_queues(session: Session, job: int) -> Mask:
     """Tasks in other queues than the job's, as far as those queues let themselves be taken from."""
-    snapshot = session.snapshot
-    queues = _queue_of_tasks(session)
-    giving = np.array([record.reclaimable for record in snapshot.queues.records] + [False], np.bool_)
-    mask: Mask = (queues != snapshot.jobs.queue[job]) & giving[queues]
+    return tasks_of(session, jobs_in_other_queues(session, job))
+
+
+def jobs_in_queue_of(session: Session, job: int) -> Mask:
+    """Other jobs in the job's queue."""
+    queues = session.snapshot.jobs.queue
+    mask: Mask = queues == queues[job]
+    mask[job] = False
     return mask
 
 
-def _queue_of_tasks(session: Session) -> Rows:
-    snapshot = session.snapshot
-    queues: Rows = np.append(snapshot.jobs.queue, np.int32(NO_ROW))[snapshot.tasks.job]
-    return queues
+def jobs_in_other_queues(session: Session, job: int) -> Mask:
+    """Jobs in other queues than the job's, as far as those queues let themselves be taken from."""
+    queues = session.snapshot.jobs.queue
+    giving = np.array([record.reclaimable for record in session.snapshot.queues.records] + [False], np.bool_)
+    mask: Mask = (queues != queues[job]) & giving[queues]
+    return mask
+
+
+def tasks_of(session: Session, jobs: Mask) -> Mask:
+    """Tasks of the jobs; those of no job are not among them."""
+    mask: Mask = np.append(jobs, np.False_)[session.snapshot.tasks.job]
+    return mask
 
 
 def victim_order(session: Session, tasks: Rows, evictor: int) -> Rows:

@@ -75,7 +75,7 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
     if session.asked("queue_turn"):
         if not snapshot.queues.records[queue].open:
             return JobVerdict(QUEUE_CLOSED, jobs.records[job].queue)
-        if (snapshot.queues.parent == queue).any():
+        if queue in snapshot.queues.parents:
             return JobVerdict(QUEUE_NOT_A_LEAF, jobs.records[job].queue)
     if jobs.phase[job] == _PENDING:
         if session.has_action("enqueue"):

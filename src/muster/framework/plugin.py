@@ -14,14 +14,15 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from typing import TYPE_CHECKING, Any, ClassVar
+from inspect import isfunction
+from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework.reasons import Reason, Verdicts
-from muster.snapshot import Amounts, Mask, Rows
+from muster.snapshot import Amounts, Mask, Pieces, Rows
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -162,11 +163,12 @@ class Plugin:
     def victim_queue_order(self, queue: int, reclaimer: int) -> OrderKey:
         """Key of a queue as a source of victims for the queue `reclaimer`."""
 
-    def queue_turn(self, queue: int, job: int, leaving: Rows) -> OrderKey:
+    def queue_turn(self, queue: int, job: int, leaving: Amounts | None) -> OrderKey:
         """Key of a queue among its siblings, when queues take turns down the tree.
 
-        `job` is the first job in line below the queue, NO_ROW when victims are looked for; `leaving` are the jobs
-        below it that have been offered as victims, the next one included. Victims come from the last queue first.
+        `job` is the first job in line below the queue, NO_ROW when victims are looked for; `leaving` is then what is
+        held by those below it who have been offered as victims, the next job included: all that it had each time it
+        was offered. Who was promised a place holds nothing yet. Victims come from the last queue first.
         A plugin with this point makes queues a tree: jobs may only be in its leaves.
         """
 
@@ -176,8 +178,8 @@ class Plugin:
         Asked in the place of `job_order` where a plugin has both.
         """
 
-    def victim_orders(self, jobs: Sequence[int], left: Sequence[Rows]) -> Sequence[OrderKey]:
-        """As `victim_order` or else `job_order`, for many jobs; only for plugins that answer faster all at once."""
+    def victim_orders(self, jobs: Rows, left: Pieces) -> NDArray[Any]:
+        """As `victim_order` or else `job_order`, for many jobs; only for plugins whose keys are numbers."""
         raise AssertionError("only called when overridden")
 
     # -- gangs ---------------------------------------------------------------------------------------------
@@ -392,3 +394,19 @@ OTHER_FLAGS: frozenset[str] = frozenset(
 def overrides(plugin: Plugin, point: str) -> bool:
     """Does the plugin implement the extension point?"""
     return getattr(type(plugin), point) is not getattr(Plugin, point)
+
+
+#: The methods of `Plugin`, in its order.
+POINTS: Final = tuple(name for name, value in vars(Plugin).items() if isfunction(value) and not name.startswith("_"))
+
+
+_IMPLEMENTED: Final[dict[type[Plugin], tuple[str, ...]]] = {}
+
+
+def implemented(kind: type[Plugin]) -> tuple[str, ...]:
+    """The extension points that plugins of a class answer; a class does not change, so it is looked at once."""
+    points = _IMPLEMENTED.get(kind)
+    if points is None:
+        points = tuple(point for point in POINTS if getattr(kind, point) is not getattr(Plugin, point))
+        _IMPLEMENTED[kind] = points
+    return points

@@ -70,11 +70,11 @@ tiers:
   - name: pdb
 configurations:
 - name: consolidation
-  arguments: {trim: false}
+  arguments: {trim: false, takeBackBinds: true}
 - name: reclaim
-  arguments: {strategy: solver, trim: false}
+  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true}
 - name: preempt
-  arguments: {strategy: solver, trim: false}
+  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true}
 """
 
 

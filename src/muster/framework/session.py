@@ -10,6 +10,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from typing import Any
 
 import numpy as np
@@ -17,6 +18,7 @@ from numpy.typing import NDArray
 
 from muster.framework.config import SchedulerConfig
 from muster.framework.plugin import (
+    POINTS,
     Eviction,
     NodeScores,
     Plugin,
@@ -25,12 +27,13 @@ from muster.framework.plugin import (
     Scenario,
     ScenarioFilter,
     Vote,
+    implemented,
     overrides,
 )
 from muster.framework.reasons import FITS, NOBODY_RECLAIMS, NODE_NOT_READY, Verdicts
 from muster.framework.registry import Registry
 from muster.framework.verdicts import JobVerdict
-from muster.snapshot import Amounts, JobPhase, Mask, Operation, Rows, Snapshot, Statement
+from muster.snapshot import Amounts, JobPhase, Mask, Operation, Pieces, Rows, Snapshot, Statement
 
 _NO_LIMIT = 2**31 - 1
 
@@ -47,8 +50,8 @@ class Committed:
 class _Points:
     """Bound methods per extension point, in tier order; `tiers` keeps the tiers apart."""
 
-    flat: dict[str, list[Any]] = field(default_factory=dict)
-    tiers: dict[str, list[list[Any]]] = field(default_factory=dict)
+    flat: dict[str, list[Any]] = field(default_factory=lambda: {point: [] for point in POINTS})
+    tiers: dict[str, list[list[Any]]] = field(default_factory=lambda: {point: [] for point in POINTS})
 
 
 class Session:
@@ -94,18 +97,15 @@ class Session:
             for option, plugin in entries:
                 self.plugins[option.name] = plugin
                 plugin.open(self)
-        points = [name for name in vars(Plugin) if not name.startswith("_") and callable(getattr(Plugin, name))]
-        for point in points:
-            by_tier = [
-                [
-                    getattr(plugin, point)
-                    for option, plugin in entries
-                    if option.is_on(point) and overrides(plugin, point)
-                ]
-                for entries in tiers
-            ]
-            self._points.tiers[point] = [bound for bound in by_tier if bound]
-            self._points.flat[point] = [method for bound in by_tier for method in bound]
+        for entries in tiers:
+            bound: dict[str, list[Any]] = {}
+            for option, plugin in entries:
+                for point in implemented(type(plugin)):
+                    if option.is_on(point):
+                        bound.setdefault(point, []).append(getattr(plugin, point))
+            for point, methods in bound.items():
+                self._points.tiers[point].append(methods)
+                self._points.flat[point].extend(methods)
         self._victim_order = [
             (ask, ask.__self__.victim_order if overrides(ask.__self__, "victim_order") else None)
             for ask in self._points.flat["job_order"]
@@ -140,7 +140,7 @@ class Session:
         keys = [ask(queue) for ask in self._points.flat["queue_order"]]
         return (*keys, record.created, record.name)
 
-    def queue_turn_key(self, queue: int, job: int, leaving: Rows) -> tuple[Any, ...]:
+    def queue_turn_key(self, queue: int, job: int, leaving: Amounts | None = None) -> tuple[Any, ...]:
         """Order of a queue among its siblings when queues take turns down the tree; see `Plugin.queue_turn`."""
         record = self.snapshot.queues.records[queue]
         keys = [ask(queue, job, leaving) for ask in self._points.flat["queue_turn"]]
@@ -152,20 +152,20 @@ class Session:
         keys = [for_victim(job, left) if for_victim else ask(job) for ask, for_victim in self._victim_order]
         return (*keys, float(jobs.created[job]), jobs.records[job].id)
 
-    def victim_keys(self, jobs: Sequence[int], left: Sequence[Rows]) -> list[tuple[Any, ...]]:
-        """As `victim_key`, for many jobs."""
-        table = self.snapshot.jobs
-        columns = []
-        for ask, for_victim in self._victim_order:
+    def sort_victims(self, jobs: Rows, left: Pieces) -> Rows:
+        """Order jobs by `victim_key`, with what is left of each."""
+        table, rows = self.snapshot.jobs, jobs.tolist()
+        columns = [_numbers([table.records[job].id for job in rows]), table.created[jobs]]
+        for ask, for_victim in reversed(self._victim_order):
             plugin = ask.__self__
             if overrides(plugin, "victim_orders"):
                 columns.append(plugin.victim_orders(jobs, left))
             elif for_victim:
-                columns.append([for_victim(job, rows) for job, rows in zip(jobs, left, strict=True)])
+                columns.append(_numbers([for_victim(job, left[piece]) for piece, job in enumerate(rows)]))
             else:
-                columns.append([ask(job) for job in jobs])
-        created = table.created[np.array(jobs, np.int32)].tolist()
-        return list(zip(*columns, created, [table.records[job].id for job in jobs], strict=True))
+                columns.append(_numbers([ask(job) for job in rows]))
+        ordered: Rows = jobs[np.lexsort(columns)]
+        return ordered
 
     def subgroup_key(self, subgroup: int) -> tuple[Any, ...]:
         """Order of a sub-group among those of its job."""
@@ -434,3 +434,11 @@ class Session:
     def record(self, job: int, verdict: JobVerdict) -> None:
         """Remember why a job did not (fully) start; a later word on the same job replaces it."""
         self.verdicts[job] = verdict
+
+
+def _numbers(keys: Sequence[Any]) -> NDArray[Any]:
+    """Numbers that stand to each other as the keys do."""
+    numbers = np.zeros(len(keys), np.int32)
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    numbers[order] = np.cumsum([False, *(keys[one] != keys[next_one] for one, next_one in pairwise(order))])
+    return numbers

@@ -9,9 +9,17 @@ from __future__ import annotations
 import numpy as np
 
 from muster.kernels.clearing import clear_nodes
-from muster.kernels.placement import HI, catch_up, count_slots, fits, move_tasks, place_run
+from muster.kernels.placement import HI, catch_up, count_slots, fits, move_tasks, place_run, recount_slots
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
-from muster.kernels.totals import book_on_nodes, future_total, move_counts, move_requests, sum_requests
+from muster.kernels.totals import (
+    add_rows,
+    book_on_nodes,
+    count_tasks,
+    future_total,
+    move_counts,
+    move_requests,
+    sum_requests,
+)
 
 
 def compile_all() -> None:
@@ -27,6 +35,8 @@ def compile_all() -> None:
     future_total(state, np.ones(n_nodes, np.bool_), np.zeros(n_resources, np.int64))
     move_requests(requests, tasks, tasks, np.zeros((1, n_resources), np.int64), 1)
     move_counts(np.zeros((1, 2), np.int32), tasks, np.zeros(1, np.int8), 1, 1)
+    count_tasks(np.zeros((1, 2), np.int32), tasks, np.zeros(1, np.int8), np.zeros(1, np.bool_))
+    add_rows(np.zeros((1, n_resources), np.int64), tasks, np.ones((1, n_resources), np.int64))
     starts = np.array([0, 1, 1, 0, 1], np.int32)
     pieces, goal = np.zeros((3, 1), np.int32), np.array([1, -1], np.int64)
     free, cost, chosen = np.zeros((n_nodes, n_resources), np.int64), np.ones(1), np.zeros(1, np.bool_)
@@ -39,6 +49,7 @@ def compile_all() -> None:
     place_run(state, requests[0], terms, board, block_max, log, span, tasks)
     fits(state, requests[0, 0], 0, 0)
     count_slots(state, requests[0, 0], board[0], 0, 0, np.zeros(n_nodes, np.int32))
+    recount_slots(state, requests[0, 0], board[0], 0, tasks, np.zeros(n_nodes, np.int32))
     move_tasks(state, requests, tasks, tasks, np.array([1, 1, 1], np.int64), log, 0)
 
 

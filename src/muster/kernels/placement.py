@@ -238,6 +238,24 @@ def _best_row(board: NDArray[np.float64], block_max: NDArray[np.float64], lo: in
 
 
 @kernel
+def _slots_on(
+    state: NDArray[np.int64], request: NDArray[np.int64], fixed: NDArray[np.float64], mode: int, row: int
+) -> np.int64:
+    """How many equal tasks one node can still take."""
+    room = np.int64(2**31 - 1) if fixed[row] > -np.inf else np.int64(0)
+    for r in range(request.shape[0]):
+        if request[r] > 0 and room > 0:
+            idle = state[ALLOCATABLE, row, r] - state[USED, row, r]
+            free = idle + state[RELEASING, row, r] - state[PIPELINED, row, r]
+            if mode == IDLE:
+                free = min(free, idle)
+            elif mode == FREE_NOW and idle < request[r]:
+                free = np.int64(0)
+            room = min(room, max(free, 0) // request[r])
+    return room
+
+
+@kernel
 def count_slots(
     state: NDArray[np.int64],
     request: NDArray[np.int64],
@@ -253,17 +271,31 @@ def count_slots(
     slots    int32[n_rows]       OUT  for rows lo, lo + 1, ...
     """
     for row in range(lo, lo + slots.shape[0]):
-        room = np.int64(2**31 - 1) if fixed[row] > -np.inf else np.int64(0)
-        for r in range(request.shape[0]):
-            if request[r] > 0 and room > 0:
-                idle = state[ALLOCATABLE, row, r] - state[USED, row, r]
-                free = idle + state[RELEASING, row, r] - state[PIPELINED, row, r]
-                if mode == IDLE:
-                    free = min(free, idle)
-                elif mode == FREE_NOW and idle < request[r]:
-                    free = np.int64(0)
-                room = min(room, max(free, 0) // request[r])
-        slots[row - lo] = room
+        slots[row - lo] = _slots_on(state, request, fixed, mode, row)
+
+
+@kernel
+def recount_slots(
+    state: NDArray[np.int64],
+    request: NDArray[np.int64],
+    fixed: NDArray[np.float64],
+    mode: int,
+    rows: NDArray[np.int32],
+    slots: NDArray[np.int32],
+) -> int:
+    """Bring the slots of all nodes up to date where something changed; return how many more there are now.
+
+    request  int64[n_resources]  IN     some entry > 0
+    fixed    float64[n_nodes]    IN     -inf: the class may not go there
+    rows     int32[n_rows]       IN     nodes that changed; a node may be among them more than once
+    slots    int32[n_nodes]      INOUT
+    """
+    more = 0
+    for row in rows:
+        room = _slots_on(state, request, fixed, mode, row)
+        more += room - slots[row]
+        slots[row] = room
+    return more
 
 
 @kernel

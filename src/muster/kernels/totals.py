@@ -104,3 +104,38 @@ def move_counts(
         row = group[t]
         counts[row, before[t]] -= sign
         counts[row, after] += sign
+
+
+@kernel
+def count_tasks(
+    counts: NDArray[np.int32], group: NDArray[np.int32], state: NDArray[np.int8], extra: NDArray[np.bool_]
+) -> None:
+    """Count tasks by group and state.
+
+    counts  int32[n_groups, n_states + 1]  INOUT
+    group   int32[n_tasks]                 IN     row of `counts`; negative: left out
+    state   int8[n_tasks]                  IN     negative: left out
+    extra   bool[n_tasks]                  IN     counts in the last column too
+    """
+    last = counts.shape[1] - 1
+    for t in range(group.shape[0]):
+        row = group[t]
+        if row >= 0 and state[t] >= 0:
+            counts[row, state[t]] += 1
+            if extra[t]:
+                counts[row, last] += 1
+
+
+@kernel
+def add_rows(totals: NDArray[np.int64], group: NDArray[np.int32], amounts: NDArray[np.int64]) -> None:
+    """Add rows of amounts to the totals of their groups.
+
+    totals   int64[n_groups, n_resources]  INOUT
+    group    int32[n_rows]                 IN     row of `totals`; negative: left out
+    amounts  int64[n_rows, n_resources]    IN
+    """
+    for i in range(group.shape[0]):
+        row = group[i]
+        if row >= 0:
+            for r in range(totals.shape[1]):
+                totals[row, r] += amounts[i, r]

@@ -7,14 +7,15 @@ plugin `gang` orders jobs by readiness alone; leave one of the two out of the or
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from muster.engine.role_order import active_count
 from muster.framework.plugin import Plugin
-from muster.snapshot import Rows
+from muster.snapshot import Pieces, Rows
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -33,28 +34,28 @@ class Elastic(Plugin):
     def open(self, session: Session) -> None:
         super().open(session)
         self._snapshot = session.snapshot
+        self._minimum: list[int] = session.snapshot.jobs.min_member.tolist()
 
     def job_order(self, job: int) -> int:
         jobs, roles = self._snapshot.jobs, self._snapshot.roles
         if not jobs.records[job].min_roles:
-            return _stage(active_count(jobs.counts[job]), int(jobs.min_member[job]))
+            return _stage(active_count(jobs.counts[job]), self._minimum[job])
         return stage((active_count(roles.counts[role]), int(roles.minimum[role])) for role in jobs.roles[job])
 
     def victim_order(self, job: int, left: Rows) -> int:
         jobs = self._snapshot.jobs
         if not jobs.records[job].min_roles:
-            return _stage(len(left), int(jobs.min_member[job]))
+            return _stage(len(left), self._minimum[job])
         roles_left = self._snapshot.tasks.role[left]
         minimum = self._snapshot.roles.minimum
         return stage((int(np.count_nonzero(roles_left == role)), int(minimum[role])) for role in jobs.roles[job])
 
-    def victim_orders(self, jobs: Sequence[int], left: Sequence[Rows]) -> list[int]:
+    def victim_orders(self, jobs: Rows, left: Pieces) -> NDArray[np.int32]:
         table = self._snapshot.jobs
-        active = np.array([len(rows) for rows in left], np.int64)
-        stages: list[int] = (JUST_ENOUGH + np.sign(active - table.min_member[np.array(jobs, np.int32)])).tolist()
-        for at, job in enumerate(jobs):
+        stages: Rows = JUST_ENOUGH + np.sign(left.sizes() - table.min_member[jobs])
+        for piece, job in enumerate(jobs.tolist()):
             if table.records[job].min_roles:
-                stages[at] = self.victim_order(job, left[at])
+                stages[piece] = self.victim_order(job, left[piece])
         return stages
 
 

@@ -14,7 +14,6 @@ from typing import TYPE_CHECKING, Annotated, ClassVar
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from muster.api import UserError, format_amount
 from muster.engine.chunks import next_tasks, requests_of
@@ -114,7 +113,9 @@ class FairShare(Plugin):
         self._rules = ReclaimRules(self.shares, self._arguments.multiplier)
         self._books = QueueBooks(session)
         self._nothing = [0] * len(snapshot.axis)
-        self._next_requests: dict[int, tuple[bytes, list[int]]] = {}
+        #: By job, as of the states of its tasks; by class, what one task asks for. Both are asked for all the time.
+        self._next_requests: dict[int, tuple[bytes, Sequence[int]]] = {}
+        self._requests: dict[int, list[int]] = {}
         self._held_at_start: Amounts = snapshot.queues.tree_allocated
         self._firm_at_start: Amounts = snapshot.queues.tree_firm
 
@@ -131,10 +132,11 @@ class FairShare(Plugin):
 
     # -- order -------------------------------------------------------------------------------------------------
 
-    def queue_turn(self, queue: int, job: int, leaving: Rows) -> OrderKey:
-        held = self._queues.tree_allocated[queue].tolist()
+    def queue_turn(self, queue: int, job: int, leaving: Amounts | None) -> OrderKey:
+        # Victims are put in order as of the beginning of their search, whatever its dry runs have taken already.
+        held = (self._queues.tree_allocated if leaving is None else self._held_at_start)[queue].tolist()
         wanted = self._nothing if job == NO_ROW else self._next_request(job)
-        gone = self._jobs.allocated[leaving].sum(axis=0).tolist() if len(leaving) else self._nothing
+        gone = self._nothing if leaving is None else leaving.tolist()
         return self._turns.key(queue, held, wanted, gone)
 
     def queue_order(self, queue: int) -> OrderKey:
@@ -150,7 +152,7 @@ class FairShare(Plugin):
         """Queues that have most of what they may keep give first."""
         return -self._turns.dominant_share(queue, self._queues.tree_allocated[queue].tolist())
 
-    def _next_request(self, job: int) -> list[int]:
+    def _next_request(self, job: int) -> Sequence[int]:
         """What the next chunk of a job asks for: its pending tasks, and those that a dry run has evicted."""
         snapshot = self.session.snapshot
         rows = snapshot.tasks_of(job)
@@ -158,22 +160,21 @@ class FairShare(Plugin):
         seen = states.tobytes()
         known = self._next_requests.get(job)
         if known is None or known[0] != seen:
-            waiting = self._waiting(rows, states)
+            waiting = self._waiting(rows.tolist(), states.tolist())
             chunk = next_tasks(self.session, job, self.session.sort_tasks(waiting) if len(waiting) > 1 else waiting)
             known = self._next_requests[job] = seen, self._sum(chunk)
         return known[1]
 
-    def _waiting(self, tasks: Rows, states: NDArray[np.int8]) -> Rows:
+    def _waiting(self, tasks: Sequence[int], states: Sequence[int]) -> Rows:
         table = self.session.snapshot.tasks
-        pending: Rows = tasks[(states == _PENDING) & ((table.flags[tasks] & GATED) == 0)]
-        if len(pending) == len(tasks):
-            return pending
-        leaving = [
+        # One by one: nearly all jobs have so few tasks that columns would only cost more.
+        waiting = [
             task
-            for task in tasks[states == _RELEASING].tolist()
-            if table.pods[task].metadata.deletion_timestamp is None
+            for task, state in zip(tasks, states, strict=True)
+            if (state == _PENDING and not table.flags[task] & GATED)
+            or (state == _RELEASING and table.pods[task].metadata.deletion_timestamp is None)
         ]
-        return np.concatenate((pending, np.array(leaving, np.int32))) if leaving else pending
+        return np.array(waiting, np.int32)
 
     # -- limits ------------------------------------------------------------------------------------------------
 
@@ -214,9 +215,16 @@ class FairShare(Plugin):
         excess = self._limits.excess(queue, self._books.minimum(job), self._queues.tree_allocated)
         return Vote.ABSTAIN if excess is None else Vote.REJECT
 
-    def _sum(self, tasks: Rows) -> list[int]:
-        amounts: list[int] = requests_of(self.session.snapshot, tasks).tolist()
-        return amounts
+    def _sum(self, tasks: Rows) -> Sequence[int]:
+        """What tasks ask for together; to be read only."""
+        if len(tasks) != 1:
+            amounts: list[int] = requests_of(self.session.snapshot, tasks).tolist()
+            return amounts
+        cls = int(self.session.snapshot.tasks.cls[tasks[0]])
+        known = self._requests.get(cls)
+        if known is None:
+            known = self._requests[cls] = self.session.snapshot.classes.requests[cls, 0].tolist()
+        return known
 
     # -- taking back: who may ----------------------------------------------------------------------------------
 
@@ -242,9 +250,8 @@ class FairShare(Plugin):
     # -- taking back: scenarios of the solver ------------------------------------------------------------------
 
     def solution_start(self, kind: Eviction, job: int) -> None:
-        if kind is Eviction.RECLAIM:
-            self._held_at_start = self._queues.tree_allocated.copy()
-            self._firm_at_start = self._queues.tree_firm.copy()
+        self._held_at_start = self._queues.tree_allocated.copy()
+        self._firm_at_start = self._queues.tree_firm.copy()
 
     def victim_filter(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
         """Between queues: jobs of queues that can give nothing are no victims, unless moving costs nothing."""

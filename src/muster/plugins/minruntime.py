@@ -89,6 +89,8 @@ class MinRuntime(Plugin):
         self._runtimes = MinRuntimes(session.snapshot.queues, self.default_preempt, self.default_reclaim, self._method)
         #: Seconds per victim queue, by kind and the evictor's queue: pairs of queues are few, pairs of jobs are not.
         self._known: dict[tuple[Eviction, int], Seconds] = {}
+        #: Of the same, whether any of them is more than nothing; asked with every dry run.
+        self._any: dict[tuple[Eviction, int], bool] = {}
 
     # -- who is protected ------------------------------------------------------------------------------------
 
@@ -101,6 +103,14 @@ class MinRuntime(Plugin):
         if mask.any():
             self.session.look_again(float(until[mask].min()))
         return mask
+
+    def _protects(self, kind: Eviction, evictor: int) -> bool:
+        """Whether any queue has a minimum runtime against the job `evictor`."""
+        queue = int(self._jobs.queue[evictor])
+        known = self._any.get((kind, queue))
+        if known is None:
+            known = self._any[kind, queue] = bool(self._minimum(kind, queue).any())
+        return known
 
     def _minimum(self, kind: Eviction, evictor: int) -> Seconds:
         """Minimum runtimes per victim queue against jobs of the queue `evictor`."""
@@ -149,7 +159,7 @@ class MinRuntime(Plugin):
         return mask
 
     def scenario_filters(self, kind: Eviction, job: int) -> Sequence[ScenarioFilter]:
-        return (self._keeps_all,) if self._minimum(kind, int(self._jobs.queue[job])).any() else ()
+        return (self._keeps_all,) if self._protects(kind, job) else ()
 
     def _keeps_all(self, scenario: Scenario) -> bool:
         """Before the dry run: whoever is taken may find no other place."""
@@ -163,7 +173,7 @@ class MinRuntime(Plugin):
 
     def _is_kept(self, scenario: Scenario, taken: Rows, moved: Rows) -> bool:
         snapshot = self.session.snapshot
-        if not self._minimum(scenario.kind, int(self._jobs.queue[scenario.evictor])).any():
+        if not self._protects(scenario.kind, scenario.evictor):
             return True
         victims = np.unique(snapshot.tasks.job[taken])
         concerned = victims[self.protected(scenario.kind, scenario.evictor, victims)]

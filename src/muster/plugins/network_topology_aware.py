@@ -93,7 +93,6 @@ class NetworkTopologyAware(Plugin):
         )
         #: What a full domain scores.
         self.scale = _FULL_SCORE * own.weight
-        self._owners: list[tuple[int, Rows]] | None = None
 
     # -- domains ---------------------------------------------------------------------------------------------
 
@@ -183,26 +182,11 @@ class NetworkTopologyAware(Plugin):
         # One more score at the end: nodes without a domain at a tier count as if it were full.
         scores = np.append(fullness(*domain_totals(snapshot, domains), request, self.weights), 1.0)
         total, weight_sum = np.zeros(len(snapshot.nodes)), 0.0
-        for tier, owner in self._owners_by_tier():
+        for tier, owner in snapshot.topology.owners_by_tier():
             weight = fading ** (tier - 1)
             total += weight * scores[owner]
             weight_sum += weight
         return total / weight_sum if weight_sum > 0 else total
-
-    def _owners_by_tier(self) -> list[tuple[int, Rows]]:
-        """For each tier, the domain that holds each node, -1 if there is none; one tree per session."""
-        if self._owners is None:
-            topology = self.session.snapshot.topology
-            self._owners = []
-            for tier in range(int(topology.tier.min()), topology.root_tier + 1):
-                owner = np.full(len(self.session.snapshot.nodes), -1, np.int32)
-                domains = np.flatnonzero(topology.tier == tier).astype(np.int32)
-                sizes = topology.hi[domains] - topology.lo[domains]
-                # Domains of one tier do not overlap: the rows of each are its first row and those after it.
-                rows = np.arange(sizes.sum()) + np.repeat(topology.lo[domains] - (np.cumsum(sizes) - sizes), sizes)
-                owner[rows] = np.repeat(domains, sizes)
-                self._owners.append((tier, owner))
-        return self._owners
 
     def task_scores(self, task: int, nodes: Rows | None = None, near: int = NO_ROW) -> NDArray[np.float64]:
         """What Volcano's node scores say about one task: the engine's packing has the same order in view.

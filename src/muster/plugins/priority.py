@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework.plugin import Eviction, Plugin
-from muster.snapshot import Rows, TaskStatus
+from muster.snapshot import Pieces, Rows, TaskStatus
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -33,8 +32,8 @@ class Priority(Plugin):
     def job_order(self, job: int) -> int:
         return self._job_keys[job]
 
-    def victim_orders(self, jobs: Sequence[int], left: Sequence[Rows]) -> list[int]:
-        return [self._job_keys[job] for job in jobs]
+    def victim_orders(self, jobs: Rows, left: Pieces) -> NDArray[np.int64]:
+        return -self._jobs.priority[jobs].astype(np.int64)
 
     def task_order(self, tasks: Rows) -> NDArray[np.int64]:
         return -self.session.snapshot.tasks.priority[tasks].astype(np.int64)

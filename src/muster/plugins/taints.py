@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.api import Node, Pod, Taint
+from muster.api import Pod, Taint
 from muster.snapshot import Mask, NodeTable
 
 _FORBIDDING: Final = ("NoSchedule", "NoExecute")
@@ -19,32 +19,19 @@ _DISCOURAGING: Final = "PreferNoSchedule"
 #: The taint that a cordoned node would have; a pod that tolerates it may go there.
 _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
-TaintKey = tuple[tuple[str, str, str], ...]
-
 
 class NodeTaints:
-    """The distinct sets of taints of a cluster's nodes, and which nodes are cordoned."""
+    """What the taints of a cluster's nodes, and cordons, say about pods."""
 
     def __init__(self, nodes: NodeTable) -> None:
-        self.cordoned: Mask = np.fromiter((node.spec.unschedulable for node in nodes.objects), np.bool_, len(nodes))
-        self._code = np.zeros(len(nodes), np.int32)
-        self._sets: list[tuple[Taint, ...]] = [()]
-        known: dict[TaintKey, int] = {(): 0}
-        for row, node in enumerate(nodes.objects):
-            if node.spec.taints:
-                self._code[row] = self._number(node, known)
-
-    def _number(self, node: Node, known: dict[TaintKey, int]) -> int:
-        key = tuple((taint.key, taint.value, taint.effect) for taint in node.spec.taints)
-        if key not in known:
-            known[key] = len(self._sets)
-            self._sets.append(tuple(node.spec.taints))
-        return known[key]
+        self.cordoned: Mask = nodes.taints.cordoned
+        self._codes = nodes.taints.codes
+        self._sets = nodes.taints.sets
 
     def forbidden(self, pod: Pod) -> Mask:
         """Nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
         answers = [any(t.effect in _FORBIDDING and not tolerates(pod, t) for t in taints) for taints in self._sets]
-        mask: Mask = np.array(answers, np.bool_)[self._code]
+        mask: Mask = np.array(answers, np.bool_)[self._codes]
         return mask
 
     def barred(self, pod: Pod) -> Mask:
@@ -58,7 +45,7 @@ class NodeTaints:
         if not any(t.effect == _DISCOURAGING for taints in self._sets for t in taints):
             return None
         answers = [sum(t.effect == _DISCOURAGING and not tolerates(pod, t) for t in taints) for taints in self._sets]
-        counts: NDArray[np.int64] = np.array(answers, np.int64)[self._code]
+        counts: NDArray[np.int64] = np.array(answers, np.int64)[self._codes]
         return counts
 
 

@@ -46,10 +46,12 @@ class CycleResult:
 def decisions_of(session: Session) -> list[Decision]:
     """Turn what the session's actions committed into decisions, in order; stale nominations are taken back last."""
     made = _last_promises(
-        decision
-        for committed in session.committed
-        for operation in committed.operations
-        for decision in _decisions(session.snapshot, committed, operation)
+        _without_taken_back(
+            decision
+            for committed in session.committed
+            for operation in committed.operations
+            for decision in _decisions(session.snapshot, committed, operation)
+        )
     )
     promised = {decision.pod for decision in made}
     return [*made, *(lapsed for lapsed in stale_nominations(session) if lapsed.pod not in promised)]
@@ -83,6 +85,16 @@ def _evict(plain: Evict, committed: Committed, operation: Operation, task: int) 
         return plain
     record = operation.record.of_task(task)
     return replace(plain, why=f"{committed.action}: {record.as_text()}", record=record.to_json())
+
+
+def _without_taken_back(decisions: Iterable[Decision]) -> list[Decision]:
+    """Without binds of pods whose places a later action gave to others: nobody needs to hear of either."""
+    made = list(decisions)
+    bound = {decision.pod for decision in made if isinstance(decision, Bind)}
+    taken_back = {decision.pod for decision in made if isinstance(decision, Evict) and decision.pod in bound}
+    if not taken_back:
+        return made
+    return [decision for decision in made if decision.pod not in taken_back or not isinstance(decision, (Bind, Evict))]
 
 
 def _last_promises(decisions: Iterable[Decision]) -> list[Decision]:

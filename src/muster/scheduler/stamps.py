@@ -47,21 +47,25 @@ def _started(session: Session) -> Rows:
     """Gangs of which tasks are bound in this cycle and none was before: growth is no new start."""
     jobs = session.snapshot.jobs
     held: Mask = jobs.counts[:, _HELD].sum(axis=1) > 0
-    held[_jobs_of(session, OperationKind.EVICT)] = True
+    held[_jobs_of(session, OperationKind.EVICT, on_node=True)] = True
     bound = _jobs_of(session, OperationKind.ALLOCATE)
     complete = np.array([session.job_deficit(job) == 0 for job in bound.tolist()], np.bool_)
     return bound[complete & ~held[bound]]
 
 
-def _jobs_of(session: Session, kind: OperationKind) -> Rows:
-    """Jobs with committed operations of a kind, each once."""
-    tasks = [
+def _jobs_of(session: Session, kind: OperationKind, *, on_node: bool = False) -> Rows:
+    """Jobs with committed operations of a kind, each once; `on_node`: on pods that are on a node."""
+    table = session.snapshot.tasks
+    found = [
         operation.tasks
         for committed in session.committed
         for operation in committed.operations
         if operation.kind is kind
     ]
-    if not tasks:
+    if not found:
         return np.empty(0, np.int32)
-    jobs: Rows = np.unique(session.snapshot.tasks.job[np.concatenate(tasks)])
+    tasks = np.concatenate(found)
+    if on_node:
+        tasks = np.array([task for task in tasks.tolist() if table.pods[task].spec.node_name], np.int32)
+    jobs: Rows = np.unique(table.job[tasks])
     return jobs[jobs >= 0]

@@ -4,7 +4,7 @@ from muster.snapshot.axis import UNLIMITED, Amounts, ResourceAxis
 from muster.snapshot.board import Board
 from muster.snapshot.mirror import Mirror
 from muster.snapshot.records import GroupConstraint, JobRecord, QueueRecord
-from muster.snapshot.rows import NO_ROW, Mask, Rows
+from muster.snapshot.rows import NO_ROW, Mask, Pieces, Rows
 from muster.snapshot.statement import Operation, OperationKind, Statement
 from muster.snapshot.status import (
     ACTIVE_STATUSES,
@@ -57,6 +57,7 @@ __all__ = [
     "NodeTable",
     "Operation",
     "OperationKind",
+    "Pieces",
     "QueueRecord",
     "QueueTable",
     "ResourceAxis",

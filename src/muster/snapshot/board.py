@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.kernels.placement import BLOCK, MODE, WRITTEN, catch_up, count_slots
+from muster.kernels.placement import BLOCK, MODE, WRITTEN, catch_up, count_slots, recount_slots
 from muster.snapshot.axis import Amounts
 from muster.snapshot.rows import Mask, Rows
 from muster.snapshot.tables import Snapshot
@@ -68,3 +68,8 @@ class Board:
         slots = np.empty(hi - lo, np.int32)
         count_slots(snapshot.nodes.state, self.requests[0], self.scores[0], int(self.span[MODE]), lo, slots)
         return slots
+
+    def recount(self, snapshot: Snapshot, since: int, slots: Rows) -> int:
+        """Bring `slots` of all nodes up to date with what was touched `since`; return how many more there are now."""
+        rows = snapshot.touch_log[since : snapshot.touched]
+        return recount_slots(snapshot.nodes.state, self.requests[0], self.scores[0], int(self.span[MODE]), rows, slots)

@@ -45,13 +45,21 @@ class Names:
 
     def __init__(self) -> None:
         self.numbers: dict[str, int] = {}
+        #: The last answer of `rows`, and the index that it was for.
+        self._answer: tuple[dict[str, int], NDArray[np.int32]] | None = None
 
     def number(self, name: str) -> int:
         return self.numbers.setdefault(name, len(self.numbers))
 
     def rows(self, index: dict[str, int]) -> NDArray[np.int32]:
-        """For every number, the row of its name in `index`, -1 if it is not there; one -1 more for "no name"."""
+        """For every number, the row of its name in `index`, -1 if it is not there; one -1 more for "no name".
+
+        An index does not change once it is made: as long as the same one is asked about, the answer is kept.
+        """
+        if self._answer is not None and self._answer[0] is index and len(self._answer[1]) == len(self.numbers) + 1:
+            return self._answer[1]
         rows = np.full(len(self.numbers) + 1, -1, np.int32)
         for name, number in self.numbers.items():
             rows[number] = index.get(name, -1)
+        self._answer = index, rows
         return rows

@@ -7,6 +7,7 @@ it that changes; objects are shared and never modified. Callers: the scheduler l
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from typing import TypeVar
 
 import numpy as np
@@ -28,7 +29,7 @@ from muster.api import (
 )
 from muster.kernels.placement import BLOCK
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
-from muster.kernels.totals import book_on_nodes, sum_requests
+from muster.kernels.totals import add_rows, book_on_nodes, count_tasks, sum_requests
 from muster.snapshot.axis import Amounts, ResourceAxis
 from muster.snapshot.devices import NOT_LIMITED, PREFIX, offered
 from muster.snapshot.events import Event
@@ -42,7 +43,6 @@ from muster.snapshot.reservations import reserve_nominated
 from muster.snapshot.rows import NO_ROW, Mask, Rows
 from muster.snapshot.status import (
     ALLOCATED_STATUSES,
-    BEST_EFFORT_PENDING,
     N_COUNTS,
     OCCUPYING_STATUSES,
     TaskStatus,
@@ -58,6 +58,7 @@ from muster.snapshot.tables import (
     Snapshot,
     TaskTable,
 )
+from muster.snapshot.taints import TaintColumn
 from muster.snapshot.taskbook import NO_RULE, TaskBook
 from muster.snapshot.topology import TopologyTable, build_topology
 
@@ -220,14 +221,9 @@ class Mirror:
         )
 
     def _extend_axis(self) -> None:
-        names: set[str] = set()
-        for shape in self._book.class_shapes:
-            names.update(shape.request)
+        names = set(self._book.resources)
         for queue in self._queues.values():
             names.update(queue.capability, queue.deserved, queue.guarantee, queue.over_quota_weights or ())
-        for record in self._book.records:
-            if record.min_resources:
-                names.update(record.min_resources)
         if not names <= set(self._axis.names):
             self._axis = self._axis.extended(names)
             self._layout = None
@@ -244,8 +240,7 @@ class Mirror:
         if self._layout is None:
             self._layout = self._lay_out_nodes()
         table, topology = self._layout
-        nodes = NodeTable(table.names, table.index, table.objects, table.state.copy(), table.ready, table.labels)
-        return nodes, topology
+        return replace(table, state=table.state.copy()), topology
 
     def _lay_out_nodes(self) -> tuple[NodeTable, TopologyTable]:
         """The node table without any task, and the topology; kept until a node or HyperNode changes."""
@@ -261,7 +256,7 @@ class Mirror:
                     state[ALLOCATABLE, row, column] = to_base(name, quantity)
             ready[row] = is_ready(node)
         self._add_devices(state[ALLOCATABLE], index)
-        return NodeTable(names, index, objects, state, ready, NodeLabels(objects)), topology
+        return NodeTable(names, index, objects, state, ready, NodeLabels(objects), TaintColumn(objects)), topology
 
     def _add_devices(self, allocatable: Amounts, index: dict[str, int]) -> None:
         """Set what nodes offer of every device class that somebody asks for."""
@@ -312,7 +307,7 @@ class Mirror:
         waiting = tasks.status == TaskStatus.PENDING
         sum_requests(classes.requests, tasks.cls, np.where(waiting, tasks.job, NO_ROW).astype(np.int32), pending)
         queued = live & (queue != NO_ROW)
-        np.add.at(queues.own_allocated, queue[queued], allocated[queued])
+        add_rows(queues.own_allocated, np.where(live, queue, np.int32(NO_ROW)), allocated)
         for row, path in enumerate(queues.paths):
             queues.tree_allocated[path] += queues.own_allocated[row]
         preemptible = self._preemptible(tasks)
@@ -322,6 +317,7 @@ class Mirror:
         return JobTable(
             records=list(book.records),
             index=dict(book.job_rows),
+            names=book.job_names(),
             live=live,
             queue=queue,
             min_member=columns["min_member"].copy(),
@@ -330,6 +326,7 @@ class Mirror:
             created=columns["created"].copy(),
             phase=columns["phase"].copy(),
             preemptible=preemptible,
+            spared=columns["spared"].copy(),
             counts=_count(tasks, tasks.job, count),
             allocated=allocated,
             pending=pending,
@@ -376,9 +373,9 @@ def _same_placement(old: Node, new: Node) -> bool:
 
 def _count(tasks: TaskTable, group: Rows, n_groups: int) -> Rows:
     """Count tasks by group and state; the last column is pending best-effort tasks."""
-    mine = (group >= 0) & (tasks.status != TaskStatus.GONE)
-    flat = np.bincount(group[mine] * N_COUNTS + tasks.status[mine], minlength=n_groups * N_COUNTS)
-    counts: Rows = flat.reshape(n_groups, N_COUNTS).astype(np.int32)
-    free = mine & (tasks.status == TaskStatus.PENDING) & ((tasks.flags & BEST_EFFORT) != 0)
-    counts[:, BEST_EFFORT_PENDING] = np.bincount(group[free], minlength=n_groups)
+    counts: Rows = np.zeros((n_groups, N_COUNTS), np.int32)
+    if n_groups:
+        states = np.where(tasks.status == TaskStatus.GONE, np.int8(-1), tasks.status)
+        free = (tasks.status == TaskStatus.PENDING) & ((tasks.flags & BEST_EFFORT) != 0)
+        count_tasks(counts, group, states, free)
     return counts

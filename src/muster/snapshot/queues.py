@@ -19,14 +19,18 @@ def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis) -> Queu
     parent = np.array([index.get(record.parent, NO_ROW) for record in ordered], np.int32)
     broken: dict[int, str] = {}
     paths = []
+    steps = []
     for row, record in enumerate(ordered):
         path, fault = _walk_up(row, ordered, index)
         if fault:
             broken[row] = f"queue {record.name}: {fault}"
         paths.append(np.array(path, np.int32))
+        steps.append(list(zip(path, (*path[1:], NO_ROW), strict=True)))
     shape = (len(ordered), len(axis))
     own, tree, firm = (np.zeros(shape, np.int64) for _ in range(3))
-    return QueueTable(ordered, index, parent, paths, own, tree, firm, broken)
+    return QueueTable(
+        ordered, index, parent, paths, steps, own, tree, firm, frozenset(parent[parent != NO_ROW].tolist()), broken
+    )
 
 
 def _walk_up(row: int, records: list[QueueRecord], index: dict[str, int]) -> tuple[list[int], str]:

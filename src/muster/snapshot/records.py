@@ -169,8 +169,13 @@ def pod_of_lone_job(job_id: str) -> str | None:
 
 def _said_preemptible(meta: ObjectMeta) -> bool | None:
     """What a PodGroup says for all its pods; None: nothing, each pod speaks for itself."""
-    said = meta.annotations.get(PREEMPTABLE, meta.labels.get(PREEMPTABLE, ""))
-    return False if said.lower() in ("false", "f", "0") else None
+    return False if refuses_eviction(meta.annotations, meta.labels) else None
+
+
+def refuses_eviction(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Whether a mark says that pods are not to be evicted; a text that is no truth value says nothing."""
+    said = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE, ""))
+    return said.lower() in ("false", "f", "0")
 
 
 def job_from_pod(pod: Pod) -> JobRecord:

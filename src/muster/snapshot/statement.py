@@ -183,11 +183,13 @@ class Statement:
         Tasks that run or are bound leave their nodes, those that were promised a place in this cycle give it up.
         """
         table = self.snapshot.tasks
-        promised = table.status[tasks] == _PROMISED
-        parts = ((_EVICT, tasks[~promised]), (_RECALL, tasks[promised])) if promised.any() else ((_EVICT, tasks),)
-        for kind, chosen in parts:
+        states = table.status[tasks]
+        parts: Sequence[tuple[OperationKind, Rows, NDArray[np.int8]]] = ((_EVICT, tasks, states),)
+        if _PROMISED in states.tolist():
+            runs, promised = states != _PROMISED, states == _PROMISED
+            parts = ((_EVICT, tasks[runs], states[runs]), (_RECALL, tasks[promised], states[promised]))
+        for kind, chosen, previous in parts:
             if len(chosen):
-                previous = table.status[chosen]
                 operation = Operation(kind, chosen, table.node[chosen], note, beneficiary, previous, record=record)
                 self._move_on_nodes(operation, +1)
                 self._book(operation, +1)

@@ -17,10 +17,12 @@ from muster.api import Node, Pod
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
 from muster.kernels.totals import future_total
 from muster.snapshot.axis import Amounts, ResourceAxis
+from muster.snapshot.job_names import JobNames
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.records import JobRecord, QueueRecord
 from muster.snapshot.rows import Mask, Rows
 from muster.snapshot.status import ALLOCATED_STATUSES, BEST_EFFORT_PENDING, READY_STATUSES, TaskStatus
+from muster.snapshot.taints import TaintColumn
 from muster.snapshot.topology import TopologyTable
 
 #: Task flags.
@@ -44,6 +46,7 @@ class NodeTable:
     #: False: not ready; such a node takes no new task and its capacity does not count.
     ready: Mask
     labels: NodeLabels
+    taints: TaintColumn
 
     def __len__(self) -> int:
         return len(self.names)
@@ -65,6 +68,11 @@ class NodeTable:
         """What will be free once terminating pods are gone and promised places are taken."""
         free: Amounts = self.idle() + self.state[RELEASING] - self.state[PIPELINED]
         return free
+
+    def future_idle_of(self, row: int) -> list[int]:
+        """As `future_idle`, for one node, as plain numbers."""
+        planes = (self.state[plane, row].tolist() for plane in (ALLOCATABLE, USED, RELEASING, PIPELINED))
+        return [has - used + leaving - promised for has, used, leaving, promised in zip(*planes, strict=True)]
 
     def future_total(self) -> Amounts:
         """The sum of `future_idle` over the ready nodes; none of them counts as less than full."""
@@ -123,6 +131,7 @@ class JobTable:
 
     records: list[JobRecord]
     index: dict[str, int]
+    names: JobNames
     live: Mask
     #: Queue row, NO_ROW if the queue does not exist.
     queue: Rows
@@ -134,6 +143,8 @@ class JobTable:
     phase: NDArray[np.int8]
     #: May the job's tasks be taken away for others, as far as the job itself is concerned?
     preemptible: Mask
+    #: Says its PodGroup, by Volcano's mark, that no pod of it is to be evicted?
+    spared: Mask
     counts: Rows
     #: int64[jobs, resources]: held by allocated, bound and running tasks, and promised to pipelined ones.
     allocated: Amounts
@@ -187,10 +198,14 @@ class QueueTable:
     parent: Rows
     #: Rows from the queue itself up to the top.
     paths: list[Rows]
+    #: The same with the parent of each row, NO_ROW at the top; plain numbers, for whoever walks up often.
+    steps: list[list[tuple[int, int]]]
     own_allocated: Amounts
     tree_allocated: Amounts
     #: The part of `tree_allocated` that jobs hold which are not preemptible.
     tree_firm: Amounts
+    #: Queues that are somebody's parent.
+    parents: frozenset[int]
     #: Queues whose chain of parents ends in a cycle or at a queue that does not exist, with the reason.
     broken: dict[int, str]
 

@@ -17,7 +17,8 @@ from muster.api import KaiPodGroup, Pod, PodGroup, ResourceClaim, group_of, pod_
 from muster.snapshot.classes import PodShape, shape_of
 from muster.snapshot.devices import claim_keys, claimed
 from muster.snapshot.grow import Columns, Names
-from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
+from muster.snapshot.job_names import JobNames
+from muster.snapshot.records import JobRecord, created_seconds, job_from_pod, refuses_eviction
 from muster.snapshot.rows import NO_ROW
 from muster.snapshot.status import TaskStatus, phase_of, status_of
 from muster.snapshot.subgroups import first_match, match_index, minimum_of, subgroup_id
@@ -57,6 +58,7 @@ class TaskBook:
             has_group=np.bool_,
             preemptible=np.int8,
             preemptible_below=np.int32,
+            spared=np.bool_,
         )
         self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
         self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
@@ -75,9 +77,12 @@ class TaskBook:
         self.subgroup_names: list[str] = []
         self.class_rows: dict[bytes, int] = {}
         self.class_shapes: list[PodShape] = []
+        #: Every resource that a class or job has named so far.
+        self.resources: set[str] = set()
         self.class_pods: list[Pod] = []
         self.nodes = Names()
         self.queues = Names()
+        self._names: JobNames | None = None
         self._unranked: set[int] = set()
         self._shapes: dict[int, PodShape] = {}
         self._claims: dict[str, ResourceClaim] = {}
@@ -94,6 +99,7 @@ class TaskBook:
         elif self.records[row].sub_groups != record.sub_groups or self.records[row].min_roles != record.min_roles:
             self._reset_groups(row, record)
         self.records[row] = record
+        self.resources.update(record.min_resources or ())
         self.jobs.set(
             row,
             live=True,
@@ -106,12 +112,19 @@ class TaskBook:
             has_group=has_group,
             preemptible=-1 if record.preemptible is None else int(record.preemptible),
             preemptible_below=NO_RULE if record.preemptible_below is None else record.preemptible_below,
+            spared=refuses_eviction(record.annotations, record.labels),
         )
 
     def group(self, job_id: str) -> PodGroup | KaiPodGroup | None:
         """The PodGroup of a job, of either family; None: it has none."""
         row = self.job_rows.get(job_id)
         return None if row is None else self.records[row].source
+
+    def job_names(self) -> JobNames:
+        """The order of the jobs by name; the same one until a job comes or goes."""
+        if self._names is None:
+            self._names = JobNames(dict(self.job_rows))
+        return self._names
 
     def refresh_priorities(self) -> None:
         """Priority classes changed: look every job's priority up again."""
@@ -138,6 +151,7 @@ class TaskBook:
             self.role_rows.append(())
             self.subgroup_rows.append(())
         self.job_rows[record.id] = row
+        self._names = None
         self.records[row] = record
         for role in record.min_roles:
             self._role_row(row, role)
@@ -145,6 +159,7 @@ class TaskBook:
 
     def _remove_job(self, row: int) -> None:
         del self.job_rows[self.records[row].id]
+        self._names = None
         self._free_groups(row)
         self.jobs.set(row, live=False)
         self.jobs.remove(row)
@@ -290,6 +305,7 @@ class TaskBook:
         if row is None:
             row = self.class_rows[shape.key] = len(self.class_shapes)
             self.class_shapes.append(shape)
+            self.resources.update(shape.request)
             self.class_pods.append(pod)
         return row
 

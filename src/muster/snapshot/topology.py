@@ -8,7 +8,7 @@ order of their names, then the nodes that belong to none of them.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -34,6 +34,7 @@ class TopologyTable:
     #: Domains directly inside each domain.
     children: list[tuple[int, ...]]
     forest: HyperNodeForest
+    _owners: list[tuple[int, Rows]] = field(default_factory=list, repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
@@ -75,6 +76,19 @@ class TopologyTable:
     def inside(self, domain: int) -> Rows:
         """The domain and all domains inside it."""
         return np.arange(domain, int(self.last[domain]) + 1, dtype=np.int32)
+
+    def owners_by_tier(self) -> list[tuple[int, Rows]]:
+        """For each tier, the lowest first, the domain that holds each node, NO_ROW if there is none; made once."""
+        if not self._owners:
+            for tier in range(int(self.tier.min()), self.root_tier + 1):
+                owner = np.full(len(self.leaf), NO_ROW, np.int32)
+                domains = np.flatnonzero(self.tier == tier).astype(np.int32)
+                sizes = self.hi[domains] - self.lo[domains]
+                # Domains of one tier do not overlap: the rows of each are its first row and those after it.
+                rows = np.arange(sizes.sum()) + np.repeat(self.lo[domains] - (np.cumsum(sizes) - sizes), sizes)
+                owner[rows] = np.repeat(domains, sizes)
+                self._owners.append((tier, owner))
+        return self._owners
 
 
 def build_topology(hyper_nodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]) -> tuple[TopologyTable, list[str]]:

@@ -1,9 +1,10 @@
 """What limits evictions whatever strategy chooses them: PodDisruptionBudgets, and evicted ÷ requested resources.
 
 A pod may be a victim while the budget that selects it has a disruption left; taking it uses one. A pod that several
-budgets select is never one: the eviction API refuses such pods. Pods that were evicted earlier in the session have used their part already. A selector without conditions selects
-every pod of its namespace and a missing one selects none, as the eviction API has it. Differences from Volcano,
-which never evicts a pod without labels, and does evict those of several budgets.
+budgets select is never one: the eviction API refuses such pods. Pods that were evicted earlier in the session have used
+their part already. A selector without conditions selects every pod of its namespace and a missing one selects none, as
+the eviction API has it. Differences from Volcano, which never evicts a pod without labels, and does evict those of
+several budgets.
 Callers: every eviction strategy, and the plugin `pdb`.
 """
 

@@ -106,6 +106,9 @@ def make_bundles(
     # Gangs with exactly their minimum go whole, so the order of their tasks does not matter.
     rigid, others = tasks[own == 0], tasks[own != 0]
     rigid = rigid[np.argsort(snapshot.tasks.job[rigid], kind="stable")]
+    whole = np.full(len(rigid), BundleKind.WHOLE, np.int8)
+    if len(others) == 0:
+        return _cut(snapshot, rigid, whole, inside)
     others = order_tasks(snapshot, others, need, rank, inside)
     safe = safe_tasks(snapshot, others, surplus)
     if inside is not None:
@@ -113,7 +116,7 @@ def make_bundles(
     kinds = np.where(safe, BundleKind.SAFE, BundleKind.WHOLE).astype(np.int8)
     together = np.lexsort((kinds, snapshot.tasks.job[others]))
     every = np.concatenate((others[together], rigid))
-    return _cut(snapshot, every, np.append(kinds[together], np.full(len(rigid), BundleKind.WHOLE, np.int8)), inside)
+    return _cut(snapshot, every, np.append(kinds[together], whole), inside)
 
 
 def _cut(snapshot: Snapshot, tasks: Rows, kinds: NDArray[np.int8], inside: Mask | None) -> Bundles:
@@ -158,7 +161,6 @@ class BundleOrder:
         self._snapshot = snapshot
         self._kind = kind
         self._threshold = threshold
-        self._names: NDArray[np.int64] | None = None
 
     def numbers(
         self, bundles: Bundles, need: Amounts, policy: NDArray[np.int64], preferred: Mask | None = None
@@ -174,25 +176,9 @@ class BundleOrder:
         worth = buckets(roi(bundles, need), self._threshold)
         plain = np.zeros(len(bundles), np.bool_) if preferred is None else ~preferred
         last = jobs.priority[bundles.job] if self._kind is Eviction.RECLAIM else np.zeros(len(bundles), np.int32)
-        names = self._by_name(bundles.job)
+        names = jobs.names.places(bundles.job, jobs.records)
         keys = (names, -jobs.created[bundles.job], last, -gain, -worth, plain, policy, bundles.kind)
         return np.lexsort(keys).astype(np.int64)
-
-    def _by_name(self, jobs: Rows) -> NDArray[np.int64]:
-        """Position of jobs by name, among all or (when there are few of them) among themselves."""
-        records = self._snapshot.jobs.records
-        if self._names is None and 4 * len(jobs) < len(records):
-            return _positions([records[job].id for job in jobs.tolist()])
-        if self._names is None:
-            self._names = _positions([record.id for record in records])
-        return self._names[jobs]
-
-
-def _positions(names: list[str]) -> NDArray[np.int64]:
-    """Where each name stands in alphabetical order; equal ones in the order given."""
-    places = np.empty(len(names), np.int64)
-    places[sorted(range(len(names)), key=names.__getitem__)] = np.arange(len(names))
-    return places
 
 
 def roi(bundles: Bundles, need: Amounts) -> NDArray[np.float64]:

@@ -11,13 +11,12 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.api.names import PREEMPTABLE
 from muster.engine.evictions.clearing import Demand
 from muster.engine.evictions.protection import without_barred
-from muster.engine.victims import in_other_queues, in_queue_of, may_be_evicted
+from muster.engine.victims import jobs_in_other_queues, jobs_in_queue_of, may_be_evicted, tasks_of
 from muster.framework import Eviction, Session
 from muster.kernels.totals import sum_requests
-from muster.snapshot import Amounts, JobRecord, Mask, Rows, Snapshot
+from muster.snapshot import Amounts, Mask, Rows, Snapshot
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,12 +47,6 @@ class Pool:
         self._kind = kind
         self._known: dict[tuple[int, int], Candidates] = {}
         self._commits = -1
-        marked = [
-            (row, job)
-            for row, job in enumerate(session.snapshot.jobs.records)
-            if (job.annotations and PREEMPTABLE in job.annotations) or (job.labels and PREEMPTABLE in job.labels)
-        ]
-        self._spared = [row for row, job in marked if _refuses(job)]
 
     def of(self, job: int) -> Candidates:
         """Candidates for a job: in its queue those of lower priority, or those in other queues that give."""
@@ -67,30 +60,29 @@ class Pool:
         return self._known[key]
 
     def _find(self, job: int) -> Candidates:
-        snapshot = self._session.snapshot
-        tasks = snapshot.tasks
-        mask = may_be_evicted(self._session)
+        session, snapshot = self._session, self._session.snapshot
+        jobs, tasks = snapshot.jobs, snapshot.tasks
         if self._kind is Eviction.PREEMPT:
-            lower = snapshot.jobs.priority < snapshot.jobs.priority[job]
-            mask &= in_queue_of(self._session, job) & np.append(lower, np.False_)[tasks.job]
+            asked = jobs_in_queue_of(session, job) & (jobs.priority < jobs.priority[job])
         else:
-            mask &= in_other_queues(self._session, job)
-        if self._spared:
-            mask &= ~np.isin(tasks.job, self._spared)
-        rows = np.flatnonzero(mask).astype(np.int32)
-        givers, protected = without_barred(self._session, self._kind, job, np.unique(tasks.job[rows]))
-        rows = rows[np.isin(tasks.job[rows], givers)]
+            asked = jobs_in_other_queues(session, job)
+        rows = np.flatnonzero(may_be_evicted(session) & tasks_of(session, asked & ~jobs.spared)).astype(np.int32)
+        owners = _owners(snapshot, rows)
+        givers, protected = without_barred(session, self._kind, job, owners)
+        if len(givers) < len(owners):
+            stays = np.ones(len(jobs), np.bool_)
+            stays[givers] = False
+            rows = rows[~stays[tasks.job[rows]]]
         held = np.zeros_like(snapshot.nodes.used())
         sum_requests(snapshot.classes.requests, tasks.cls[rows], tasks.node[rows], held)
-        owners = np.zeros(len(snapshot.jobs), np.bool_)
-        owners[tasks.job[rows]] = True
-        return Candidates(rows, np.flatnonzero(owners).astype(np.int32), held, protected)
+        return Candidates(rows, givers, held, protected)
 
 
-def _refuses(job: JobRecord) -> bool:
-    """Whether a PodGroup says that its pods are not to be evicted; a text that is no truth value says nothing."""
-    mark = job.annotations.get(PREEMPTABLE, job.labels.get(PREEMPTABLE, ""))
-    return mark.lower() in ("false", "f", "0")
+def _owners(snapshot: Snapshot, tasks: Rows) -> Rows:
+    """The jobs of tasks, each once."""
+    owners = np.zeros(len(snapshot.jobs), np.bool_)
+    owners[snapshot.tasks.job[tasks]] = True
+    return np.flatnonzero(owners).astype(np.int32)
 
 
 def domains_with_room(snapshot: Snapshot, candidates: Candidates, demands: tuple[Demand, ...], domains: Rows) -> Mask:

@@ -17,7 +17,7 @@ from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.choice import Choice, Chooser, GangOptions, Proposal, Rules
 from muster.engine.evictions.entering import Entrances
 from muster.engine.evictions.need import Need, find_need
-from muster.engine.evictions.pipeline import DryRun, promise
+from muster.engine.evictions.pipeline import DryRun, Placers, promise
 from muster.engine.evictions.records import Reasons, RunnerUp, SparedBundle
 from muster.engine.lines import JobLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
@@ -41,6 +41,7 @@ class _GangPath:
         self._boards = boards_of(session)
         self._live = session.live_tasks()
         self._rules = Rules.of(session, kind, options)
+        self._placers = Placers(session, self._boards)
         self._pool = Pool(session, kind)
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()
         self._is_before_allocate = "allocate" in later
@@ -91,7 +92,7 @@ class _GangPath:
             return  # allocate would never bind it, however much room is made
         statement = session.statement()
         statement.release(pending)
-        dry = DryRun(session, self._boards, need, statement)
+        dry = DryRun(self._placers, need, statement)
         placements = dry.anywhere()
         if placements is None:
             done = self._evict_for(need, dry, statement)

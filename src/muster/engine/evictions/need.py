@@ -46,11 +46,7 @@ def find_need(session: Session, boards: Boards, job: int, pending: Rows, live: f
     demands = tuple(
         Demand(requests[k], int(counts[k]), boards.verdicts(int(classes[k])) == FITS) for k in order.tolist()
     )
-    exact = (
-        len(classes) == 1
-        and not session.snapshot.jobs.records[job].sub_groups
-        and not any(int(task) in live for task in tasks)
-    )
+    exact = len(classes) == 1 and not session.snapshot.jobs.records[job].sub_groups and live.isdisjoint(tasks.tolist())
     return Need(job, tasks, (requests * counts[:, None]).sum(axis=0), demands, exact)
 
 

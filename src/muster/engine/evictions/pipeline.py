@@ -24,13 +24,22 @@ from muster.snapshot import Operation, OperationKind, Rows, Statement
 Works = Callable[[Rows], bool]
 
 
+class Placers:
+    """What places beneficiaries, with and without domains; one pair serves an action."""
+
+    def __init__(self, session: Session, boards: Boards) -> None:
+        self.session = session
+        self.anywhere = Placer(session, boards)
+        self.domains = TwoLevelPlacer(session, boards, self.anywhere)
+
+
 class DryRun:
     """Tries victims for one beneficiary; its statement is as it was after every trial."""
 
-    def __init__(self, session: Session, boards: Boards, need: Need, statement: Statement) -> None:
-        self._session = session
-        self._placer = Placer(session, boards)
-        self._domains = TwoLevelPlacer(session, boards, self._placer)
+    def __init__(self, placers: Placers, need: Need, statement: Statement) -> None:
+        self._session = placers.session
+        self._placer = placers.anywhere
+        self._domains = placers.domains
         self._need = need
         self._statement = statement
 

@@ -32,7 +32,7 @@ def places(wanted: int, request: int, *free: int, closed: int | None = None) -> 
     """Places for tasks of so many GPUs on nodes with so many free; the node `closed` may not be used."""
     usable = np.array([row != closed for row in range(len(free))], np.bool_)
     have = sum(amount // request for row, amount in enumerate(free) if row != closed)
-    return Places([(0, request)], wanted, have, np.array(free, np.int64)[:, None], usable)
+    return Places([(0, request)], wanted, have, lambda node: [free[node]], usable)
 
 
 def jobs(chosen: list[Unit] | None) -> list[int] | None:

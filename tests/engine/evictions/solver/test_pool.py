@@ -7,6 +7,7 @@ import pytest
 from muster.api import KubeObject
 from muster.engine.evictions.solver.pool import Unit, VictimPool
 from muster.framework import Eviction, Session
+from muster.kernels.placement import FUTURE
 from muster.snapshot import TaskStatus
 from tests.engine.evictions.solver.solver_stage import (
     gang,
@@ -137,6 +138,40 @@ def test_after_a_commit_the_pool_offers_what_is_left(status: TaskStatus) -> None
     assert (["b-0"] in found) == (status == TaskStatus.RUNNING)
 
 
+def test_who_was_promised_a_place_meanwhile_may_be_dealt_another_one() -> None:
+    session = stage(*gang("first", pending=1, priority="low"), *gang("old", on=["n1"], priority="low", created=-1))
+    pool = VictimPool(session, Eviction.PREEMPT)
+    before = pool.line(job_row(session, "new"))
+    statement = session.statement()
+    statement.place(task_row(session, "first-0"), 0, FUTURE)
+    session.commit(statement, "test")
+    pool.refresh([job_row(session, "first")])
+    after = pool.line(job_row(session, "new"))
+    assert [task_names(session, unit.tasks) for unit in iter(before.pop, None)] == [["old-0"]]
+    assert [task_names(session, unit.tasks) for unit in iter(after.pop, None)] == [["first-0"], ["old-0"]]
+
+
+@pytest.mark.parametrize("taken_back", [True, False])
+def test_who_was_placed_in_the_same_cycle_is_offered_if_told_so(taken_back: bool) -> None:
+    session = stage(*gang("first", pending=1, priority="low"))
+    statement = session.statement()
+    statement.place(task_row(session, "first-0"), 0)
+    session.commit(statement, "test")
+    line = VictimPool(session, Eviction.PREEMPT, take_back_binds=taken_back).line(job_row(session, "new"))
+    assert [task_names(session, unit.tasks) for unit in iter(line.pop, None)] == [["first-0"]] * taken_back
+
+
+def test_a_promise_that_is_given_up_gives_its_queue_nothing_back() -> None:
+    """Both queues have the same; what one of them was only promised still counts when victims are put in order."""
+    tree = [kai_queue(name, gpu=(2, -1, 1)) for name in ("q", "a", "b")]
+    old = [*gang("a1", "a", pending=1), *gang("b1", "b", on=["n0"])]
+    session = open_session([*tree, *nodes(1, gpu=4), *old, *NEW], kai("reclaim"))
+    statement = session.statement()
+    statement.place(task_row(session, "a1-0"), 0, FUTURE)
+    session.commit(statement, "test")
+    assert names(session, Eviction.RECLAIM) == [["a1-0"], ["b1-0"]]
+
+
 def test_lines_of_one_pool_do_not_disturb_each_other() -> None:
     session = stage(*gang("old", on=["n0"] * 3, minimum=1, priority="low"))
     pool = VictimPool(session, Eviction.PREEMPT)
@@ -154,3 +189,17 @@ def test_a_protected_gang_offers_what_it_can_spare_and_no_more() -> None:
     rigid = gang("rigid", on=["n0"] * 2, priority="low", age=10)
     session = open_session([*Q, *nodes(1, gpu=8), *old, *rigid, *NEW], kai("preempt", plugins=times))
     assert names(session) == [["old-2"]]
+
+
+@pytest.mark.parametrize("spare", [1, 0])
+@pytest.mark.parametrize("passed_over", [True, False])
+def test_a_protected_gang_is_passed_over_or_ends_the_line_as_told(spare: int, passed_over: bool) -> None:
+    times = {"minruntime": {"defaultPreemptMinRuntime": 60}}
+    young = gang("young", on=["n0"] * (1 + spare), pending=1, minimum=1, priority="low", created=9, age=10)
+    old = gang("old", on=["n0"], priority="low", age=100)
+    session = open_session([*Q, *nodes(1, gpu=8), *young, *old, *NEW], kai("preempt", plugins=times))
+    line = VictimPool(session, Eviction.PREEMPT, pass_over_protected=passed_over).line(job_row(session, "new"))
+    found = [task_names(session, unit.tasks) for unit in iter(line.pop, None)]
+    # What can be spared comes first; the cores are equal then, and that of the youngest gang stands in front.
+    assert found == [["young-1"]] * spare + ([["old-0"]] if passed_over else [])
+    assert line.pop() is None

@@ -17,6 +17,7 @@ from muster.testing import pod
 from tests.engine.evictions.solver.solver_stage import (
     evicted,
     gang,
+    gone,
     job_row,
     kai,
     kai_queue,
@@ -116,6 +117,31 @@ def test_growth_over_many_tasks_takes_few_dry_runs() -> None:
 
 
 # -- records -----------------------------------------------------------------------------------------------
+
+
+def test_growth_keeps_the_rest_of_a_gang_at_hand_where_a_part_of_it_could_stay() -> None:
+    """For its first pod one of the old ones moves and the other one stays; the second pod needs the place of both."""
+    new = [*gang("new", pending=1, minimum=2, gpu=2, priority="high"), pod("new-1", group="new", gpu=2, cpu=2)]
+    session = solve([*nodes(2, gpu=2), *gang("old", on=["n0", "n1"], priority="low"), *new], SolverOptions(trim=False))
+    assert gone(session) == ["old-0", "old-1"]
+    assert promised(session) == {"new-0": "n0", "new-1": "n1"}
+
+
+def test_growth_without_trimming_leaves_alone_who_could_stay_on_the_way() -> None:
+    """When the second place is made, nobody gets the one that old-0 has kept."""
+    session = solve(
+        [
+            *nodes(3, gpu=3),
+            *gang("firm", on=["n1"], gpu=2, firm=True),
+            *gang("core", on=["n0", "n2"], gpu=2, priority="low", created=1),
+            *gang("old", on=["n1", "n0"], minimum=1, priority="low", created=2),
+            *gang("side", on=["n2"], priority="mid"),
+            *gang("new", pending=2, gpu=3, priority="high"),
+        ],
+        SolverOptions(trim=False),
+    )
+    assert gone(session) == ["core-0", "core-1", "old-1", "side-0"]
+    assert moved(session) == {}
 
 
 def test_a_record_says_for_whom_and_how_much_was_looked_at() -> None:

@@ -7,6 +7,7 @@ import pytest
 
 from muster.framework import SchedulerConfig, Session
 from muster.framework.config import parse_config
+from muster.snapshot import Pieces
 from tests.engine.evictions.solver.solver_stage import gang, kai, kai_queue, nodes, open_session
 
 WITHOUT_BULK_KEYS = "actions: reclaim\ntiers:\n- plugins:\n  - name: priority\n  - name: gang\n"
@@ -27,13 +28,16 @@ def stage(config: SchedulerConfig) -> Session:
 
 
 @pytest.mark.parametrize("config", [kai("reclaim"), parse_config(WITHOUT_BULK_KEYS, "test")], ids=["kai", "one by one"])
-def test_keys_of_many_jobs_are_those_of_each(config: SchedulerConfig) -> None:
+def test_many_jobs_are_sorted_by_the_key_of_each(config: SchedulerConfig) -> None:
     session = stage(config)
-    jobs = np.flatnonzero(session.snapshot.jobs.live).tolist()
-    left = [session.snapshot.tasks_of(job) for job in jobs]
-    expected = [session.victim_key(job, rows) for job, rows in zip(jobs, left, strict=True)]
-    assert len(set(expected)) == 4
-    assert session.victim_keys(jobs, left) == expected
+    jobs = np.flatnonzero(session.snapshot.jobs.live).astype(np.int32)
+    left = {job: session.snapshot.tasks_of(job) for job in jobs.tolist()}
+    expected = sorted(left, key=lambda job: session.victim_key(job, left[job]))
+    bounds = np.cumsum([0, *(len(rows) for rows in left.values())]).astype(np.int32)
+    pieces = Pieces(np.concatenate(list(left.values())), bounds)
+    assert expected not in (sorted(expected), sorted(expected, reverse=True))
+    assert session.sort_victims(jobs, pieces).tolist() == expected
+    assert session.sort_victims(jobs[:0], Pieces(pieces.rows, bounds[:1])).tolist() == []
 
 
 def test_tasks_are_ordered_by_job_and_then_as_the_job_alone_orders_them() -> None:

@@ -23,3 +23,7 @@ class SolverOptions:
     use_signatures: bool = True
     #: Give victims back that turn out not to be needed.
     trim: bool = True
+    #: Go on with the next victim where a protected gang could only be broken; if not, the line of victims ends there.
+    pass_over_protected: bool = True
+    #: Take from those, too, whom the cycle has placed but not yet bound: they wait again, and nobody was told.
+    take_back_binds: bool = False

@@ -65,7 +65,12 @@ class _SolverPath:
         asking = [job for job in self._pending if self._kind is not Eviction.CONSOLIDATE or jobs.preemptible[job]]
         if not asking:
             return
-        pool = VictimPool(session, self._kind)
+        pool = VictimPool(
+            session,
+            self._kind,
+            pass_over_protected=self._options.pass_over_protected,
+            take_back_binds=self._options.take_back_binds,
+        )
         if not pool:
             return
         budgets = Budgets(session, self._options.ignore_budgets)
@@ -137,4 +142,5 @@ class _SolverPath:
         self._pending[job] = pending = self._pending[job][snapshot.tasks.status[self._pending[job]] == _PENDING]
         if len(pending) == 0:
             self._waiting.remove(job)
-        pool.refresh(touched)
+        # Those who were promised places may be dealt others for the sake of the next ones.
+        pool.refresh([*touched, job])

@@ -7,22 +7,24 @@ in line with a key of its own. Callers: the solver. Nothing here changes the sna
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
+from bisect import insort
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
-from muster.engine.chunks import next_victims
-from muster.engine.evictions.protection import keep_minimum, without_barred
+from muster.engine.chunks import next_victims, requests_of
+from muster.engine.evictions.protection import keep_minimum, protected_jobs, without_barred
 from muster.engine.lines import Key
 from muster.engine.queue_tree import QueueTree
-from muster.engine.waiting import cut_by_job
 from muster.framework import Eviction, Session
-from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, Amounts, Mask, Pieces, Rows, Snapshot, TaskStatus
 
-#: Tasks on a node, and tasks that were promised one in this cycle: their places may be dealt anew.
-_TAKEABLE = (int(TaskStatus.RUNNING), int(TaskStatus.BOUND), int(TaskStatus.PIPELINED))
+_PROMISED = int(TaskStatus.PIPELINED)
+#: By state. Tasks on a node, and tasks that were promised one in this cycle: their places may be dealt anew.
+_TAKEABLE: Mask = np.isin(np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.PIPELINED))
+#: The same with those that the cycle has placed but not yet bound.
+_OR_TAKEN_BACK: Mask = _TAKEABLE | (np.arange(len(TaskStatus)) == TaskStatus.ALLOCATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,15 +41,17 @@ class Unit:
 def make_unit(snapshot: Snapshot, job: int, tasks: Rows) -> Unit:
     """Sum up what goes free when the tasks go."""
     freed: dict[int, list[int]] = {}
-    requests = snapshot.classes.requests
-    amounts = requests[snapshot.tasks.cls[tasks], 0].tolist()
-    for node, amount in zip(snapshot.tasks.node[tasks].tolist(), amounts, strict=True):
+    table, requests = snapshot.tasks, snapshot.classes.requests
+    for task in tasks.tolist():
+        node, amount = int(table.node[task]), requests[table.cls[task], 0].tolist()
         known = freed.get(node)
         freed[node] = amount if known is None else [a + b for a, b in zip(known, amount, strict=True)]
     nodes = sorted(freed)
     return Unit(job, tasks, tuple(nodes), tuple(freed[node] for node in nodes))
 
 
+#: Which jobs a beneficiary may take from, their queues, and those that must keep their minimum.
+_Choice = tuple[Mask, list[int], frozenset[int]]
 #: Key, job, and the tasks that it still has.
 _Entry = tuple[Key, int, Rows]
 
@@ -55,46 +59,68 @@ _Entry = tuple[Key, int, Rows]
 class VictimPool:
     """All jobs that the action may take from, by queue."""
 
-    def __init__(self, session: Session, kind: Eviction) -> None:
+    def __init__(
+        self, session: Session, kind: Eviction, *, pass_over_protected: bool = True, take_back_binds: bool = False
+    ) -> None:
         self._session = session
         self._kind = kind
+        self._pass_over_protected = pass_over_protected
+        self._may_go = _OR_TAKEN_BACK if take_back_binds else _TAKEABLE
         snapshot = session.snapshot
-        self._entries: dict[int, _Entry] = {}
-        self._by_queue: dict[int, list[_Entry]] = {}
         #: By queue and priority of the beneficiary.
-        self._known: dict[tuple[int, int], tuple[Mask, list[int], list[int]]] = {}
-        rows = np.arange(len(snapshot.tasks), dtype=np.int32)
-        rows = session.sort_tasks(rows[self._takeable(rows)])
+        self._known: dict[tuple[int, int], _Choice] = {}
+        tasks = snapshot.tasks
+        #: By task: whether this action has anything to do with it at all.
+        self._concerned: Mask = ((tasks.flags & (FOREIGN | CRITICAL)) == 0) & (tasks.job != NO_ROW)
+        rows = session.sort_tasks(self._takeable(np.arange(len(tasks), dtype=np.int32)))
+        #: Jobs that the action may take from as far as they and their queues are concerned, by row.
+        self._eligible: Mask = self._eligible_jobs()
+        rows = rows[self._eligible[tasks.job[rows]]]
+        bounds = np.searchsorted(tasks.job[rows], np.arange(len(snapshot.jobs) + 1)).astype(np.int32)
+        #: By job, its tasks when the pool was made; those of jobs that have changed since; keys that were asked for.
+        self._at_first = Pieces(rows, bounds)
+        self._left: dict[int, Rows] = {}
+        self._keys: dict[int, Key] = {}
         #: Which jobs are in the pool, by row.
-        self._present: Mask = np.zeros(len(snapshot.jobs), np.bool_)
-        self._fill(*cut_by_job(session, rows[self._eligible(snapshot.tasks.job[rows])]))
+        self._present: Mask = np.diff(bounds) > 0
+        self._by_queue = self._lines()
 
     def __bool__(self) -> bool:
         """Is anybody in the pool?"""
-        return bool(self._entries)
+        return bool(self._by_queue)
 
-    def _fill(self, jobs: Sequence[int], tasks: Sequence[Rows]) -> None:
-        """Take in all jobs, in the order of their rows, with their tasks."""
-        self._present[jobs] = True
-        queues = self._session.snapshot.jobs.queue[self._present].tolist()
-        entries = zip(self._session.victim_keys(jobs, tasks), jobs, tasks, strict=True)
-        for queue, entry in zip(queues, entries, strict=True):
-            self._entries[entry[1]] = entry
-            self._by_queue.setdefault(queue, []).append(entry)
-        for line in self._by_queue.values():
-            line.sort(key=_entry_key)
+    def _lines(self) -> dict[int, list[int]]:
+        """The jobs of every queue in the order in which they go."""
+        jobs = np.flatnonzero(self._present).astype(np.int32)
+        bounds = np.append(self._at_first.bounds[jobs], np.int32(len(self._at_first.rows)))
+        jobs = self._session.sort_victims(jobs, Pieces(self._at_first.rows, bounds))[::-1]
+        queues = self._session.snapshot.jobs.queue[jobs]
+        order = np.argsort(queues, kind="stable")
+        found, starts = np.unique(queues[order], return_index=True)
+        lines = np.split(jobs[order], starts[1:])
+        return {queue: line.tolist() for queue, line in zip(found.tolist(), lines, strict=False)}
 
-    def _takeable(self, rows: Rows) -> Mask:
-        tasks = self._session.snapshot.tasks
-        status = tasks.status[rows]
-        here = (status == _TAKEABLE[0]) | (status == _TAKEABLE[1]) | (status == _TAKEABLE[2])
-        takeable: Mask = here & ((tasks.flags[rows] & (FOREIGN | CRITICAL)) == 0) & (tasks.job[rows] != NO_ROW)
-        return takeable
+    def left(self, job: int) -> Rows:
+        """The tasks that may still be taken from a job, in task order."""
+        left = self._left.get(job)
+        return self._at_first[job] if left is None else left
 
-    def _eligible(self, jobs: Rows) -> Mask:
+    def key(self, job: int) -> Key:
+        """Where a job stands in its queue; victims come from the last one."""
+        key = self._keys.get(job)
+        if key is None:
+            key = self._keys[job] = self._session.victim_key(job, self.left(job))
+        return key
+
+    def _takeable(self, rows: Rows) -> Rows:
+        """Those of the tasks that may be taken as things stand."""
+        left: Rows = rows[self._may_go[self._session.snapshot.tasks.status[rows]] & self._concerned[rows]]
+        return left
+
+    def _eligible_jobs(self) -> Mask:
         snapshot = self._session.snapshot
-        queues = snapshot.jobs.queue[jobs]
-        eligible: Mask = snapshot.jobs.preemptible[jobs] & (queues != NO_ROW)
+        queues = snapshot.jobs.queue
+        eligible: Mask = snapshot.jobs.preemptible & (queues != NO_ROW)
         if self._kind is Eviction.RECLAIM:
             spared = [row for row, record in enumerate(snapshot.queues.records) if not record.reclaimable]
             eligible &= ~np.isin(queues, spared)
@@ -103,43 +129,65 @@ class VictimPool:
         return eligible
 
     def refresh(self, jobs: Iterable[int]) -> None:
-        """Tasks of these jobs were evicted or moved for good."""
-        gone = []
+        """Tasks of these jobs were evicted, moved or promised a place for good."""
         for job in jobs:
-            before = self._entries.pop(job, None)
-            if before is None:
-                continue
-            line = self._by_queue[int(self._session.snapshot.jobs.queue[job])]
-            del line[bisect_left(line, before[0], key=_entry_key)]
-            rows = self._session.snapshot.tasks_of(job)
-            left = rows[self._takeable(rows)]
-            if len(left):
-                left = self._session.sort_tasks(left)
-                self._entries[job] = entry = self._session.victim_key(job, left), job, left
-                insort(line, entry, key=_entry_key)
-            else:
-                gone.append(job)
-        if gone:
-            self._present[gone] = False
+            line = self._by_queue.setdefault(int(self._session.snapshot.jobs.queue[job]), [])
+            was_present = bool(self._present[job])
+            if was_present:
+                del line[line.index(job)]
+            left = self._takeable(self._session.snapshot.tasks_of(job))
+            is_present = len(left) > 0 and bool(self._eligible[job])
+            if is_present:
+                self._left[job] = self._session.sort_tasks(left) if len(left) > 1 else left
+                self._keys.pop(job, None)
+                line.insert(self._place(line, job), job)
+            self._note(job, was_present=was_present, is_present=is_present)
+
+    def _note(self, job: int, *, was_present: bool, is_present: bool) -> None:
+        """Keep what is known of choices in step with who is in the pool."""
+        self._present[job] = is_present
+        if is_present and not was_present:
+            kept = [asker for asker in self._known if not self._concerns(job, *asker)]
+            self._known = {asker: self._known[asker] for asker in kept}
+        elif was_present and not is_present:
             for allowed, _, _ in self._known.values():
-                allowed[gone] = False
+                allowed[job] = False
+
+    def _concerns(self, job: int, queue: int, priority: int) -> bool:
+        """Whether a job could be a victim of beneficiaries of this queue and priority."""
+        jobs = self._session.snapshot.jobs
+        if self._kind is Eviction.PREEMPT:
+            return bool(jobs.queue[job] == queue and jobs.priority[job] < priority)
+        return self._kind is Eviction.CONSOLIDATE or bool(jobs.queue[job] != queue)
+
+    def _place(self, line: Sequence[int], job: int) -> int:
+        """Where a job belongs in a line."""
+        key, low, high = self.key(job), 0, len(line)
+        while low < high:
+            middle = (low + high) // 2
+            if self.key(line[middle]) > key:
+                low = middle + 1
+            else:
+                high = middle
+        return low
 
     def line(self, evictor: int) -> VictimLine:
         """The victims of one beneficiary."""
         jobs = self._session.snapshot.jobs
         asker = int(jobs.queue[evictor]), int(jobs.priority[evictor])
         # A beneficiary that may be a victim itself must not be offered to itself, so it is asked for alone.
-        known = None if evictor in self._entries else self._known.get(asker)
-        if known is None:
-            known = self._choose(evictor)
-            if evictor not in self._entries:
-                self._known[asker] = known
-        allowed, queues, protected = known
-        kept = {job: self._entries[job][2] for job in protected if job in self._entries}
-        return VictimLine(self._session, {queue: self._by_queue[queue] for queue in queues}, allowed, kept)
+        is_victim = evictor != NO_ROW and bool(self._present[evictor])
+        choice = None if is_victim else self._known.get(asker)
+        if choice is None:
+            choice = self._choose(evictor)
+            if not is_victim:
+                self._known[asker] = choice
+        allowed, queues, protected = choice
+        by_queue = {queue: self._by_queue[queue] for queue in queues}
+        ends_there = not self._pass_over_protected
+        return VictimLine(self._session, self, by_queue, allowed, protected, ends_there=ends_there)
 
-    def _choose(self, evictor: int) -> tuple[Mask, list[int], list[int]]:
-        """Which jobs a beneficiary may take from, their queues, and those that must keep their minimum."""
+    def _choose(self, evictor: int) -> _Choice:
         jobs = self._session.snapshot.jobs
         candidates = np.flatnonzero(self._present).astype(np.int32)
         candidates = candidates[candidates != evictor]
@@ -149,55 +197,71 @@ class VictimPool:
         elif self._kind is Eviction.RECLAIM:
             candidates = candidates[jobs.queue[candidates] != jobs.queue[evictor]]
         candidates = self._session.filter_victims(self._kind, evictor, candidates)
-        candidates, protected = without_barred(self._session, self._kind, evictor, candidates)
+        if self._pass_over_protected:
+            candidates, protected = without_barred(self._session, self._kind, evictor, candidates)
+        else:
+            protected = protected_jobs(self._session, self._kind, evictor, candidates)
         allowed = np.zeros(len(jobs), np.bool_)
         allowed[candidates] = True
-        return allowed, np.unique(jobs.queue[candidates]).tolist(), protected.tolist()
+        return allowed, np.unique(jobs.queue[candidates]).tolist(), frozenset(protected.tolist())
 
 
 class VictimLine:
     """Units in the order in which they go; made as far as somebody asks."""
 
     def __init__(
-        self, session: Session, by_queue: dict[int, list[_Entry]], allowed: Mask, protected: Mapping[int, Rows]
+        self,
+        session: Session,
+        pool: VictimPool,
+        by_queue: Mapping[int, Sequence[int]],
+        allowed: Mask,
+        protected: frozenset[int],
+        *,
+        ends_there: bool,
     ) -> None:
-        """`protected`: jobs that must keep their minimum, and the tasks that they have."""
+        """`by_queue`: jobs in the order in which they go; `protected` ones must keep their minimum.
+
+        `ends_there`: the line ends at a protected job that could only be broken; else it is passed over.
+        """
         self._session = session
+        self._pool = pool
         self._protected = protected
+        self._ends_there = ends_there
+        self._ended = False
         self._by_queue = by_queue
         self._allowed = allowed
-        self._next = {queue: len(entries) for queue, entries in by_queue.items()}
+        self._next = dict.fromkeys(by_queue, 0)
         self._returned: dict[int, list[_Entry]] = {}
-        self._offered: dict[int, list[int]] = {}
-        self._tree = QueueTree(session.snapshot.queues, self._turn_key, last_first=True)
+        #: By leaf, what was held by all that has been offered.
+        self._leaving: dict[int, Amounts] = {}
+        #: Tasks that were only promised a place when the line was made: they hold nothing yet.
+        self._promised: Mask = session.snapshot.tasks.status == _PROMISED
+        self._tree = QueueTree(session.snapshot.queues, last_first=True)
         for queue in by_queue:
-            self._tree.changed(queue, occupied=self._peek(queue) is not None)
+            self._tree.changed(queue, occupied=self._peek(queue) != NO_ROW)
 
     def pop(self) -> Unit | None:
         """The next unit; None: nobody is left."""
-        while True:
-            leaf = self._tree.next_leaf()
+        while not self._ended:
+            leaf = self._tree.next_leaf(self._turn_key)
             if leaf is None:
                 return None
             job, tasks, rest = self._take(leaf)
             if job not in self._protected or self._can_go(job, rest):
                 return make_unit(self._session.snapshot, job, tasks)
+            self._ended = self._ends_there
+        return None
 
     def _can_go(self, job: int, rest: Rows) -> bool:
         """Whether a protected job has its minimum with what is left; if not, all later scenarios would be refused."""
-        own = self._protected[job]
+        own = self._pool.left(job)
         gone = own[~np.isin(own, rest)]
         return keep_minimum(self._session.snapshot, np.array([job], np.int32), gone, gone[:0])
 
     def _take(self, leaf: int) -> tuple[int, Rows, Rows]:
         """Take the next unit out of a leaf: its job, its tasks, and what is left of the job."""
-        entry = self._peek(leaf)
-        assert entry is not None
-        self._drop(leaf)
-        _, job, left = entry
-        offered = self._offered.setdefault(leaf, [])
-        if not offered or offered[-1] != job:
-            offered.append(job)
+        job, left = self._drop(leaf)
+        self._leaving[leaf] = self._leaving_with(leaf, left)
         snapshot = self._session.snapshot
         tasks = next_victims(snapshot, job, left)
         rest = left[:0] if len(tasks) == len(left) else left[~np.isin(left, tasks)]
@@ -205,36 +269,38 @@ class VictimLine:
             insort(
                 self._returned.setdefault(leaf, []), (self._session.victim_key(job, rest), job, rest), key=_entry_key
             )
-        self._tree.changed(leaf, occupied=self._peek(leaf) is not None)
+        self._tree.changed(leaf, occupied=self._peek(leaf) != NO_ROW)
         return job, tasks, rest
 
-    def _peek(self, leaf: int) -> _Entry | None:
-        """The last entry of a leaf, of those that were there and those that came back."""
-        entries, at = self._by_queue[leaf], self._next[leaf]
-        while at and not self._allowed[entries[at - 1][1]]:
-            at -= 1
+    def _peek(self, leaf: int) -> int:
+        """The next job of a leaf, of those that were there and those that came back; NO_ROW: nobody is left."""
+        jobs, at = self._by_queue[leaf], self._next[leaf]
+        while at < len(jobs) and not self._allowed[jobs[at]]:
+            at += 1
         self._next[leaf] = at
         back = self._returned.get(leaf)
-        if not back:
-            return entries[at - 1] if at else None
-        if at and entries[at - 1][0] > back[-1][0]:
-            return entries[at - 1]
-        return back[-1]
+        if back and (at == len(jobs) or back[-1][0] > self._pool.key(jobs[at])):
+            return back[-1][1]
+        return jobs[at] if at < len(jobs) else NO_ROW
 
-    def _drop(self, leaf: int) -> None:
-        entries, at = self._by_queue[leaf], self._next[leaf]
-        back = self._returned.get(leaf)
-        if back and not (at and entries[at - 1][0] > back[-1][0]):
-            back.pop()
-        else:
-            self._next[leaf] = at - 1
+    def _drop(self, leaf: int) -> tuple[int, Rows]:
+        """Take the next job out of a leaf, with the tasks that it still has."""
+        job, back = self._peek(leaf), self._returned.get(leaf)
+        if back and back[-1][1] == job:
+            return job, back.pop()[2]
+        self._next[leaf] += 1
+        return job, self._pool.left(job)
 
     def _turn_key(self, queue: int, leaf: int) -> Key:
-        entry = self._peek(leaf)
-        assert entry is not None
-        offered = self._offered.get(leaf, [])
-        leaving = offered if offered and offered[-1] == entry[1] else [*offered, entry[1]]
-        return self._session.queue_turn_key(queue, NO_ROW, np.array(leaving, np.int32))
+        job, back = self._peek(leaf), self._returned.get(leaf)
+        left = back[-1][2] if back and back[-1][1] == job else self._pool.left(job)
+        return self._session.queue_turn_key(queue, NO_ROW, self._leaving_with(leaf, left))
+
+    def _leaving_with(self, leaf: int, tasks: Rows) -> Amounts:
+        """What was held by all that has been offered from a leaf, and by these tasks."""
+        held = requests_of(self._session.snapshot, tasks[~self._promised[tasks]])
+        known = self._leaving.get(leaf)
+        return held if known is None else known + held
 
 
 def _entry_key(entry: _Entry) -> Key:

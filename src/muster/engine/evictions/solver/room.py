@@ -8,15 +8,15 @@ Callers: the solver's search and its forecast.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
 from muster.engine.evictions.solver.pool import Unit
 from muster.kernels.placement import FUTURE
-from muster.snapshot import Amounts, Rows, Snapshot
+from muster.snapshot import Mask, Rows, Snapshot
 
 
 @dataclass(slots=True)
@@ -27,9 +27,10 @@ class Places:
     request: list[tuple[int, int]]
     wanted: int
     have: int
-    #: Free amounts by node and resource; nodes that the class may not use have none that count.
-    free_by_node: Amounts
-    usable: NDArray[np.bool_]
+    #: What is free on a node. The snapshot must be, whenever something is asked, as it was when places were counted.
+    free_on: Callable[[int], list[int]]
+    #: Nodes that the class may use; what is free on others does not count.
+    usable: Mask
     #: The nodes looked at so far.
     free: dict[int, list[int]] = field(default_factory=dict)
     #: What the units offered so far would free on a node, and the part of it that belongs to jobs on several nodes.
@@ -50,7 +51,7 @@ class Places:
     def _free_on(self, node: int) -> list[int]:
         free = self.free.get(node)
         if free is None:
-            free = self.free[node] = self.free_by_node[node].tolist()
+            free = self.free[node] = self.free_on(node)
         return free
 
     def _places_on(self, node: int) -> int:
@@ -109,18 +110,26 @@ class Room:
     def __init__(self, snapshot: Snapshot, boards: Boards) -> None:
         self._snapshot = snapshot
         self._boards = boards
-        self._usable_by_class: dict[int, NDArray[np.bool_]] = {}
+        self._usable_by_class: dict[int, Mask] = {}
         #: By class, as of a length of the touch log.
-        self._slots_by_class: dict[int, tuple[int, NDArray[np.int32]]] = {}
+        self._slots_by_class: dict[int, tuple[int, Rows, int]] = {}
 
-    def _slots(self, cls: int) -> NDArray[np.int32]:
+    def _slots(self, cls: int) -> tuple[Rows, int]:
+        """Slots of a class on every node, and their sum; counted once, and then where something was touched."""
+        snapshot, board = self._snapshot, self._boards.get(cls, FUTURE)
         known = self._slots_by_class.get(cls)
-        if known is None or known[0] != self._snapshot.touched:
-            slots = self._boards.get(cls, FUTURE).slots(self._snapshot, 0, len(self._snapshot.nodes))
-            known = self._slots_by_class[cls] = self._snapshot.touched, slots
-        return known[1]
+        if known is None:
+            slots = board.slots(snapshot, 0, len(snapshot.nodes))
+            total = int(slots.sum())
+        else:
+            seen, slots, total = known
+            if seen == snapshot.touched:
+                return slots, total
+            total += board.recount(snapshot, seen, slots)
+        self._slots_by_class[cls] = snapshot.touched, slots, total
+        return slots, total
 
-    def _usable(self, cls: int) -> NDArray[np.bool_]:
+    def _usable(self, cls: int) -> Mask:
         usable = self._usable_by_class.get(cls)
         if usable is None:
             usable = self._usable_by_class[cls] = np.isfinite(self._boards.fixed(cls))
@@ -129,7 +138,7 @@ class Room:
     def suffices(self, pending: Rows) -> bool:
         """Could all of `pending` have a place now?"""
         classes, wanted = _classes(self._snapshot, pending)
-        return all(int(self._slots(cls).sum()) >= count for cls, count in zip(classes, wanted, strict=True))
+        return all(self._slots(cls)[1] >= count for cls, count in zip(classes, wanted, strict=True))
 
     def reach(self, pending: Rows, tasks: int) -> int:
         """How many of `pending`, from the first, might have a place now; at least `tasks`."""
@@ -137,7 +146,7 @@ class Room:
         reach = len(pending)
         for cls in np.unique(classes[tasks:]).tolist():
             mine = np.flatnonzero(classes == cls)
-            places = int(self._slots(cls).sum())
+            places = self._slots(cls)[1]
             if places < len(mine):
                 reach = min(reach, int(mine[places]))
         return max(reach, tasks)
@@ -146,15 +155,15 @@ class Room:
         """Places for every class of `pending` on the nodes lo..hi, with nobody offered."""
         snapshot = self._snapshot
         classes, wanted = _classes(snapshot, pending)
-        free = snapshot.nodes.future_idle()
         counts = []
         for cls, count in zip(classes, wanted, strict=True):
-            slots, usable = self._slots(cls)[lo:hi], self._usable(cls)
+            (slots, have), usable = self._slots(cls), self._usable(cls)
             if hi is not None:
+                have = int(slots[lo:hi].sum())
                 usable = usable.copy()
                 usable[:lo] = usable[hi:] = False
             request = [(r, amount) for r, amount in enumerate(snapshot.classes.requests[cls, 0].tolist()) if amount]
-            counts.append(Places(request, count, int(slots.sum()), free, usable))
+            counts.append(Places(request, count, have, snapshot.nodes.future_idle_of, usable))
         return counts
 
 

@@ -107,8 +107,9 @@ class Search:
                 return None
             if chosen:
                 outcome = self._follow(pending, chosen)
-                if outcome is not None:
+                if outcome is not None and (self._options.trim or _holds(outcome, chosen)):
                     return self._finished(pending, outcome)
+                self._statement.rollback(self._base)
         return self._solve_by_steps(pending)
 
     def _solve_in_domains(self, pending: Rows) -> Solution | None:
@@ -130,9 +131,9 @@ class Search:
 
     def _finished(self, pending: Rows, outcome: Outcome) -> Solution:
         """The solution that the statement holds, without what it does not need."""
-        jobs = self._session.snapshot.tasks.job[outcome.victims]
+        jobs = set(self._session.snapshot.tasks.job[outcome.victims].tolist())
         # Without any victim there was no place: one unit cannot be too much.
-        if not self._options.trim or len(jobs) == 0 or (len(self._units) == 1 and (jobs == jobs[0]).all()):
+        if not self._options.trim or not jobs or (len(self._units) == 1 and len(jobs) == 1):
             return Solution(outcome, len(self._units), self._made)
         statement = self._statement
         kept: list[Operation] = list(statement.operations[self._base :])
@@ -181,15 +182,20 @@ class Search:
             if tasks == len(pending):
                 return self._finished(pending, outcome)
             statement.rollback(base)
-            recorded = outcome.victims
+            recorded = self._whole_units(outcome.victims)
             further = self._jump(pending, tasks, recorded)
             if further is not None:
                 tasks, outcome = further
                 if tasks == len(pending):
                     return self._finished(pending, outcome)
                 statement.rollback(base)
-                recorded = outcome.victims
+                recorded = self._whole_units(outcome.victims)
             tasks += 1
+
+    def _whole_units(self, victims: Rows) -> Rows:
+        """All tasks of the units that these belong to: the rest of a gang stays at hand where a part had to go."""
+        gone = set(victims.tolist())
+        return unit_tasks([unit for unit in self._units if not gone.isdisjoint(unit.tasks.tolist())])
 
     def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> tuple[int, Outcome] | None:
         """How far the victims at hand reach beyond `tasks`, with the outcome; None: not one further."""
@@ -315,6 +321,16 @@ class Search:
 
     def _evict(self, tasks: Rows) -> None:
         self._statement.evict(tasks, self._job)
+
+
+def _holds(outcome: Outcome, chosen: Sequence[Unit]) -> bool:
+    """Whether a forecast came true to the letter: all units go, or all move.
+
+    Who stays, or moves while others go, would have been left alone by growth where it took them first; what they
+    leave free then falls to others. `trim` sets that right, without it growth has to be gone through.
+    """
+    tasks = sum(len(unit.tasks) for unit in chosen)
+    return tasks in (len(outcome.evicted), len(outcome.moved))
 
 
 class _Units(Sequence[Unit]):

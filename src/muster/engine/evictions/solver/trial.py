@@ -23,6 +23,7 @@ from muster.kernels.planes import RELEASING
 from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, Statement, TaskStatus
 
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
+_ALLOCATED = int(TaskStatus.ALLOCATED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,11 +32,8 @@ class Outcome:
 
     evicted: Rows
     moved: Rows
-
-    @property
-    def victims(self) -> Rows:
-        taken: Rows = np.concatenate((self.evicted, self.moved))
-        return taken
+    #: Both.
+    victims: Rows
 
 
 class Trials:
@@ -54,13 +52,16 @@ class Trials:
         self._needs_gpus = False
         self._keys: dict[tuple[int, int], Key] = {}
         self._origins: Rows = np.empty(0, np.int32)
+        #: Tasks that the cycle had placed when the dry runs began: they may wait again, as nobody went for them.
+        self._placed: Mask = session.snapshot.tasks.status == _ALLOCATED
 
     def start(self, job: int, statement: Statement) -> None:
         """The next dry runs are for this job and write to this statement."""
         tasks = self._session.snapshot.tasks
         self._job = job
         self._statement = statement
-        self._needs_gpus = bool(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].all())
+        self._placed = tasks.status == _ALLOCATED
+        self._needs_gpus = all(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].tolist())
         self._keys.clear()
 
     def _scope(self, tasks: Rows) -> Scope:
@@ -68,7 +69,7 @@ class Trials:
 
         A beneficiary that needs GPUs can be served where one is or goes free: nobody is moved anywhere else for it.
         """
-        if not self._needs_gpus or self._gpu_classes[self._session.snapshot.tasks.cls[tasks]].any():
+        if not self._needs_gpus or True in self._gpu_classes[self._session.snapshot.tasks.cls[tasks]].tolist():
             return EVERYWHERE
         nodes = self._session.snapshot.nodes
         reach = (nodes.idle() + nodes.state[RELEASING])[:, self._gpus].sum(axis=1) > 0
@@ -95,7 +96,11 @@ class Trials:
             if placed and all(hopeless.knows(self._next(other, by_job[other])) for other in by_job):
                 break
         status = self._session.snapshot.tasks.status[victims]
-        return Outcome(victims[status == _RELEASING], victims[status == _PIPELINED])
+        evicted = victims[status == _RELEASING]
+        if len(evicted) == len(victims):
+            return Outcome(evicted, victims[:0], evicted)
+        moved = victims[status == _PIPELINED]
+        return Outcome(evicted, moved, np.concatenate((evicted, moved)))
 
     def _bring_back(self, job: int, evicted: Rows, hopeless: _Hopeless) -> Rows | None:
         """Let a victim's gang have the next chunk of what was taken from it; return the chunk if it has no place."""
@@ -129,7 +134,7 @@ class Trials:
         if self._kind is Eviction.CONSOLIDATE and len(outcome.evicted):
             return False
         pods = self._session.snapshot.tasks.pods
-        if any(not pods[task].spec.node_name for task in outcome.evicted.tolist()):
+        if any(not pods[task].spec.node_name and not self._placed[task] for task in outcome.evicted.tolist()):
             return False  # it was promised a place at the cost of others, who would then go for nothing
         scenario = Scenario(self._kind, self._job, pending, offered, outcome.evicted, outcome.moved)
         return self._session.is_valid_scenario(scenario)

@@ -12,14 +12,10 @@ from bisect import bisect_left, insort
 from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass, field
 
-import numpy as np
-
 from muster.engine.lines import Key
 from muster.engine.queue_tree import QueueTree
 from muster.framework import Session
 from muster.snapshot import Rows
-
-_NOBODY: Rows = np.empty(0, np.int32)
 
 #: Where a job stands in its queue, and the job.
 Place = tuple[Key, int]
@@ -99,7 +95,7 @@ def _shape(session: Session, job: int, tasks: Rows) -> Hashable:
     if snapshot.jobs.records[job].min_roles:
         return job
     classes = snapshot.tasks.cls[tasks]
-    held = int(snapshot.jobs.counts[job].sum()) - len(tasks)
+    held = sum(snapshot.jobs.counts[job].tolist()) - len(tasks)
     return classes.tobytes(), int(snapshot.jobs.min_member[job]), held if held == 0 else -job
 
 
@@ -118,14 +114,14 @@ class Turns:
             self._left.setdefault(int(session.snapshot.jobs.queue[job]), []).append(job)
         self._lines: dict[int, list[Place]] = waiting.with_jobs(places) if len(self._left) > 1 else {}
         self._next = dict.fromkeys(self._lines, 0)
-        self._tree = QueueTree(session.snapshot.queues, self._turn_key)
+        self._tree = QueueTree(session.snapshot.queues)
         for queue in self._lines:
             self._tree.changed(queue, occupied=True)
 
     def pop(self) -> int | None:
         """The next job of the dry run; None: everybody had a turn."""
         while len(self._left) > 1:
-            leaf = self._tree.next_leaf()
+            leaf = self._tree.next_leaf(self._turn_key)
             assert leaf is not None
             line, at = self._lines[leaf], self._next[leaf]
             self._next[leaf] = at + 1
@@ -144,4 +140,4 @@ class Turns:
 
     def _turn_key(self, queue: int, leaf: int) -> Key:
         first = self._lines[leaf][self._next[leaf]][1]
-        return self._session.queue_turn_key(queue, first, _NOBODY)
+        return self._session.queue_turn_key(queue, first)
