@@ -12,10 +12,14 @@ GROUP = "scheduling.k8s.io/group-name"
 def check(kubectl: Kubectl) -> None:
     """No node is over-committed, and no gang has less than its minimum on nodes, unless nothing at all."""
     check_room(kubectl)
+    assert not half_gangs(kubectl)
+
+
+def half_gangs(kubectl: Kubectl) -> dict[str, int]:
+    """Gangs that have pods on nodes, but fewer than their minimum, and how many those are."""
     bound = Counter(each["metadata"].get("annotations", {}).get(GROUP, "") for each in _on_nodes(kubectl))
-    for group in kubectl.list("PodGroup"):
-        name = group["metadata"]["name"]
-        assert bound[name] == 0 or bound[name] >= group["spec"]["minMember"], f"{name} is half bound: {bound[name]}"
+    minimums = {group["metadata"]["name"]: group["spec"]["minMember"] for group in kubectl.list("PodGroup")}
+    return {name: bound[name] for name, minimum in minimums.items() if 0 < bound[name] < minimum}
 
 
 def check_room(kubectl: Kubectl) -> None:
