@@ -26,6 +26,12 @@ def budget(name: str, labels: Json) -> Json:
     return {**head, "spec": {"minAvailable": 1, "selector": {"matchLabels": labels}}}
 
 
+def let_wait(cluster: KubernetesCluster, kubectl: Kubectl, name: str) -> None:
+    """Make a gang of one that is there for the backend, and for which no cycle decides anything."""
+    kubectl.create_all(ranked_gang(name, 1, "high"))
+    kubectl.wait(lambda: any(event.object.key == f"default/{name}-0" for event in cluster.poll()))
+
+
 def ranked_gang(name: str, n_pods: int, rank: str, **spec: object) -> list[Json]:
     """A gang whose pods carry its name as a label."""
     documents = list(gang(name, n_pods, group={"priorityClassName": rank}))
@@ -78,11 +84,25 @@ def test_a_budget_that_never_yields_gets_its_pod_back_and_no_promise_stays(
     stage.run_until(lambda: kubectl.get("Pod", "old-0")["status"]["phase"] == "Running")
     # No controller counts its pods, so the server allows no disruption at all, and Muster cannot know that.
     kubectl.create(budget("guard", {"gang": "old"}))
-    impatient.poll()
+    let_wait(impatient, kubectl, "new")
     failures = impatient.evict([Evict("default/old-0", "n1", "default/old", "default/new", "test")])
     assert failures == []
     assert [event.object.metadata.deletion_timestamp is None for event in impatient.poll()] == [False]
     kubectl.wait(lambda: any(event.object.key == "default/old-0" for event in impatient.poll()))
+    assert "deletionTimestamp" not in kubectl.get("Pod", "old-0")["metadata"]
+
+
+def test_nobody_leaves_for_a_gang_that_was_deleted_while_a_budget_was_asked(
+    cluster: KubernetesCluster, kubectl: Kubectl
+) -> None:
+    [eviction] = run_gangs(cluster, kubectl, {"old": 1})
+    guard(kubectl, "guard", "old", 0)
+    until_known(cluster, kubectl, ["guard"])
+    assert cluster.evict([eviction]) == []
+    kubectl.delete("Pod", "new-0", grace=0)
+    kubectl.wait(lambda: any(event.kind == "DELETED" for event in cluster.poll()))
+    kubectl.patch("PodDisruptionBudget", "guard", {"status": {"disruptionsAllowed": 1}}, status=True)
+    kubectl.wait(lambda: any(event.object.key == eviction.pod for event in cluster.poll()))
     assert "deletionTimestamp" not in kubectl.get("Pod", "old-0")["metadata"]
 
 
@@ -117,6 +137,7 @@ def run_gangs(cluster: KubernetesCluster, kubectl: Kubectl, sizes: dict[str, int
         kubectl.create_all(ranked_gang(name, size, "low"))
     stage = Stage(cluster, kubectl, WITH_EVICTIONS)
     stage.run_until(lambda: all(known["status"]["phase"] == "Running" for known in kubectl.list("Pod")))
+    let_wait(cluster, kubectl, "new")
     pods = [(f"default/{name}-{number}", f"default/{name}") for name, size in sizes.items() for number in range(size)]
     return [Evict(pod_key, "n1", job, "default/new", "test") for pod_key, job in pods]
 

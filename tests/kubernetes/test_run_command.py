@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import signal
+import socket
 import time
 from pathlib import Path
 
+import yaml
+
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.kubectl import Kubectl, gang, node, queue
-from tests.kubernetes.replicas import LEASE, replica
+from tests.kubernetes.replicas import LEASE, Process, replica
 
 
 def test_it_serves_tells_how_it_is_and_ends_cleanly(
@@ -55,3 +58,22 @@ def test_a_changed_configuration_is_taken_up_and_a_wrong_one_is_not(
         config.write_text('actions: "enqueue, allocate"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]\n')
         kubectl.wait(lambda: all(kubectl.nodes_of_pods().values()))
         assert 'muster_config_reloads_total{result="failed"} 1' in process.get("/metrics")
+
+
+def test_it_ends_at_once_while_it_waits_for_a_server_that_does_not_answer(
+    control_plane: ControlPlane, tmp_path: Path
+) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        address = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        config = yaml.safe_load(control_plane.kubeconfig.read_text())
+        config["clusters"][0]["cluster"] = {"server": address}
+        kubeconfig = tmp_path / "kubeconfig"
+        kubeconfig.write_text(yaml.safe_dump(config))
+        process = Process(kubeconfig, tmp_path / "log")
+        try:
+            silent.accept()[0].close()
+            began = time.monotonic()
+            assert process.end() == 0
+            assert time.monotonic() - began < 10
+        finally:
+            process.end(signal.SIGKILL)

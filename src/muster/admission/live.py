@@ -49,12 +49,16 @@ class LiveFacts:
         self._tasks: list[asyncio.Task[None]] = []
 
     def start(self, timeout_s: float = 60.0) -> None:
-        """Connect, and return when everything has been read once. Raises MusterError."""
+        """Connect, and return when everything has been read once, or nobody waits any more. Raises MusterError."""
         self._thread.start()
         if not self._started.wait(timeout_s):
             raise BackendError(f"the API server did not list everything in {timeout_s:.0f} s", retryable=True)
         if self._fault is not None:
             raise self._fault
+
+    def give_up(self) -> None:
+        """Wait no longer for a cluster that does not answer; from any thread. Nothing changes once it has."""
+        self._started.set()
 
     def stop(self) -> None:
         if self._thread.is_alive():

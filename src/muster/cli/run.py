@@ -7,8 +7,10 @@ import os
 import signal
 import socket
 import sys
+import threading
 import time
 import uuid
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -56,9 +58,17 @@ def serve(settings: RunSettings) -> None:
     listen = parse_address(settings.listen) if settings.listen else None
     options = ServiceOptions(settings.scheduler_names, settings.config, listen, settings.period_s, settings.shard.mode)
     service = Service(cluster, options)
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: service.stop())
+    stop_on_signals(service.stop)
     service.run()
+
+
+def stop_on_signals(stop: Callable[[], None]) -> None:
+    """Call `stop` on SIGTERM and SIGINT, on a thread of its own.
+
+    A handler interrupts the main thread anywhere, also where it holds a lock that stopping needs.
+    """
+    for number in (signal.SIGTERM, signal.SIGINT):
+        signal.signal(number, lambda *_: threading.Thread(target=stop, name="muster-stop", daemon=True).start())
 
 
 def lease_of(settings: RunSettings) -> LeaseOptions:

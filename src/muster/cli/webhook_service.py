@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import json
 import logging
-import signal
 import threading
 import time
 from dataclasses import dataclass, field
@@ -19,7 +18,7 @@ from muster.admission.configuration import Address, configurations
 from muster.admission.live import LiveFacts
 from muster.api import BackendError, UserError
 from muster.cli.crd_reports import as_yaml
-from muster.cli.run import log_to_stderr, parse_address
+from muster.cli.run import log_to_stderr, parse_address, stop_on_signals
 from muster.server.certificates import CertificateFiles
 from muster.server.webhooks import Desk, WebhookServer
 
@@ -48,11 +47,17 @@ def serve_webhooks(options: WebhookOptions) -> None:
     address = parse_address(options.listen)
     log_to_stderr()
     stopping = threading.Event()
-    for number in (signal.SIGTERM, signal.SIGINT):
-        signal.signal(number, lambda *_: stopping.set())
     facts = LiveFacts(options.kubeconfig, options.context)
-    facts.start()
+
+    def stop() -> None:
+        stopping.set()
+        facts.give_up()
+
+    stop_on_signals(stop)
     try:
+        facts.start()
+        if stopping.is_set():
+            return
         desk = Desk(
             facts,
             options.settings,

@@ -13,8 +13,31 @@ from muster.api import UserError
 Probe = Callable[[], str]
 
 
-class StatusServer:
-    """Answers probes and scrapes until it is closed."""
+class Listener:
+    """An HTTP server on a thread of its own, until it is closed. Raises UserError when it cannot listen."""
+
+    def __init__(self, address: tuple[str, int], make: Callable[[], ThreadingHTTPServer], name: str) -> None:
+        try:
+            self._server = make()
+        except OSError as fault:
+            raise UserError(f"cannot listen on {address[0]}:{address[1]}: {fault.strerror}") from None
+        self._server.daemon_threads = True
+        self._thread = threading.Thread(target=self._server.serve_forever, name=name, daemon=True)
+        self._thread.start()
+
+    @property
+    def port(self) -> int:
+        """The port that is listened on, for those who asked for any."""
+        return int(self._server.server_address[1])
+
+    def close(self) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+        self._thread.join()
+
+
+class StatusServer(Listener):
+    """Answers probes and scrapes."""
 
     def __init__(self, address: tuple[str, int], *, healthy: Probe, ready: Probe, metrics: Callable[[], str]) -> None:
         routes: dict[str, Callable[[], tuple[HTTPStatus, str]]] = {
@@ -39,23 +62,7 @@ class StatusServer:
             def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is the base class's
                 """Probes come every few seconds, and nobody wants to read of them."""
 
-        try:
-            self._server = ThreadingHTTPServer(address, Handler)
-        except OSError as fault:
-            raise UserError(f"cannot listen on {address[0]}:{address[1]}: {fault.strerror}") from None
-        self._server.daemon_threads = True
-        self._thread = threading.Thread(target=self._server.serve_forever, name="muster-http", daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on, for those who asked for any."""
-        return int(self._server.server_address[1])
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(address, lambda: ThreadingHTTPServer(address, Handler), "muster-http")
 
 
 def _probed(wrong: str) -> tuple[HTTPStatus, str]:

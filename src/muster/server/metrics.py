@@ -13,6 +13,8 @@ from typing import Final
 from muster.scheduler import CycleResult
 from muster.snapshot import NO_ROW, Snapshot, TaskStatus
 
+#: What can be refused; there from the start, so that the first refusal shows as an increase.
+_REFUSABLE: Final = ("bind", "evict", "nominate", "status", "annotations", "condition")
 _BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
 
@@ -43,6 +45,7 @@ class Metrics:
         self._cycles = _Histogram()
         self._decisions: dict[str, int] = {"bind": 0, "evict": 0, "nominate": 0}
         self._refused = 0
+        self._answers: dict[str, int] = dict.fromkeys(_REFUSABLE, 0)
         self._errors = 0
         self._gauges: dict[str, float] = {}
         self._reloads: dict[str, int] = {"ok": 0, "failed": 0}
@@ -54,6 +57,10 @@ class Metrics:
             self._decisions[type(made).__name__.lower()] += 1
         self._refused += len(result.failures)
         self._errors += result.error is not None
+
+    def record_refusals(self, refused: Mapping[str, int]) -> None:
+        """Note how often the cluster has refused what so far."""
+        self._answers.update(refused)
 
     def record_snapshot(self, snapshot: Snapshot) -> None:
         """Note how the cluster looked at the end of a cycle."""
@@ -81,6 +88,8 @@ class Metrics:
         yield from _labelled("muster_decisions_total", "kind", self._decisions)
         yield from _head("muster_refused_total", "counter", "Decisions that could not be sent at all.")
         yield f"muster_refused_total {self._refused}"
+        yield from _head("muster_api_refusals_total", "counter", "Decisions and reports that the API server refused.")
+        yield from _labelled("muster_api_refusals_total", "kind", self._answers)
         yield from _head("muster_cycle_errors_total", "counter", "Cycles that broke off.")
         yield f"muster_cycle_errors_total {self._errors}"
         yield from _head("muster_config_reloads_total", "counter", "Configurations read again.")

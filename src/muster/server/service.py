@@ -3,7 +3,7 @@
 A cycle follows events, with a pause in between that grows with what cycles cost. While pods wait there is a cycle every
 `period_s` even without events, because time itself can decide (minimum run-times, waiting limits); a cluster at rest
 gets one now and then. A replica that is not the leader keeps its mirror current and decides nothing.
-`stop` may be called from a signal handler: the cycle under way ends, what was decided is sent, and the lease given up.
+`stop` may be called from any other thread: the cycle under way ends, what was decided is sent, and the lease given up.
 """
 
 from __future__ import annotations
@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Final, Protocol
 
@@ -53,6 +54,8 @@ class LiveCluster(Cluster, Protocol):
 
     def is_busy(self) -> bool: ...
 
+    def refusals(self) -> Mapping[str, int]: ...
+
     def shard_nodes(self) -> frozenset[str] | None: ...
 
 
@@ -86,9 +89,11 @@ class Service:
         self._beat = time.monotonic()
 
     def stop(self) -> None:
-        """Ask the service to end; from any thread, or from a signal handler."""
+        """Ask the service to end; from any thread but the one that serves, and so from no signal handler."""
         self._stopping.set()
         self._cluster.wake()
+        if not self._is_ready:
+            self._cluster.stop()  # it may be waiting for a server that does not answer
 
     def run(self) -> None:
         """Serve until stopped. Raises MusterError."""
@@ -96,10 +101,8 @@ class Service:
         try:
             warm_up(self.scheduler.config, self.scheduler.registry)
             self._cluster.start()
-            self.scheduler.observe()
-            settle_memory()
-            self._is_ready = True
-            log.info("event=ready scheduler_names=%s", ",".join(self._options.scheduler_names))
+            if not self._stopping.is_set():
+                self._get_ready()
             while not self._stopping.is_set():
                 self._cluster.wait(self.turn())
             log.info("event=stopping")
@@ -108,6 +111,12 @@ class Service:
             self._cluster.stop()
             if status is not None:
                 status.close()
+
+    def _get_ready(self) -> None:
+        self.scheduler.observe()
+        settle_memory()
+        self._is_ready = True
+        log.info("event=ready scheduler_names=%s", ",".join(self._options.scheduler_names))
 
     def turn(self) -> float:
         """Do what is due once; return how long nothing will be, unless an event comes. Raises MusterError."""
@@ -124,6 +133,7 @@ class Service:
         result = self.scheduler.run_once()
         seconds = time.monotonic() - began
         self.metrics.record_cycle(result, seconds)
+        self.metrics.record_refusals(self._cluster.refusals())
         if self.scheduler.last_session is not None:
             self.metrics.record_snapshot(self.scheduler.last_session.snapshot)
         self._pause(seconds)

@@ -10,7 +10,6 @@ import logging
 import socket
 import ssl
 import sys
-import threading
 import time
 from dataclasses import dataclass
 from http import HTTPStatus
@@ -18,9 +17,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any, Final
 
 from muster.admission import HOOKS, BadReviewError, Hook, Known, Settings, answer
-from muster.api import MusterError, UserError
+from muster.api import MusterError
 from muster.server.certificates import CertificateFiles
-from muster.server.http import Probe
+from muster.server.http import Listener, Probe
 
 log = logging.getLogger("muster.server")
 
@@ -53,30 +52,14 @@ class Desk:
     lost: Probe
 
 
-class WebhookServer:
-    """Answers until it is closed. Raises UserError when it cannot listen."""
+class WebhookServer(Listener):
+    """Answers questions about objects."""
 
     def __init__(self, address: tuple[str, int], certificates: CertificateFiles, desk: Desk) -> None:
-        try:
-            self._server = _Server(address, certificates, desk)
-        except OSError as fault:
-            raise UserError(f"cannot listen on {address[0]}:{address[1]}: {fault.strerror}") from None
-        self._thread = threading.Thread(target=self._server.serve_forever, name="muster-webhooks", daemon=True)
-        self._thread.start()
-
-    @property
-    def port(self) -> int:
-        """The port that is listened on, for those who asked for any."""
-        return int(self._server.server_address[1])
-
-    def close(self) -> None:
-        self._server.shutdown()
-        self._server.server_close()
-        self._thread.join()
+        super().__init__(address, lambda: _Server(address, certificates, desk), "muster-webhooks")
 
 
 class _Server(ThreadingHTTPServer):
-    daemon_threads = True
     request_queue_size = 128
 
     def __init__(self, address: tuple[str, int], certificates: CertificateFiles, desk: Desk) -> None:

@@ -165,3 +165,16 @@ def test_a_budget_used_up_by_somebody_else_after_the_asking_keeps_the_others() -
     answers = play(server, [(["b0", "a0"], ["x", "y"])])
     assert not {"x", "y"} & set(server.evicted)
     assert answers["x"] == answers["y"] == ANOTHER_STAYS
+
+
+def test_what_went_through_in_earlier_cycles_is_forgotten() -> None:
+    async def main() -> Clearance:
+        server, turns, last = cast("Client", Server(a=9)), Turns(), None
+        for number in range(3):
+            last = Clearance(server, turns, 0.4, earlier=last)
+            last.guard(pod(f"a{number}"), ["ns/a"])
+        assert last is not None
+        assert await last.error() == ""
+        return last
+
+    assert asyncio.run(main())._earlier is None

@@ -1,4 +1,4 @@
-"""News become events: counted when they repeat, dropped when there are too many, given up when not allowed."""
+"""News become events: counted when they repeat, dropped when there are too many, or not allowed."""
 
 from __future__ import annotations
 
@@ -117,9 +117,28 @@ def test_news_give_way_to_decisions() -> None:
     assert sent_in_a_moment(is_busy=True) < sent_in_a_moment(is_busy=False)
 
 
-def test_who_may_not_write_events_stops_trying() -> None:
+def test_where_no_events_may_be_written_nothing_is_told_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(ApiError(403, "Forbidden", "no"))
     assert len(told(server, [about("a"), about("b")], [about("c")]).requests) == 1
+    monkeypatch.setattr(events, "_CLOSED_S", 0.0)
+    again = Server(ApiError(403, "Forbidden", "no"))
+    assert len(told(again, [about("a")], [about("b")]).requests) == 2
+
+
+def test_a_namespace_that_is_about_to_go_silences_no_other() -> None:
+    class Server403(Server):
+        async def request(self, method: str, path: str, body: bytes, content_type: str = "") -> bytes:
+            self._refuse = ApiError(403, "Forbidden", "it is being terminated") if "/leaving/" in path else None
+            return await super().request(method, path, body, content_type)
+
+    leaving = about("a")
+    leaving.regarding.metadata.namespace = "leaving"
+    assert told(Server403(), [leaving], [about("b")]).notes == ["a", "b"]
+
+
+def test_the_name_of_an_event_is_one_however_long_that_of_its_object_is() -> None:
+    [(_, _, body)] = told(Server(), [about("a" * 229 + "-" + "b" * 20)]).requests
+    assert body["metadata"]["name"].startswith("a" * 229 + ".")
 
 
 def test_a_server_that_fails_loses_one_piece_of_news_and_no_more() -> None:

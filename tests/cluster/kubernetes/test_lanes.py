@@ -200,3 +200,16 @@ def test_a_report_that_was_replaced_does_not_keep_a_lane_busy() -> None:
         await lane.stop()
 
     asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_what_comes_after_the_end_of_the_loop_is_dropped() -> None:
+    made: list[Lane] = []
+
+    async def main() -> None:
+        made.append(Lane("test", 1))
+        await made[0].stop()
+
+    answers: Answers = []
+    asyncio.run(main())
+    made[0].submit([errand("late", answers, succeed)])
+    assert answers == []

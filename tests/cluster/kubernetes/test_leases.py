@@ -151,3 +151,20 @@ def test_a_right_that_is_taken_away_ends_the_leading_and_nothing_else(moment: Ti
     server.refusal = None
     attempt(server, first)
     assert first.is_held()
+
+
+@pytest.mark.usefixtures("moment")
+def test_giving_the_lease_up_does_not_wait_for_a_server_that_is_silent() -> None:
+    class Silent(Server):
+        async def request(self, *_words: object, **_options: object) -> bytes:
+            await asyncio.sleep(60)
+            return b""
+
+    async def main() -> None:
+        election = Election(LeaseOptions("ns", "muster", "a", renewal_s=0.01))
+        await election.try_once(Server())
+        assert election.is_held()
+        await asyncio.wait_for(election.release(Silent()), 5)
+        assert not election.is_held()
+
+    asyncio.run(main())

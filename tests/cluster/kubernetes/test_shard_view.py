@@ -109,3 +109,14 @@ def test_every_shard_has_a_lease_of_its_own_with_a_name_that_is_allowed() -> Non
     assert leases[1].startswith("muster-a-b-")
     assert len(set(leases)) == len(shards)
     assert all(name.replace("-", "").isalnum() and name == name.lower() and len(name) < 64 for name in leases)
+
+
+def test_nothing_is_kept_of_pods_that_are_gone() -> None:
+    view = ShardView(BY_POOL)
+    told(view, make_node("n1"))
+    for number in range(3):
+        told(view, make_pod(f"p{number}", on=f"n{number}", group=f"g{number}", pool="a"))
+        told(view, make_pod(f"p{number}", on=f"n{number}", group=f"g{number}", pool="a"), "DELETED")
+        told(view, make_group(f"g{number}", "a"))
+        told(view, make_group(f"g{number}", "a"), "DELETED")
+    assert not any((view._at, view._of, view._pods, view._shown, view._groups))

@@ -96,7 +96,14 @@ def test_a_claim_of_the_default_class_is_told_the_node_and_told_anew_when_it_is_
     volumes = known(storage_class("fast", "example.com/disks", default=True), claim("data", None, node="n1"))
     [call] = volumes.plan(pod("p", "data"), "n2").calls
     assert call.path == "/api/v1/namespaces/default/persistentvolumeclaims/data"
-    assert call.body == b'{"metadata":{"annotations":{"volume.kubernetes.io/selected-node":"n2"}}}'
+    assert call.body == b'{"metadata":{"uid":"","annotations":{"volume.kubernetes.io/selected-node":"n2"}}}'
+
+
+def test_a_plan_that_fails_leaves_its_claims_to_be_told_by_the_next_one() -> None:
+    local = storage_class("local", "kubernetes.io/no-provisioner")
+    volumes = known(FAST, local, claim("shared", "fast"), claim("big", "local", size="2Gi"))
+    assert volumes.plan(pod("p", "shared", "big"), "n1").fault is not None
+    assert len(volumes.plan(pod("q", "shared"), "n1").calls) == 1
 
 
 def test_a_claim_that_two_pods_share_is_told_one_node() -> None:

@@ -20,6 +20,13 @@ from muster.cluster.kubernetes.client import ApiError, Client
 from muster.cluster.kubernetes.decoding import ObjectDecoder
 
 GONE: Final = "the pod is gone"
+REPLACED: Final = "the object is gone, or was made anew"
+
+
+class Race(str):
+    """What is wrong where somebody else was faster: the next decision may well hold."""
+
+    __slots__ = ()
 
 
 class _Meta(msgspec.Struct):
@@ -48,8 +55,8 @@ async def bind(client: Client, pod: Pod, node: str) -> str:
             return GONE
         # A conflict may be our own earlier attempt that got through although its answer was lost.
         if fault.status == 409 or fault.retryable:
-            return await _where(client, pod, node, str(fault))
-        return str(fault)
+            return await _where(client, pod, node, _said(fault))
+        return _said(fault)
     return ""
 
 
@@ -63,7 +70,7 @@ async def _where(client: Client, pod: Pod, node: str, error: str) -> str:
         return GONE
     if seen.spec.node_name == node:
         return ""
-    return f"the pod is on node {seen.spec.node_name} already" if seen.spec.node_name else error
+    return Race(f"the pod is on node {seen.spec.node_name} already") if seen.spec.node_name else error
 
 
 async def tell(client: Client, call: Call) -> str:
@@ -90,8 +97,12 @@ async def write(client: Client, *wanted: Call) -> str:
         for call in wanted:
             await _send(client, call)
     except ApiError as fault:
-        return str(fault)
+        return _said(fault)
     return ""
+
+
+def _said(fault: ApiError) -> str:
+    return Race(fault) if fault.status == 409 else str(fault)
 
 
 async def _send(client: Client, call: Call) -> bytes:

@@ -9,7 +9,7 @@ All methods but those that say otherwise are called from one thread, the schedul
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from types import TracebackType
@@ -29,7 +29,7 @@ from muster.cluster.kubernetes.lanes import Errand, Send
 from muster.cluster.kubernetes.leases import Election, LeaseOptions
 from muster.cluster.kubernetes.newcomers import Newcomers
 from muster.cluster.kubernetes.news import Newsroom
-from muster.cluster.kubernetes.pending import Pending
+from muster.cluster.kubernetes.pending import Answered, Pending
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
@@ -116,6 +116,10 @@ class KubernetesCluster:
         """Whether so much is being sent that more decisions would only have to wait; from any thread."""
         return self._room.urgent.is_busy()
 
+    def refusals(self) -> Mapping[str, int]:
+        """How often the server refused what, by a word for it."""
+        return self._pending.refused
+
     def shard_nodes(self) -> frozenset[str] | None:
         """The nodes that a NodeShard leaves to this scheduler; None when none is asked; from any thread."""
         return None if self._room.node_shards is None else self._room.node_shards.own_nodes
@@ -135,6 +139,7 @@ class KubernetesCluster:
         if given_up := self._custody.given_up(self._bindings.waiting()):
             why = "the rest of its gang could not be bound"
             self._room.urgent.submit([self._evictions.leave(pod, why) for pod in given_up])
+        self._bindings.rests.end()
         self._evictions.tell_reasons()
         self._reports.tell_node_shard()
         # What was assumed or given back is older than what the watches say now.
@@ -146,6 +151,7 @@ class KubernetesCluster:
             self._evictions.guards.observe(event)
             self._bindings.observe(event)
         seen = [*made, *map(self._assumptions.observe, events)]
+        self._evictions.look_at_beneficiaries(self._is_waiting)
         self._bindings.settle()
         seen += [*self._assumptions.drain(), *self._bindings.drain()]
         self._custody.take_over(self.now())
@@ -167,7 +173,7 @@ class KubernetesCluster:
                 # Nobody waits for a promise to be taken back.
                 send: Send = self._evictions.promise(made.job).with_one_more(note) if made.node else note
                 assumption = nominated(pod, made.node, made.says, calls.stamp(now))
-                errands.append(self._pending.assume(assumption, send, news.expect(made, pod)))
+                errands.append(self._pending.assume(assumption, send, self._heard(made.job, news.expect(made, pod))))
         self._room.urgent.submit(errands)
         return failures
 
@@ -180,11 +186,33 @@ class KubernetesCluster:
             if pod is None:
                 failures.append(Failure(made, acting.GONE))
             elif pod.metadata.deletion_timestamp is None:
-                wanted.append((made, pod, news.expect(made, pod)))
+                wanted.append((made, pod, self._heard(made.beneficiary, news.expect(made, pod))))
         self._room.urgent.submit(self._evictions.errands(wanted))
         return failures
 
+    def _heard(self, job: str, told: Answered) -> Answered:
+        """Returns what to call with the answer to something that is done for a job, which rests if it is refused."""
+
+        def heard(error: str) -> None:
+            told(error)
+            is_refused = error and not isinstance(error, acting.Race)
+            if is_refused and job and self._room.may_act():
+                for pod in self._waiting(job):
+                    self._bindings.rests.note(job, pod)
+
+        return heard
+
+    def _waiting(self, job: str) -> list[Pod]:
+        """The pods of a job that have no node yet."""
+        pods = self._reports.pods(job)
+        return [pod for pod in pods if not pod.spec.node_name and pod.metadata.deletion_timestamp is None]
+
+    def _is_waiting(self, job: str) -> bool:
+        return bool(self._waiting(job))
+
     def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
+        resting = self._bindings.rests.jobs()
+        updates = [update for update in updates if update.unschedulable is None or update.job not in resting]
         told = self._newcomers.told(updates, self._reports.group, time.monotonic())
         for update in told:
             for regarding in [group] if (group := self._reports.group(update.job)) else self._reports.pods(update.job):

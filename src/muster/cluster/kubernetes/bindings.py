@@ -19,9 +19,10 @@ from muster.cluster.kubernetes.custody import Custody
 from muster.cluster.kubernetes.engine_room import EngineRoom
 from muster.cluster.kubernetes.gangs import Answered
 from muster.cluster.kubernetes.lanes import Errand
-from muster.cluster.kubernetes.news import Newsroom
+from muster.cluster.kubernetes.news import Newsroom, Round
 from muster.cluster.kubernetes.pending import Pending
 from muster.cluster.kubernetes.refusals import Refusals
+from muster.cluster.kubernetes.rests import Rests
 from muster.cluster.kubernetes.volumes import Fault, Plan, Volumes
 from muster.cluster.kubernetes.waiting_room import Guest, WaitingRoom
 from muster.snapshot.decisions import Bind, Failure
@@ -49,11 +50,14 @@ class Bindings:
         self._news = news
         self._volumes = Volumes()
         self._refusals = Refusals()
+        #: Also of pods that could not be nominated, or for which nobody could be evicted.
+        self.rests = Rests(assumptions)
         self._waiting = WaitingRoom(self._volumes, volume_wait_s, custody.is_whole)
 
     def observe(self, event: Event) -> None:
         self._volumes.observe(event)
         self._refusals.observe(event)
+        self.rests.observe(event)
 
     def waiting(self) -> Mapping[str, Collection[str]]:
         """Keys of the pods that wait for volumes, or for others that do, by job."""
@@ -83,7 +87,7 @@ class Bindings:
         news = self._news.round()
         errands: list[Errand] = []
         for made, pod, _ in planned:
-            tell = partial(_told, answered, news.expect(made, pod), made, pod)
+            tell = partial(_told, answered, self._heard_of(made, pod, news), made, pod)
             errands.append(self._pending.assume(bound(pod, made.node), self._send(made, pod), tell))
         self._room.urgent.submit(errands)
 
@@ -117,11 +121,23 @@ class Bindings:
         news = self._news.round()
         errands = []
         for guest in leaving.ready:
-            tell = partial(_both, guest.answered, news.expect(guest.made, guest.pod))
+            tell = partial(_both, guest.answered, self._heard_of(guest.made, guest.pod, news))
             errands.append(self._pending.carry_out(guest.assumption, self._send(guest.made, guest.pod), tell))
         self._room.urgent.submit(errands)
         for guest, fault in leaving.failed:
             self._give_back(guest, fault, moment)
+
+    def _heard_of(self, made: Bind, pod: Pod, news: Round) -> Callable[[str], None]:
+        """Returns what to call with the answer to a binding."""
+        bound = news.expect(made, pod)
+
+        def heard(error: str) -> None:
+            bound(error)
+            is_refused = error and not isinstance(error, acting.Race)
+            if is_refused and self._room.may_act() and self.rests.note(made.job, pod):
+                self._news.was_given_back(made, pod, error)
+
+        return heard
 
     def _give_back(self, guest: Guest, fault: Fault, moment: float) -> None:
         self._pending.give_back(guest.assumption, fault.why)

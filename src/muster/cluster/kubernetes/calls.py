@@ -1,7 +1,8 @@
 """What is sent for each decision: method, path, body. Nothing here waits or answers.
 
-Names of pods, nodes and namespaces are safe in paths. Every call on a pod carries its uid, so that a pod made anew
-under the same name is never touched by a decision that was made about the old one.
+Names of pods, nodes and namespaces are safe in paths. Every call carries the uid of its object, so that one made anew
+under the same name is not touched by what was decided about the old one; of the statuses of custom resources the server
+does not check that (`reports` does).
 """
 
 from __future__ import annotations
@@ -88,9 +89,9 @@ def unschedulable(pod: Pod, message: str, now: float) -> Call:
     return _pod_status(pod, {"conditions": [_waits(message, now)]})
 
 
-def write_status(path: str, status: Mapping[str, object], conditions: Sequence[Condition]) -> Call:
-    """Write fields of an object's status, at the path of the status; conditions are written as a whole."""
-    return Call("PATCH", path, _encode({"status": {**status, "conditions": conditions}}), MERGE_PATCH)
+def write_status(path: str, uid: str, status: Mapping[str, object], conditions: Sequence[Condition] | None) -> Call:
+    """Write fields of an object's status, at the path of the status; conditions as a whole, None: not at all."""
+    return patch_status(path, uid, status if conditions is None else {**status, "conditions": conditions})
 
 
 def claim_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Call:
@@ -110,14 +111,14 @@ def claim_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Call
     return Call("PATCH", f"/api/v1/persistentvolumes/{volume.name}", _encode(body), MERGE_PATCH)
 
 
-def patch_status(path: str, status: object) -> Call:
+def patch_status(path: str, uid: str, status: Mapping[str, object]) -> Call:
     """Write an object's status as far as given, at the path of the status."""
-    return Call("PATCH", path, _encode({"status": status}), MERGE_PATCH)
+    return Call("PATCH", path, _encode({"metadata": {"uid": uid}, "status": status}), MERGE_PATCH)
 
 
-def annotate(path: str, annotations: Mapping[str, str | None]) -> Call:
+def annotate(path: str, uid: str, annotations: Mapping[str, str | None]) -> Call:
     """Set annotations; None removes one."""
-    return Call("PATCH", path, _encode({"metadata": {"annotations": annotations}}), MERGE_PATCH)
+    return Call("PATCH", path, _encode({"metadata": {"uid": uid, "annotations": annotations}}), MERGE_PATCH)
 
 
 def _pod_status(pod: Pod, status: Json) -> Call:

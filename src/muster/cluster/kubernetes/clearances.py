@@ -20,7 +20,7 @@ import msgspec
 
 from muster.api import Pod
 from muster.cluster.kubernetes.client import ApiError, Client
-from muster.cluster.kubernetes.departures import Patience, Refusal, ask_to_leave
+from muster.cluster.kubernetes.departures import IsNeeded, Patience, Refusal, always, ask_to_leave
 from muster.cluster.kubernetes.lanes import Later, Send
 from muster.cluster.kubernetes.promises import Promise
 
@@ -77,12 +77,14 @@ class Clearance:
         patience_s: float,
         promise: Promise | None = None,
         earlier: Clearance | None = None,
+        is_needed: IsNeeded = always,
     ) -> None:
         self._client = client
         self._turns = turns
         self._patience = Patience(patience_s)
         self._promise = promise
         self._earlier = earlier
+        self._is_needed = is_needed
         #: Pods by the budgets that guard them.
         self._guarded: dict[tuple[str, ...], list[Pod]] = {}
         self._task: asyncio.Task[dict[str, str]] | None = None
@@ -109,7 +111,7 @@ class Clearance:
 
     async def error(self) -> str:
         """What is wrong, "" if none of them was refused, once all are answered."""
-        if self._earlier is not None and (error := await self._earlier.error()):
+        if error := await self._earlier_error():
             return error
         return ANOTHER_STAYS if self._guarded and any((await self._begun()).values()) else ""
 
@@ -141,11 +143,18 @@ class Clearance:
     async def _not_yet(self) -> str:
         if self._promise is not None and (error := await self._promise.error()):
             return error
-        return "" if self._earlier is None else await self._earlier.error()
+        return await self._earlier_error()
+
+    async def _earlier_error(self) -> str:
+        """What is wrong with those of earlier cycles; if nothing is, they are forgotten, lest the chain only grow."""
+        if self._earlier is not None and (error := await self._earlier.error()):
+            return error
+        self._earlier = None
+        return ""
 
     async def _send(self, pod: Pod, *, dry_run: bool) -> Refusal | None:
         async with self._turns.sending:
-            return await ask_to_leave(self._client, pod, dry_run=dry_run)
+            return await ask_to_leave(self._client, pod, dry_run=dry_run, is_needed=self._is_needed)
 
     # -- asking --------------------------------------------------------------------------------------------
 

@@ -12,6 +12,7 @@ used here, and that takes a good part of a second. Must be opened and used insid
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import ssl
 import time
@@ -25,6 +26,8 @@ from muster.api import UserError
 
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
+
+log = logging.getLogger("muster.kubernetes")
 
 #: Seconds between looks at the credentials.
 _REFRESH_SECONDS: Final = 60.0
@@ -51,6 +54,7 @@ class Connection:
         self.origin = origin
         self._refresh = refresh
         self._refreshed = time.monotonic()
+        self._renewing = asyncio.Lock()
         self._authorization: str | None = None
         self.server = str(configuration.host).rstrip("/")
         connector = aiohttp.TCPConnector(
@@ -72,13 +76,24 @@ class Connection:
 
     async def authorization(self, *, renew: bool = False) -> str | None:
         """The Authorization header; None when a certificate says who we are."""
-        old = time.monotonic() - self._refreshed > _REFRESH_SECONDS
-        if self._authorization is None or old or renew:
-            if old or renew:
-                await self._refresh(self._configuration)
-                self._refreshed = time.monotonic()
+        asked = time.monotonic()
+        if renew or asked - self._refreshed > _REFRESH_SECONDS:
+            # One for all: many requests find out at the same moment, and getting a token may take a process.
+            async with self._renewing:
+                if self._refreshed < asked and (renew or asked - self._refreshed > _REFRESH_SECONDS):
+                    await self._renew()
+        if self._authorization is None:
             self._authorization = await self._configuration.get_api_key_with_prefix("BearerToken")
         return self._authorization
+
+    async def _renew(self) -> None:
+        """Get credentials anew; without luck, those that we have are used on, and the server decides."""
+        try:
+            await self._refresh(self._configuration)
+            self._authorization = await self._configuration.get_api_key_with_prefix("BearerToken")
+        except Exception as fault:  # noqa: BLE001  # whatever a plugin that gets tokens raises
+            log.warning("event=credentials-not-renewed origin=%s error=%r", self.origin, str(fault))
+        self._refreshed = time.monotonic()
 
     async def close(self) -> None:
         await self.session.close()

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -15,6 +16,7 @@ from typing import Final
 from muster.api import Pod
 from muster.cluster.kubernetes import calls
 from muster.cluster.kubernetes.backoff import Backoff
+from muster.cluster.kubernetes.beneficiaries import NOT_NEEDED
 from muster.cluster.kubernetes.client import ApiError, Client
 from muster.cluster.kubernetes.lanes import Later
 
@@ -22,6 +24,9 @@ from muster.cluster.kubernetes.lanes import Later
 EVICTION_PATIENCE_S: Final = 10.0
 _NOT_FOUND: Final = 404
 _CONFLICT: Final = 409
+
+#: Whether the room that a pod would make is still needed; asked before every attempt.
+IsNeeded = Callable[[], bool]
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,8 +55,17 @@ class Patience:
         return wait if refusal.may_pass and moment + wait <= self._until else None
 
 
-async def ask_to_leave(client: Client, pod: Pod, *, dry_run: bool = False) -> Refusal | None:
+def always() -> bool:
+    """The room is needed for no beneficiary's sake."""
+    return True
+
+
+async def ask_to_leave(
+    client: Client, pod: Pod, *, dry_run: bool = False, is_needed: IsNeeded = always
+) -> Refusal | None:
     """Evict a pod, or ask whether it could be evicted; None when it leaves or is gone already."""
+    if not is_needed():
+        return Refusal(NOT_NEEDED, may_pass=False)
     call = calls.evict(pod, dry_run=dry_run)
     try:
         await client.send(call.method, call.path, call.body, attempts=1)
@@ -65,14 +79,15 @@ async def ask_to_leave(client: Client, pod: Pod, *, dry_run: bool = False) -> Re
 class Departure:
     """The leaving of one pod, as an errand sends it."""
 
-    def __init__(self, client: Client, pod: Pod, patience_s: float) -> None:
+    def __init__(self, client: Client, pod: Pod, patience_s: float, is_needed: IsNeeded = always) -> None:
         self._client = client
         self._pod = pod
+        self._is_needed = is_needed
         self._patience = Patience(patience_s)
 
     async def send(self) -> str | Later:
         """Ask once."""
-        refusal = await ask_to_leave(self._client, self._pod)
+        refusal = await ask_to_leave(self._client, self._pod, is_needed=self._is_needed)
         if refusal is None:
             return ""
         wait = self._patience.wait_s(refusal)

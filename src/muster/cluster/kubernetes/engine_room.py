@@ -8,6 +8,7 @@ that is not trusted, a bug) is kept, and raised in the thread that asks next.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 from collections.abc import Sequence
@@ -63,7 +64,8 @@ class EngineRoom:
         self._thread = threading.Thread(target=self._run, name="muster-kubernetes", daemon=True)
         self._started = threading.Event()
         self._fault: Exception | None = None
-        self._loop: asyncio.AbstractEventLoop
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._is_stopped = False
         self._stop: asyncio.Event
         #: Set when everything that exists has been read.
         self._listed: asyncio.Event
@@ -83,7 +85,9 @@ class EngineRoom:
         self._events: EventSender
 
     def start(self, timeout_s: float) -> None:
-        """Connect, and return when everything that exists has been read. Raises MusterError."""
+        """Connect, and return when everything that exists has been read, or `stop` was called. Raises MusterError."""
+        if self._is_stopped:
+            return
         self._thread.start()
         if not self._started.wait(timeout_s):
             troubles = [each.trouble for each in self._reflectors if each.trouble and not each.synced.is_set()]
@@ -92,10 +96,14 @@ class EngineRoom:
         self.check()
 
     def stop(self) -> None:
-        """Finish what is urgent and under way, then end the thread."""
-        if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._stop.set)
-            self._thread.join()
+        """Finish what is urgent and under way, then end the thread; from any thread."""
+        self._is_stopped = True
+        if not self._thread.is_alive():
+            return
+        if self._loop is not None:
+            with contextlib.suppress(RuntimeError):  # it is closed, and the thread about to end
+                self._loop.call_soon_threadsafe(self._stop.set)
+        self._thread.join()
 
     def check(self) -> None:
         """Raise what broke in the thread."""
@@ -105,6 +113,11 @@ class EngineRoom:
     def resource(self, kind: type[KubeObject]) -> Resource | None:
         """Where objects of a kind are; None when the server does not have the kind."""
         return self._following.get(kind)
+
+    def is_there(self, thing: KubeObject) -> bool:
+        """Whether the watches still show an object, and not another one of its name; inside the thread."""
+        found = (each.find(thing.key) for each in self._reflectors if each.kind is type(thing))
+        return any(known is not None and known.metadata.uid == thing.metadata.uid for known in found)
 
     def tell(self, news: Sequence[News]) -> None:
         """Let users know, if there is time for it."""
@@ -135,8 +148,10 @@ class EngineRoom:
             self._inbox.put_answer(self.check)
 
     async def _main(self) -> None:
-        self._loop = asyncio.get_running_loop()
         self._stop, self._listed = asyncio.Event(), asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+        if self._is_stopped:
+            self._stop.set()
         self.client = Client(await connect(self._target.kubeconfig, self._target.context))
         # Asked at the last moment: errands may have waited since we were the leader.
         self.client.may_write = self.may_act

@@ -8,6 +8,7 @@ event with a count. Lives in the backend's event loop; `tell` is called from oth
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import socket
 import time
@@ -20,7 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from muster.api import KubeObject
-from muster.cluster.kubernetes.client import MERGE_PATCH, ApiError, Client
+from muster.cluster.kubernetes.client import FORBIDDEN, MERGE_PATCH, ApiError, Client
 
 log = logging.getLogger("muster.kubernetes")
 
@@ -39,6 +40,8 @@ _BURST: Final = 25.0
 _SERIES_S: Final = 600.0
 _COUNT_S: Final = 30.0
 _MAX_SERIES: Final = 2000
+#: Seconds for which nothing is told in a namespace where that was forbidden.
+_CLOSED_S: Final = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,12 +85,14 @@ class EventSender:
         self._arrived = asyncio.Event()
         self._series: OrderedDict[tuple[str, str, str], _Series] = OrderedDict()
         self._instance = socket.gethostname()[:120] or _CONTROLLER
-        self._is_allowed = True
+        #: Until when namespaces are left out that take no events.
+        self._closed: dict[str, float] = {}
         self._worker = self._loop.create_task(self._work(), name="events")
 
     def tell(self, news: Iterable[News]) -> None:
-        """Take news up; from any thread."""
-        self._loop.call_soon_threadsafe(self._take, list(news))
+        """Take news up; from any thread. They are dropped when the loop has ended."""
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._take, list(news))
 
     async def stop(self) -> None:
         self._worker.cancel()
@@ -102,7 +107,7 @@ class EventSender:
 
     async def _work(self) -> None:
         left, seen = _BURST, time.monotonic()
-        while self._is_allowed:
+        while True:
             await self._arrived.wait()
             news = self._next()
             if news is None:
@@ -126,12 +131,15 @@ class EventSender:
             return await self._tell_or_count(news)
         except ApiError as fault:
             log.log(logging.INFO if fault.retryable else logging.WARNING, "event=event-failed error=%r", str(fault))
-            self._is_allowed = fault.status != 403  # we may not, and will not be allowed to either
+            if fault.status == FORBIDDEN:  # we may not; or the namespace is about to go, which says nothing of others
+                self._closed[_namespace(news)] = time.monotonic() + _CLOSED_S
         except Exception:  # a bug in telling must not stop the scheduler
             log.exception("event=error errand=event reason=%s", news.reason)
         return 1
 
     async def _tell_or_count(self, news: News) -> int:
+        if self._is_closed(_namespace(news)):
+            return 0
         key = (news.regarding.metadata.uid, news.reason, news.series)
         known = self._series.get(key) if news.series else None
         moment = time.monotonic()
@@ -153,6 +161,13 @@ class EventSender:
             del self._series[key]  # the server has forgotten it; the next one is told anew
         return 1
 
+    def _is_closed(self, namespace: str) -> bool:
+        until = self._closed.get(namespace)
+        if until is not None and until <= time.monotonic():
+            del self._closed[namespace]
+            return False
+        return until is not None
+
     def _remember(self, key: tuple[str, str, str], series: _Series) -> None:
         self._series[key] = series
         self._series.move_to_end(key)
@@ -161,10 +176,9 @@ class EventSender:
 
     async def _create(self, news: News) -> str:
         """Make an event; return its path."""
-        # News of the whole cluster's objects stand in the namespace that everybody has.
-        namespace = news.regarding.namespace or "default"
+        namespace = _namespace(news)
         collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
-        name = f"{news.regarding.name[:_MAX_NAME]}.{time.time_ns():x}"
+        name = f"{news.regarding.name[:_MAX_NAME].rstrip('-.')}.{time.time_ns():x}"
         document = self._document(news, {"name": name, "namespace": namespace})
         await self._client.request("POST", collection, msgspec.json.encode(document))
         return f"{collection}/{name}"
@@ -186,6 +200,11 @@ class EventSender:
         if news.related is not None:
             document["related"] = _reference(news.related)
         return document
+
+
+def _namespace(news: News) -> str:
+    """Where an event stands; that of an object of the whole cluster in the namespace that everybody has."""
+    return news.regarding.namespace or "default"
 
 
 def _reference(thing: KubeObject) -> Json:

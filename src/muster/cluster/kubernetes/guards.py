@@ -21,7 +21,10 @@ class DisruptionGuards:
         if not isinstance(budget, PodDisruptionBudget):
             return
         if event.kind == "DELETED":
-            self._budgets.get(budget.namespace, {}).pop(budget.name, None)
+            standing = self._budgets.get(budget.namespace, {})
+            standing.pop(budget.name, None)
+            if not standing:
+                self._budgets.pop(budget.namespace, None)
         else:
             self._budgets.setdefault(budget.namespace, {})[budget.name] = budget
 

@@ -10,6 +10,7 @@ Lanes live in the backend's event loop; `submit` is called from other threads.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 from collections.abc import Awaitable, Callable, Hashable, Sequence
 from dataclasses import dataclass
@@ -65,9 +66,10 @@ class Lane:
         self._workers = [self._loop.create_task(self._work(), name=f"{name}-{number}") for number in range(n_workers)]
 
     def submit(self, errands: Sequence[Errand]) -> None:
-        """Take errands up; from any thread, but always the same one."""
+        """Take errands up; from any thread, but always the same one. They are dropped when the loop has ended."""
         self._n_submitted += len(errands)
-        self._loop.call_soon_threadsafe(self._take, errands)
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._take, errands)
 
     def is_busy(self) -> bool:
         """Whether more than half of the workers have something to do; from any thread."""

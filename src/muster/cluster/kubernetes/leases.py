@@ -128,13 +128,16 @@ class Election:
             return
         self._held_until = 0.0
         try:
-            found = await self._read(client)
-            if found is not None and found.spec.holder_identity == self._options.identity:
-                found.spec.holder_identity = ""
-                found.spec.lease_duration_seconds = 1
-                await client.request("PUT", self._path, msgspec.json.encode(found))
-        except ApiError as fault:
+            await asyncio.wait_for(self._give_up(client), self._options.renewal_s * 2)
+        except (ApiError, TimeoutError) as fault:
             log.warning("event=lease-error lease=%s error=%r", self._options.name, str(fault))
+
+    async def _give_up(self, client: Client) -> None:
+        found = await self._read(client)
+        if found is not None and found.spec.holder_identity == self._options.identity:
+            found.spec.holder_identity = ""
+            found.spec.lease_duration_seconds = 1
+            await client.request("PUT", self._path, msgspec.json.encode(found))
 
     async def _try(self, client: Client) -> None:
         began = elapsed_s()

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import logging
 import time
-from collections import deque
+from collections import Counter, deque
 from collections.abc import Callable
 from functools import partial
 
@@ -35,6 +35,8 @@ class Pending:
         self._room = room
         self._assumptions = assumptions
         self._confirm_s = confirm_s
+        #: How often what was refused, by the first word of its topic.
+        self.refused: Counter[str] = Counter()
         #: Answered, and not confirmed yet: when to look, oldest first.
         self._unconfirmed: deque[tuple[float, Assumption]] = deque()
 
@@ -57,7 +59,7 @@ class Pending:
         """The same for a report, which a newer one on the same topic may overtake before it is sent."""
         self._assumptions.hold(assumption)
         about = (assumption.of, assumption.key, assumption.topic)
-        return self.errand(about, send, partial(self._settle, assumption))
+        return self.errand(about, send, partial(self._settle_report, assumption))
 
     def errand(self, about: object, send: Send, settle: Answered) -> Errand:
         """An errand whose answer is read by the scheduler's thread, at its next poll."""
@@ -81,9 +83,20 @@ class Pending:
             send = partial(acting.confirm, self._room.client, pod, assumption.is_confirmed_by)
             self._room.urgent.submit([self.errand(assumption, send, partial(self._settle, assumption))])
 
+    def _settle_report(self, assumption: Assumption, error: str) -> None:
+        """A report that was refused counts as made for a while: it would be made again at once, in vain."""
+        if error and self._room.may_act() and self._assumptions.is_held(assumption):
+            self._note_refusal(assumption, error)
+            error = ""
+        self._settle(assumption, error)
+
     def _settle(self, assumption: Assumption, error: str) -> None:
         if error:
             if self._assumptions.release(assumption):
-                log.warning("event=refused what=%r object=%s error=%r", assumption.topic, assumption.key, error)
+                self._note_refusal(assumption, error)
         elif self._assumptions.is_held(assumption):
             self._unconfirmed.append((time.monotonic() + self._confirm_s, assumption))
+
+    def _note_refusal(self, assumption: Assumption, error: str) -> None:
+        self.refused[assumption.topic.partition(" ")[0]] += 1
+        log.warning("event=refused what=%r object=%s error=%r", assumption.topic, assumption.key, error)

@@ -7,20 +7,29 @@ in its message change with every cycle and a gang has many pods.
 
 from __future__ import annotations
 
+import logging
+import time
 from collections.abc import Iterator, Sequence
 from functools import partial
+from typing import Final
 
-from muster.api import HyperNode, KaiPodGroup, Pod, PodGroup, waits_for
+from muster.api import HyperNode, KaiPodGroup, KubeObject, Pod, PodGroup, waits_for
 from muster.api.shard import NodeShard
 from muster.cluster.groups import AnyGroup, updated_group
 from muster.cluster.kubernetes import acting, calls, statuses
 from muster.cluster.kubernetes.assumptions import Assumptions, told_to_wait, with_annotations, with_status
+from muster.cluster.kubernetes.calls import Call
 from muster.cluster.kubernetes.engine_room import EngineRoom
 from muster.cluster.kubernetes.jobs import PodsOfJobs
 from muster.cluster.kubernetes.lanes import Errand
 from muster.cluster.kubernetes.pending import Pending
 from muster.snapshot.decisions import Failure, HyperNodeUpdate, JobUpdate
 from muster.snapshot.records import pod_of_lone_job
+
+log = logging.getLogger("muster.kubernetes")
+
+#: Seconds until what was written and is not to be seen is written again.
+AGAIN_SECONDS: Final = 15.0
 
 
 class Reports:
@@ -31,8 +40,9 @@ class Reports:
         self._assumptions = assumptions
         self._pending = pending
         self._pods = pods
-        #: The NodeShard as it was last written, while the watch has not shown it.
+        #: The NodeShard as it was last written, and until when the watch may take to show it.
         self._told_shard: NodeShard | None = None
+        self._tell_shard_again_at = 0.0
 
     def group(self, job: str) -> AnyGroup | None:
         """The PodGroup of a job, of either family."""
@@ -51,15 +61,20 @@ class Reports:
                 failures.append(Failure(update, "the PodGroup is gone"))
                 continue
             changed = updated_group(group, update, calls.stamp(now))
-            send = partial(acting.write, self._room.client, statuses.write_group(resource, changed))
+            seen = self._assumptions.find(type(group), update.job)
+            send = partial(self._write, group, statuses.write_group(resource, changed, [seen, group]))
             errands.append(self._pending.assume_report(with_status(changed), send))
             if update.annotations:
-                call = calls.annotate(resource.path_of(group.key), update.annotations)
-                send = partial(acting.write, self._room.client, call)
+                call = calls.annotate(resource.path_of(group.key), group.metadata.uid, update.annotations)
+                send = partial(self._write, group, call)
                 errands.append(self._pending.assume_report(with_annotations(group, update.annotations), send))
             errands.extend(self._conditions(update, now))
         self._room.reports.submit(errands)
         return failures
+
+    async def _write(self, thing: KubeObject, call: Call) -> str:
+        """Send a report, unless it has waited too long: a server that writes a status does not look at the uid."""
+        return await acting.write(self._room.client, call) if self._room.is_there(thing) else acting.REPLACED
 
     def _conditions(self, update: JobUpdate, now: float) -> Iterator[Errand]:
         """Say on the pods of a job that waits what it waits for."""
@@ -93,7 +108,8 @@ class Reports:
                 failures.append(Failure(update, "the HyperNode is gone"))
                 continue
             changed = statuses.updated_hypernode(hyper_node, update, now)
-            send = partial(acting.write, self._room.client, statuses.write_hypernode(resource, changed))
+            seen = self._assumptions.find(HyperNode, update.name)
+            send = partial(self._write, hyper_node, statuses.write_hypernode(resource, changed, [seen, hyper_node]))
             errands.append(self._pending.assume_report(with_status(changed), send))
         self._room.reports.submit(errands)
         return failures
@@ -102,14 +118,16 @@ class Reports:
         """Write which nodes of the NodeShard are in use, if that is not what stands there."""
         shards, resource = self._room.node_shards, self._room.resource(NodeShard)
         shard = None if shards is None else shards.to_tell()
-        if shard is None or resource is None or shard == self._told_shard:
+        is_told = shard == self._told_shard and time.monotonic() < self._tell_shard_again_at
+        if shard is None or resource is None or is_told or not self._room.may_act():
             return
-        self._told_shard = shard
+        self._told_shard, self._tell_shard_again_at = shard, time.monotonic() + AGAIN_SECONDS
         lists = {"nodesInUse": shard.status.nodes_in_use, "nodesToAdd": shard.status.nodes_to_add, "nodesToRemove": []}
-        call = calls.patch_status(resource.status_path_of(shard.key), lists)
+        call = calls.patch_status(resource.status_path_of(shard.key), shard.metadata.uid, lists)
         send = partial(acting.write, self._room.client, call)
-        self._room.reports.submit([self._pending.errand((NodeShard, shard.key), send, self._heard_of_shard)])
+        self._room.reports.submit([self._pending.errand((NodeShard, shard.key), send, partial(_heard, shard))])
 
-    def _heard_of_shard(self, error: str) -> None:
-        if error:
-            self._told_shard = None
+
+def _heard(shard: NodeShard, error: str) -> None:
+    if error:
+        log.warning("event=refused what='status' object=%s error=%r", shard.key, error)

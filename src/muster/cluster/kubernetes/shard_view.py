@@ -51,8 +51,8 @@ class ShardView:
     def _take_pod(self, pod: Pod, *, is_gone: bool) -> None:
         before = self._pods.pop(pod.key, None)
         if before is not None:
-            self._at[_place(before)].discard(pod.key)
-            self._of[_job(before)].discard(pod.key)
+            _discard(self._at, _place(before), pod.key)
+            _discard(self._of, _job(before), pod.key)
         if not is_gone:
             self._pods[pod.key] = pod
             self._at[_place(pod)].add(pod.key)
@@ -65,7 +65,7 @@ class ShardView:
         else:
             self._nodes.add(name)
         if was_ours is is_gone:
-            yield from self._look_at(sorted(self._at[name]))
+            yield from self._look_at(sorted(self._at.get(name, ())))
 
     def _take_group(self, event: Event, group: PodGroup | KaiPodGroup) -> Iterator[Event]:
         was_ours = self._groups.get(group.key)
@@ -80,7 +80,7 @@ class ShardView:
             elif was_ours:
                 yield Event("DELETED", group)
         if self._groups.get(group.key) is not was_ours:
-            yield from self._look_at(sorted(self._of[group.key]))
+            yield from self._look_at(sorted(self._of.get(group.key, ())))
 
     # -- what is seen of it ------------------------------------------------------------------------------------
 
@@ -117,6 +117,12 @@ def seen_by(shard: Shard, objects: Iterable[KubeObject]) -> list[KubeObject]:
     # Pods last: then their nodes and gangs are known, and no event takes back an earlier one.
     ordered = sorted(objects, key=lambda thing: isinstance(thing, Pod))
     return [event.object for thing in ordered for event in view.observe(Event("ADDED", thing))]
+
+
+def _discard(keys: defaultdict[str, set[str]], where: str, key: str) -> None:
+    keys[where].discard(key)
+    if not keys[where]:
+        del keys[where]
 
 
 def _place(pod: Pod) -> str:

@@ -1,10 +1,13 @@
 """The calls that write how PodGroups and HyperNodes are, and what a HyperNode will look like afterwards.
 
 Stamps are whole seconds, as the server keeps them, so that what comes back over the watch equals what was sent.
-Zero counts are written too: a patch without them would leave the old ones standing.
+Zero counts are written too: a patch without them would leave the old ones standing. Conditions are one list that others
+write as well, so it is left alone while what is wanted stands there.
 """
 
 from __future__ import annotations
+
+from collections.abc import Sequence
 
 from msgspec.structs import replace
 
@@ -17,8 +20,11 @@ from muster.snapshot.decisions import HyperNodeUpdate
 
 VALID = "Valid"
 
+#: An object as it was last seen, and as it is assumed to be.
+Standing = Sequence[AnyGroup | HyperNode | None]
 
-def write_group(resource: Resource, group: AnyGroup) -> Call:
+
+def write_group(resource: Resource, group: AnyGroup, standing: Standing) -> Call:
     """Write a PodGroup's status: the fields that Muster keeps."""
     status = group.status
     counts: dict[str, object] = {
@@ -29,7 +35,8 @@ def write_group(resource: Resource, group: AnyGroup) -> Call:
     }
     if isinstance(group, KaiPodGroup):
         counts["pending"] = group.status.pending
-    return calls.write_status(resource.status_path_of(group.key), counts, status.conditions)
+    path = resource.status_path_of(group.key)
+    return calls.write_status(path, group.metadata.uid, counts, _changed(status.conditions, standing))
 
 
 def updated_hypernode(hyper_node: HyperNode, update: HyperNodeUpdate, now: float) -> HyperNode:
@@ -49,8 +56,15 @@ def updated_hypernode(hyper_node: HyperNode, update: HyperNodeUpdate, now: float
     return replace(hyper_node, status=changed)
 
 
-def write_hypernode(resource: Resource, hyper_node: HyperNode) -> Call:
+def write_hypernode(resource: Resource, hyper_node: HyperNode, standing: Standing) -> Call:
     """Write a HyperNode's status."""
     status = hyper_node.status
     path = resource.status_path_of(hyper_node.key)
-    return calls.write_status(path, {"nodeCount": status.node_count}, status.conditions)
+    counts = {"nodeCount": status.node_count}
+    return calls.write_status(path, hyper_node.metadata.uid, counts, _changed(status.conditions, standing))
+
+
+def _changed(wanted: Sequence[Condition], standing: Standing) -> Sequence[Condition] | None:
+    """The conditions to write: None where every standing version has them."""
+    is_same = all(each is not None and each.status.conditions == wanted for each in standing)
+    return None if is_same else wanted

@@ -111,9 +111,11 @@ class Volumes:
             return Plan()
         wanted = [claim for claim in self._claims_of(pod) if self._has_to_wait(claim)]
         told: list[Call] = []
+        earlier = dict(self._told)
         for claim in sorted(wanted, key=_asked):
             call = self._tell(claim, node)
             if isinstance(call, Fault):
+                self._told = earlier  # nothing is sent, and another pod may need the same claim
                 return Plan(claims=[known.key for known in wanted], fault=call)
             told += [] if call is None else [call]
         return Plan(told, [claim.key for claim in wanted])
@@ -143,7 +145,7 @@ class Volumes:
         if not is_made:
             return Fault(claim.key, node, f"no volume is free for claim {claim.key} on node {node}")
         self._told[claim.key] = _Told(node, is_seen=is_selected)
-        return None if is_selected else calls.annotate(_path(claim), {SELECTED_NODE: node})
+        return None if is_selected else calls.annotate(_path(claim), claim.metadata.uid, {SELECTED_NODE: node})
 
     def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
         name = claim.spec.storage_class_name

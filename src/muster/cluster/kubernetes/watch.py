@@ -89,6 +89,10 @@ class Reflector:
         """What is followed."""
         return self._resource.type
 
+    def find(self, key: str) -> KubeObject | None:
+        """The last version of an object, however little it differs from those before."""
+        return self._known.get(key)
+
     async def run(self) -> None:
         """List and watch until cancelled."""
         backoff = Backoff(first_s=0.2, limit_s=_LIMIT_SECONDS)

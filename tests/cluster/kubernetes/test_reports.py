@@ -1,0 +1,120 @@
+"""Reports that wait in their lane, or are refused."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import cast
+
+from muster.api import KubeObject, ObjectMeta, PodGroup
+from muster.cluster.kubernetes.assumptions import Assumptions
+from muster.cluster.kubernetes.client import ApiError
+from muster.cluster.kubernetes.engine_room import EngineRoom
+from muster.cluster.kubernetes.inbox import Inbox
+from muster.cluster.kubernetes.jobs import PodsOfJobs
+from muster.cluster.kubernetes.lanes import Errand
+from muster.cluster.kubernetes.pending import Pending
+from muster.cluster.kubernetes.reports import Reports
+from muster.cluster.kubernetes.resources import Resource
+from muster.snapshot.decisions import JobUpdate
+from muster.snapshot.events import Event
+
+RUNNING = JobUpdate("ns/train", "Running", running=2, succeeded=0, failed=0, annotations={"started": "now"})
+
+
+def group(uid: str) -> PodGroup:
+    return PodGroup(metadata=ObjectMeta(name="train", namespace="ns", uid=uid))
+
+
+async def answer_of(errand: Errand) -> str:
+    answer = await errand.run()
+    assert isinstance(answer, str)
+    return answer
+
+
+class Room:
+    """An engine room of which only one lane and the server's answers matter."""
+
+    def __init__(self) -> None:
+        self.client = self.reports = self
+        self.there = "old"
+        self.leads = True
+        self.refuses = False
+        self.waiting: list[Errand] = []
+        self.n_sent = 0
+
+    def resource(self, kind: type[KubeObject]) -> Resource:
+        return Resource(kind, "/apis/scheduling.volcano.sh/v1beta1", "podgroups")
+
+    def is_there(self, thing: KubeObject) -> bool:
+        return thing.metadata.uid == self.there
+
+    def may_act(self) -> bool:
+        return self.leads
+
+    def submit(self, errands: list[Errand]) -> None:
+        self.waiting += errands
+
+    async def send(self, *_words: object, **_options: object) -> bytes:
+        self.n_sent += 1
+        if self.refuses:
+            raise ApiError(403, "Forbidden", "no")
+        return b""
+
+    def run_lane(self, inbox: Inbox) -> None:
+        errands, self.waiting = self.waiting, []
+        for errand in errands:
+            errand.done(asyncio.run(answer_of(errand)))
+        for settle in inbox.take()[1]:
+            settle()
+
+
+class Desk:
+    """Reports about one PodGroup."""
+
+    def __init__(self, confirm_s: float = 60.0) -> None:
+        self.room, self.inbox, self.assumptions = Room(), Inbox(), Assumptions()
+        room = cast("EngineRoom", self.room)
+        self.pending = Pending(self.inbox, room, self.assumptions, confirm_s)
+        self._reports = Reports(room, self.assumptions, self.pending, PodsOfJobs())
+        self.assumptions.observe(Event("ADDED", group("old")))
+
+    def report(self) -> None:
+        assert self._reports.update_jobs([RUNNING], 0.0) == []
+
+    def phase(self) -> str:
+        """What the scheduler takes the phase to be."""
+        found = self.assumptions.find_assumed(PodGroup, "ns/train")
+        assert found is not None
+        return found.status.phase
+
+
+def test_a_report_that_waited_until_its_object_was_made_anew_is_not_sent() -> None:
+    desk = Desk()
+    desk.report()
+    desk.room.there = "new"
+    desk.room.run_lane(desk.inbox)
+    assert desk.room.n_sent == 0
+
+
+def test_a_report_that_was_refused_counts_as_made_until_it_may_be_tried_again() -> None:
+    desk = Desk()
+    desk.room.refuses = True
+    desk.report()
+    desk.room.run_lane(desk.inbox)
+    assert desk.room.n_sent == 2
+    assert desk.phase() == "Running"
+
+    soon = Desk(confirm_s=0.0)
+    soon.room.refuses = True
+    soon.report()
+    soon.room.run_lane(soon.inbox)
+    soon.pending.look_at_overdue()
+    assert soon.phase() == ""
+
+
+def test_a_report_that_was_refused_because_another_leads_is_taken_back() -> None:
+    desk = Desk()
+    desk.room.refuses, desk.room.leads = True, False
+    desk.report()
+    desk.room.run_lane(desk.inbox)
+    assert desk.phase() == ""
