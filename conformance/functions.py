@@ -8,11 +8,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 
 import msgspec
+import numpy as np
 
 from conformance.cases import Body, Case
 from conformance.eviction_functions import EVICTION_ADAPTERS
 from conformance.pictures import decode_as, document, job_session, objects_session, status_columns
 from conformance.results import Mismatch
+from conformance.scheduling import NOW
+from conformance.strategy_functions import STRATEGY_ADAPTERS
 from conformance.topology_functions import TOPOLOGY_ADAPTERS
 from muster.actions.backfill import pick_up
 from muster.api import (
@@ -28,10 +31,12 @@ from muster.api import (
 )
 from muster.framework import Session
 from muster.plugins.capacity_tree import queue_share
+from muster.plugins.cdp import Cdp, cooldown_time
 from muster.plugins.pdb import victims
 from muster.plugins.queue_books import QueueBooks
 from muster.scheduler.statuses import is_only_leaving, leaving_count, scheduled_count
 from muster.snapshot import BEST_EFFORT_PENDING, Mirror
+from muster.snapshot.marks import stamp_text
 from muster.snapshot.subgroups import match_index, match_values, minimum_of, subgroup_id
 
 #: Input of the case -> its output, with the keys of `expect`.
@@ -182,6 +187,34 @@ def _budget_victims(given: Body) -> Body:
     return {_VICTIMS: [pods[position].key for position in victims(budgets, pods)]}
 
 
+def _cooldown_time(given: Body) -> Body:
+    seconds = cooldown_time(given["podLabels"], given["podAnnotations"], "pod")
+    return {"enabled": seconds is not None, "seconds": seconds or 0}
+
+
+def _cooled_down(given: Body) -> Body:
+    """The pods that cdp lets go; all were scheduled when they began to run."""
+    pods = [
+        _running_pod(given["samplePod"], item["task"], item["annotations"], item["labels"], item["runningForSeconds"])
+        for item in given["preemptees"]
+    ]
+    session = objects_session({"pods": pods}, Cdp.name)
+    tasks = session.snapshot.tasks
+    candidates = np.array([tasks.ids.index(f"default/{item['task']}") for item in given["preemptees"]], np.int32)
+    victims = session.preemptable(int(candidates[0]), candidates)
+    return {"victims": [tasks.ids[task].rpartition("/")[2] for task in victims.tolist()]}
+
+
+def _running_pod(sample: Body, name: str, annotations: Body, labels: Body, seconds: float) -> Body:
+    """The sample under another name, with other marks, scheduled so many seconds ago."""
+    metadata = {**sample["metadata"], "name": name, "annotations": annotations, "labels": labels}
+    conditions = [
+        {**condition, "lastTransitionTime": stamp_text(NOW - seconds)} for condition in sample["status"]["conditions"]
+    ]
+    status = {**sample["status"], "conditions": conditions}
+    return {**sample, "metadata": metadata, "spec": {**sample["spec"], "nodeName": "node1"}, "status": status}
+
+
 ADAPTERS: dict[str, Adapter] = {
     "jobReadiness": _job_readiness,
     "parseMinTaskMember": _min_task_member,
@@ -196,7 +229,10 @@ ADAPTERS: dict[str, Adapter] = {
     "elasticResources": _elastic_resources,
     "capacity.queueShare": _queue_share,
     "pdb.victims": _budget_victims,
+    "podCooldownTime": _cooldown_time,
+    "cdp.preemptable": _cooled_down,
     "backfill.pickUpPendingTasks": _pick_up_pending,
     **TOPOLOGY_ADAPTERS,
     **EVICTION_ADAPTERS,
+    **STRATEGY_ADAPTERS,
 }

@@ -62,14 +62,17 @@ def job_session(minimum: int, tasks: list[Body], policy: Body | None = None) -> 
     return _open(snapshot, Gang.name)
 
 
-def objects_session(given: Body) -> Session:
-    """Open a session with priority and gang on lists of objects; pods may be pipelined beforehand."""
+def objects_session(given: Body, *plugins: str) -> Session:
+    """Open a session with plugins, priority and gang if none are named, on lists of objects.
+
+    Pods may be pipelined beforehand.
+    """
     mirror = Mirror()
     mirror.upsert(decode({**document(Node, "node1", {}), "status": {"allocatable": _ROOM}}))
     for key in ("priorityClasses", "queues", "podGroups", "pods", "pendingPods", _PIPELINED):
         for item in given.get(key) or ():
             mirror.upsert(decode(item))
-    session = _open(mirror.snapshot(), Priority.name, Gang.name)
+    session = _open(mirror.snapshot(), *(plugins or (Priority.name, Gang.name)))
     statement = session.statement()
     for item in given.get(_PIPELINED) or ():
         statement.place(session.snapshot.tasks.ids.index(decode(item).key), 0, FUTURE)

@@ -19,13 +19,15 @@ from muster.api import KubeObject, decode, names
 from muster.framework import FITS, Eviction, Registry, Session, reason_number
 from muster.kernels.placement import score_node
 
-_TOLERANCE = 1e-8
+#: Recorded scores are cut after eight places; what floats lose comes on top.
+_TOLERANCE = 1e-8 + 1e-12
 _EVERY_JOB = "jobEnqueueable(every job)"
 _EVERY_JOB_ADMITTED = "jobEnqueueable(every job, after JobEnqueued was called for it)"
 _FIRST_JOB = "jobEnqueueable(job1)"
 _JOB_ORDER = "jobOrderFn(job1,job2): job1 before job2"
 _VICTIMS = "preemptable victims"
 _VICTIM_PODS = "preempteePods"
+_STEPS = "steps"
 _EVICTABLE = "unifiedEvictable with evictor job priority 500"
 
 #: Session and expected value -> what the product says, in the same form.
@@ -144,6 +146,31 @@ def _predicate_status(session: Session, wanted: Value) -> Value:
     return got
 
 
+def _feasible_nodes(session: Session, _: Value) -> Value:
+    """Nodes that every pending pod may go to, room aside."""
+    snapshot = session.snapshot
+    fits = np.ones(len(snapshot.nodes), np.bool_)
+    for task in snapshot.pending_tasks().tolist():
+        fits &= np.array(_verdicts(session, task)) == FITS
+    return {name: True for name, good in zip(snapshot.nodes.names, fits.tolist(), strict=True) if good}
+
+
+def _carry_out(session: Session, wanted: Value) -> Value:
+    """Carry out steps in one session: "allocate POD on NODE", and "predicate POD on NODE: " with the answer."""
+    snapshot, statement = session.snapshot, session.statement()
+    got = []
+    for step in wanted:
+        what = step.partition(":")[0]
+        verb, pod, _, name = what.split()
+        task, node = _task_row(session, pod), snapshot.nodes.index[name]
+        if verb == "allocate":
+            statement.place(task, node)
+            got.append(what)
+        else:
+            got.append(f"{what}: {'fits' if _verdicts(session, task)[node] == FITS else 'does not fit'}")
+    return got
+
+
 # -- jobs --------------------------------------------------------------------------------------------------
 
 
@@ -185,6 +212,11 @@ def _preemptable_victims(session: Session, _: Value) -> Value:
     return [tasks.ids[task] for task in victims.tolist()]
 
 
+def _number_of_departures(session: Session, _: Value) -> Value:
+    """Pods that plugins say have to leave."""
+    return len({task for departure in session.must_leave() for task in departure.tasks.tolist()})
+
+
 def _evictable_victims(session: Session, wanted: Value) -> Value:
     """Candidates that every plugin lets go, for gangs; no opinion is no objection."""
     tasks = session.snapshot.tasks
@@ -203,11 +235,14 @@ def _evictable_victims(session: Session, wanted: Value) -> Value:
 QUESTIONS: dict[str, Question] = {
     "nodeScores": _node_scores,
     "predicateStatus": _predicate_status,
+    "feasibleNodes": _feasible_nodes,
+    _STEPS: _carry_out,
     _EVERY_JOB: _every_job_enqueueable,
     _EVERY_JOB_ADMITTED: _every_admitted_job_enqueueable,
     _FIRST_JOB: _first_job_enqueueable,
     _JOB_ORDER: _first_job_before_second,
     _VICTIMS: _preemptable_victims,
+    "victimsNum": _number_of_departures,
     _EVICTABLE: _evictable_victims,
     **TOPOLOGY_QUESTIONS,
 }

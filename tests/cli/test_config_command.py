@@ -46,7 +46,7 @@ tiers:
         ("actions: 3\ntiers: []\n", "actions: expected names separated by commas"),
         ('actions: "dance"\ntiers: []\n', "unknown action 'dance'"),
         ('actions: "allocate"\ntiers: [{plugins: [{name: dance}]}]\n', "unknown plugin 'dance'"),
-        ('actions: "allocate"\ntiers: [{plugins: [{name: tdm}]}]\n', "'tdm' is not supported yet"),
+        ('actions: "allocate"\ntiers: [{plugins: [{name: numa-aware}]}]\n', "'numa-aware' is not supported yet"),
         (
             'actions: "allocate"\ntiers: [{plugins: [{name: binpack, arguments: {binpack.weight: heavy}}]}]\n',
             "plugin binpack: arguments:",

@@ -78,7 +78,7 @@ def test_absent_flags_are_off_and_unregistered_plugins_do_not_exist(tmp_path: Pa
     assert run(tmp_path, body).outcome == "failed"  # half a gang is not bound
     body["config"]["tiers"] = [{"plugins": [{"name": "gang"}]}]
     assert run(tmp_path, body).outcome == "passed"
-    body["config"]["tiers"] = [{"plugins": [GANG, {"name": "tdm"}]}]
+    body["config"]["tiers"] = [{"plugins": [GANG, {"name": "numa-aware"}]}]
     body["config"]["registeredPlugins"] = []
     assert run(tmp_path, body).outcome == "passed"
 

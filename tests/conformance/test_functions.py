@@ -98,6 +98,37 @@ POLICY = {"name": "p", "subGroupSize": 3, "matchLabelKeys": ["rack"]}
             {"share": 0.5},
         ),
         (
+            "resourceStrategyFit.parse",
+            {"arguments": {"resources": {"cpu": {"type": "MostAllocated"}}}},
+            {"resources": {"cpu": {"type": "MostAllocated", "weight": 1}}, "weight": 10},
+            {"weight": 1},
+        ),
+        (
+            "resourceStrategyFit.findResourceConfig",
+            {"resourceName": "a.com/b", "resources": {"a.com/*": {"type": "LeastAllocated", "weight": 2}}},
+            {"found": True, "config": {"type": "LeastAllocated", "weight": 2}},
+            {"found": False},
+        ),
+        (
+            "resourceStrategyFit.score",
+            {
+                "nodeAllocatable": {"MilliCPU": 400, "Memory": 400},
+                "nodeUsed": {"MilliCPU": 100, "Memory": 100},
+                "request": {"MilliCPU": 100, "Memory": 0},
+                "podAnnotations": {},
+                "resources": {"cpu": {"type": "MostAllocated", "weight": 1}},
+                "weight": 2,
+            },
+            {"score": 100},
+            {"score": 50},
+        ),
+        (
+            "resourceStrategyFit.leastRequestedScore",
+            {"capacity": 4, "used": 2, "requested": 1, "weight": 2},
+            {"score": 0.5, "error": False},
+            {"score": 1.5},
+        ),
+        (
             "pdb.victims",
             {"podDisruptionBudgets": [BUDGET], "preemptees": [member("a"), member("b")]},
             {VICTIMS: ["ns1/a"]},

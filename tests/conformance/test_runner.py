@@ -26,7 +26,7 @@ def with_plugin(name: str, **changes: Any) -> dict[str, Any]:
 @pytest.mark.parametrize(
     ("body", "feature"),
     [
-        (with_plugin("tdm"), "plugin tdm"),
+        (with_plugin("numa-aware"), "plugin numa-aware"),
         (with_plugin("gang", actions=["allocate", "shuffle"]), "action shuffle"),
         (cluster_case(RIGHT, tags=["custom-plugin"]), "custom-plugin (exists in Volcano's tests only)"),
         (cluster_case({**RIGHT, "moonPhase(full)": 1}), "expectation moonPhase"),
@@ -138,8 +138,8 @@ def test_the_summary_counts_every_case_once(tmp_path: Path) -> None:
         run(tmp_path, cluster_case(RIGHT)),
         run(tmp_path, cluster_case(WRONG)),
         run(tmp_path, cluster_case(WRONG), Entry("*", "because")),
-        run(tmp_path, with_plugin("tdm")),
-        run(tmp_path, with_plugin("tdm")),
+        run(tmp_path, with_plugin("numa-aware")),
+        run(tmp_path, with_plugin("numa-aware")),
     ]
     assert closing_line(results) == "1 passed, 1 failed, 3 skipped"
     assert [line.split() for line in table(results)] == [
@@ -147,6 +147,6 @@ def test_the_summary_counts_every_case_once(tmp_path: Path) -> None:
         ["cases.json", "1", "1", "3", "1"],
     ]
     assert [line.split(maxsplit=2) for line in skipped_lines(results)] == [
-        ["skipped", "2", "plugin tdm"],
+        ["skipped", "2", "plugin numa-aware"],
         ["decided", "area/Test/01-gang-of-two:", "because"],
     ]

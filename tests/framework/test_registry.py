@@ -66,8 +66,8 @@ def test_a_configuration_that_is_right_passes() -> None:
     [
         (config(PluginOption("gong")), "conf.yaml: tiers: unknown plugin 'gong'; known: knob, stubborn"),
         (
-            config(PluginOption("tdm")),
-            "conf.yaml: tiers: plugin 'tdm' is not supported yet; remove it from the configuration",
+            config(PluginOption("numa-aware")),
+            "conf.yaml: tiers: plugin 'numa-aware' is not supported yet; remove it from the configuration",
         ),
         (config(actions=("run",)), "conf.yaml: actions: unknown action 'run'; known: walk"),
         (

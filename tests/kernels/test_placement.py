@@ -34,7 +34,7 @@ requests_of_classes = st.lists(
 ).map(lambda rows: np.array(rows, np.int64))
 
 terms_of_classes = st.lists(
-    st.tuples(st.integers(0, FREE_FRACTION), st.integers(0, 5), *[st.integers(0, 3)] * N_RESOURCES), max_size=4
+    st.tuples(st.integers(0, FREE_FRACTION), st.integers(0, 5), *[st.integers(-3, 3)] * N_RESOURCES), max_size=4
 ).map(lambda rows: np.array(rows, np.float64).reshape(len(rows), 2 + N_RESOURCES))
 
 

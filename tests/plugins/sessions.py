@@ -14,10 +14,11 @@ from muster.plugins.binpack import Binpack
 from muster.plugins.nodeorder import NodeOrder
 from muster.plugins.nodeplacement import NodePlacement
 from muster.plugins.predicates import Predicates
+from muster.plugins.resource_strategy_fit import ResourceStrategyFit
 from muster.plugins.resourcetype import ResourceType
 from muster.snapshot import Mirror
 
-REGISTRY = Registry.of([Predicates, NodeOrder, NodePlacement, Binpack, ResourceType], [])
+REGISTRY = Registry.of([Predicates, NodeOrder, NodePlacement, Binpack, ResourceStrategyFit, ResourceType], [])
 
 
 def open_session(objects: Iterable[KubeObject], **plugins: Mapping[str, Any]) -> Session:

@@ -85,14 +85,14 @@ def _balance(state: Planes, request: list[int], row: int, weights: list[float]) 
 def _binpack(state: Planes, request: list[int], row: int, weights: list[float]) -> float:
     points, total = 0.0, 0.0
     for r, weight in enumerate(weights):
-        if request[r] <= 0 or weight <= 0:
+        if request[r] <= 0 or weight == 0:
             continue
         capacity, used = state[ALLOCATABLE][row][r], state[USED][row][r] + request[r]
         if 0 < capacity < used:
             return 0.0
         if capacity > 0:
-            points += used * weight / capacity
-        total += weight
+            points += (used if weight > 0 else capacity - used) * abs(weight) / capacity
+        total += abs(weight)
     return points / total * 100 if total else 0.0
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from muster.engine.lines import JobLine, QueueLine, related_queues
 from muster.framework import Action, JobVerdict, Session
-from muster.framework.reasons import NOT_ADMITTED, QUEUE_MISSING
+from muster.framework.reasons import QUEUE_MISSING
 from muster.snapshot import NO_ROW, JobPhase
 
 
@@ -36,7 +36,9 @@ class Enqueue(Action):
             line.push(queue_row)
 
     def _consider(self, session: Session, job: int) -> None:
-        if session.snapshot.jobs.records[job].min_resources is None or session.job_enqueueable(job):
+        minimum = session.snapshot.jobs.records[job].min_resources
+        rejection = None if minimum is None else session.why_not_admitted(job)
+        if rejection is None:
             session.admit(job)
         else:
-            session.record(job, JobVerdict(NOT_ADMITTED))
+            session.record(job, JobVerdict(rejection.reason, rejection.detail))

@@ -9,6 +9,7 @@ from msgspec import Meta
 
 from muster.engine.evictions.choice import GangOptions
 from muster.engine.evictions.gang import run_gang_path
+from muster.engine.evictions.must_leave import evict_departures
 from muster.framework import Action, Arguments, Eviction, Session
 
 
@@ -57,6 +58,7 @@ class GangPreempt(Action):
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, GangEvictionArguments)
         run_gang_path(session, Eviction.PREEMPT, self.arguments.options(), self.name)
+        evict_departures(session, self.name, ignores_budgets=self.arguments.ignore_pdb)
 
 
 class GangReclaim(Action):

@@ -11,6 +11,7 @@ from muster.actions.solver_arguments import solver_options
 from muster.engine.evictions.budgets import warn_of_limit
 from muster.engine.evictions.eligibility import jobs_in_need
 from muster.engine.evictions.gang import run_gang_path
+from muster.engine.evictions.must_leave import evict_departures
 from muster.engine.evictions.solver.path import run_solver
 from muster.engine.evictions.tasks import TaskStrategy
 from muster.engine.evictions.topology_aware import CandidateOptions
@@ -53,6 +54,10 @@ class Preempt(Action):
     def run(self, session: Session) -> None:
         arguments = self.arguments
         assert isinstance(arguments, PreemptArguments)
+        self._make_room(session, arguments)
+        evict_departures(session, self.name, ignores_budgets=arguments.ignore_pdb)
+
+    def _make_room(self, session: Session, arguments: PreemptArguments) -> None:
         if arguments.strategy == "solver":
             run_solver(session, Eviction.PREEMPT, solver_options(arguments), self.name)
             return

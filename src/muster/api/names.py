@@ -26,6 +26,8 @@ PARTITION_ID: Final = "volcano.sh/partition-id"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
 COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
+STRATEGY_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
+STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 
 # The condition of a pod that says whether it has a node.
 POD_SCHEDULED: Final = "PodScheduled"
@@ -47,6 +49,9 @@ KAI_STALE_STAMP: Final = "kai.scheduler/stale-podgroup-timestamp"
 # On queues: for how long a gang that runs is left alone.
 PREEMPT_MIN_RUNTIME: Final = "muster.sh/preempt-min-runtime"
 RECLAIM_MIN_RUNTIME: Final = "muster.sh/reclaim-min-runtime"
+
+# On queues: how much of each node group they may hold, as JSON.
+NODE_GROUP_LIMITS: Final = "volcano.sh/nodegroup-resource-limits"
 
 # On queues.
 HIERARCHY: Final = "volcano.sh/hierarchy"

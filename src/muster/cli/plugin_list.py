@@ -37,8 +37,11 @@ def _print_part(console: Console, part: PartInfo) -> None:
     if part.points:
         _print_wrapped(console, f"answers {', '.join(part.points)}", style="dim")
     for argument in part.arguments:
-        kind = f"  {argument.type}; default {argument.default}"
-        console.print(Text.assemble("    ", (argument.name, "bold"), (kind, "dim")), soft_wrap=True)
+        kind = f"{argument.name}  {argument.type}; default {argument.default}"
+        first, *more = textwrap.wrap(kind, console.width - 4, subsequent_indent=" " * 4)
+        console.print(Text.assemble("    ", (argument.name, "bold"), (first[len(argument.name) :], "dim")))
+        for line in more:
+            console.print(Text(f"    {line}", style="dim"))
         _print_wrapped(console, argument.meaning, indent=8)
 
 

@@ -10,6 +10,7 @@ from muster.framework.config import (
 )
 from muster.framework.plugin import (
     Arguments,
+    Departure,
     Eviction,
     NodeScores,
     Plugin,
@@ -32,6 +33,7 @@ __all__ = [
     "Action",
     "Arguments",
     "Committed",
+    "Departure",
     "Eviction",
     "JobVerdict",
     "NodeScores",

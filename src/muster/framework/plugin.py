@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 
 from muster.framework.reasons import Reason, Verdicts
 from muster.snapshot import Amounts, Mask, Pieces, Rows
+from muster.snapshot.division import Division
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -102,6 +103,15 @@ class UsageHistory:
     half_life_s: float | None = None
 
 
+@dataclass(frozen=True, slots=True)
+class Departure:
+    """Tasks that have to leave where they are although nobody takes their place, and why."""
+
+    tasks: Rows
+    #: Completes "evicted: ...".
+    why: str
+
+
 #: Whether a scenario is worth a dry run.
 ScenarioFilter = Callable[[Scenario], bool]
 
@@ -138,8 +148,15 @@ class Plugin:
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
 
+    def divide_classes(self, session: Session) -> Division | None:
+        """Tell apart tasks of one class for which `node_mask` or `node_score` differ; None: nothing to tell apart.
+
+        For what is not in a pod's requests and constraints on nodes: its queue, a mark, the hour. Each part becomes a
+        class of its own, whose part is in `session.class_parts`. Asked once, before any plugin is opened.
+        """
+
     def open(self, session: Session) -> None:
-        """Prepare for one session; called once, before any other method."""
+        """Prepare for one session; called once, before any other method but `divide_classes`."""
         self.session = session
 
     def close(self) -> None:
@@ -207,8 +224,11 @@ class Plugin:
         """Does the job need more than it has, so that it may evict? Every plugin with an opinion must agree."""
         return True
 
-    def job_enqueueable(self, job: int) -> Vote:
-        """May a waiting job be admitted? A reject wins at once; a tier with a permit ends the question."""
+    def job_enqueueable(self, job: int) -> Vote | Rejection:
+        """May a waiting job be admitted? A reject wins at once; a tier with a permit ends the question.
+
+        A `Rejection` is a reject that tells why.
+        """
         return Vote.ABSTAIN
 
     def job_enqueued(self, job: int) -> None:
@@ -319,6 +339,13 @@ class Plugin:
     def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
         """Replace the choice of victims for a gang in a domain; None: no opinion. The first answer wins."""
 
+    def must_leave(self) -> Sequence[Departure]:
+        """Running tasks that have to go although nobody takes their place.
+
+        Asked once, at the end of preempt or gangpreempt. Critical pods stay, and PodDisruptionBudgets are respected.
+        """
+        return ()
+
     # -- the solver's evictions: jobs as units, scenarios as trials -------------------------------------------
 
     def can_reclaim(self, job: int, tasks: Rows) -> Rejection | None:
@@ -375,6 +402,7 @@ FLAGS: dict[str, str] = {
     "preemptive": "enablePreemptive",
     "preemptable": "enablePreemptable",
     "reclaimable": "enableReclaimable",
+    "must_leave": "enabledVictim",
 }
 #: Flags that change what a plugin does rather than whether it is asked; off unless set.
 BEHAVIOUR_FLAGS: frozenset[str] = frozenset({"enableHierarchy"})
@@ -386,7 +414,6 @@ OTHER_FLAGS: frozenset[str] = frozenset(
         "enableBestNode",
         "enableTargetJob",
         "enableReservedNodes",
-        "enabledVictim",
     }
 )
 

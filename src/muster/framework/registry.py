@@ -29,11 +29,6 @@ ACTION_GROUP = "muster.actions"
 #: Plugins and actions of Volcano's that a configuration may name but that Muster does not have (yet).
 NOT_YET_PLUGINS = frozenset(
     {
-        "tdm",
-        "cdp",
-        "nodegroup",
-        "resource-strategy-fit",
-        "resourcequota",
         "numa-aware",
         "deviceshare",
         "task-topology",

@@ -119,18 +119,22 @@ def _balanced_score(state: NDArray[np.int64], request: NDArray[np.int64], row: i
 
 @kernel
 def _binpack_score(state: NDArray[np.int64], request: NDArray[np.int64], row: int, term: NDArray[np.float64]) -> float:
-    """Binpack: the used fraction of every requested resource, weighted; a node that would overflow gets 0."""
+    """Binpack: the used fraction of every requested resource, weighted; a node that would overflow gets 0.
+
+    Where a weight is below zero, the free fraction counts in the place of the used one.
+    """
     total = 0.0
     weights = 0.0
     for r in range(request.shape[0]):
-        weight = term[2 + r]
+        weight = abs(term[2 + r])
         if request[r] > 0 and weight > 0:
             capacity = state[ALLOCATABLE, row, r]
             used = state[USED, row, r] + request[r]
             if capacity > 0:
                 if used > capacity:
                     return 0.0
-                total += used * weight / capacity
+                part = used if term[2 + r] > 0 else capacity - used
+                total += part * weight / capacity
             weights += weight
     return total / weights * MAX_NODE_SCORE if weights > 0 else 0.0
 

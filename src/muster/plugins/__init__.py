@@ -3,6 +3,7 @@
 from muster.framework.plugin import Plugin
 from muster.plugins.binpack import Binpack
 from muster.plugins.capacity import Capacity
+from muster.plugins.cdp import Cdp
 from muster.plugins.conformance import Conformance
 from muster.plugins.drf import Drf
 from muster.plugins.elastic import Elastic
@@ -10,6 +11,7 @@ from muster.plugins.fairshare import FairShare
 from muster.plugins.gang import Gang
 from muster.plugins.minruntime import MinRuntime
 from muster.plugins.network_topology_aware import NetworkTopologyAware
+from muster.plugins.nodegroup import NodeGroup
 from muster.plugins.nodeorder import NodeOrder
 from muster.plugins.nodeplacement import NodePlacement
 from muster.plugins.overcommit import Overcommit
@@ -18,14 +20,18 @@ from muster.plugins.predicates import Predicates
 from muster.plugins.priority import Priority
 from muster.plugins.proportion import Proportion
 from muster.plugins.propose import Propose
+from muster.plugins.resource_strategy_fit import ResourceStrategyFit
+from muster.plugins.resourcequota import ResourceQuotas
 from muster.plugins.resourcetype import ResourceType
 from muster.plugins.sla import Sla
 from muster.plugins.taskorder import TaskOrder
+from muster.plugins.tdm import Tdm
 
 #: Every plugin that comes with Muster.
 BUILTIN: tuple[type[Plugin], ...] = (
     Binpack,
     Capacity,
+    Cdp,
     Conformance,
     Drf,
     Elastic,
@@ -33,6 +39,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     Gang,
     MinRuntime,
     NetworkTopologyAware,
+    NodeGroup,
     NodeOrder,
     NodePlacement,
     Overcommit,
@@ -41,9 +48,12 @@ BUILTIN: tuple[type[Plugin], ...] = (
     Priority,
     Proportion,
     Propose,
+    ResourceQuotas,
+    ResourceStrategyFit,
     ResourceType,
     Sla,
     TaskOrder,
+    Tdm,
 )
 
 __all__ = ["BUILTIN"]

@@ -1,6 +1,7 @@
 """Weights of resources in plugin arguments: a list of names, and one argument per name for its weight.
 
-Callers: plugins whose arguments have the form of Volcano's binpack, `<key>: a, b` and `<key>.<name>: 3`.
+Callers: plugins whose arguments have the form of Volcano's binpack, `<key>: a, b` and `<key>.<name>: 3`; the lists
+alone are also read by `resource_strategies`.
 """
 
 from __future__ import annotations
@@ -19,14 +20,14 @@ def take_weights(given: dict[str, Any], key: str) -> dict[str, int]:  # Any: val
     A weight for a resource that is not listed has no effect, as in Volcano. Raises ValueError that names the argument.
     """
     prefix = f"{key}."
-    listed = _listed(key, given.pop(key, ""))
+    listed = listed_names(key, given.pop(key, ""))
     weights = {name[len(prefix) :]: given.pop(name) for name in sorted(given) if name.startswith(prefix)}
     checked = {resource: _weight(f"{prefix}{resource}", weight) for resource, weight in weights.items()}
     return {resource: checked.get(resource, 1) for resource in listed}
 
 
-def _listed(key: str, given: object) -> list[str]:
-    """Read names separated by commas; each counts once."""
+def listed_names(key: str, given: object) -> list[str]:
+    """Read names separated by commas; each counts once. Raises ValueError that names the argument."""
     if not isinstance(given, str):
         # A ValueError like every other wrong argument: the registry names plugin and file.
         raise ValueError(  # noqa: TRY004

@@ -2,8 +2,8 @@
 
 A cycle polls the cluster, brings the mirror up to date, opens a session on a snapshot, runs the configured
 actions in order, and sends what they committed. Nothing survives a cycle but the mirror, a counter and, if a plugin
-asks for it, what queues have used. So a cycle that breaks off loses nothing: what was committed is sent, what was not
-is dropped with the session.
+asks for it, what queues have used and when it last did something. So a cycle that breaks off loses nothing: what was
+committed is sent, what was not is dropped with the session.
 Callers: the simulator, the server, tests.
 """
 
@@ -44,12 +44,22 @@ class _Cycle:
     registry: Registry
     number: int
     settled: Settled
+    memory: dict[str, float]
     step: str = "opening the session"
     session: Session | None = None
     updates: list[JobUpdate] = field(default_factory=list)
 
     def run(self, snapshot: Snapshot, now: float, seed: int, known: dict[bytes, Verdicts], usage: Usage) -> None:
-        session = Session(snapshot, self.config, self.registry, now=now, seed=seed, known_verdicts=known, usage=usage)
+        session = Session(
+            snapshot,
+            self.config,
+            self.registry,
+            now=now,
+            seed=seed,
+            known_verdicts=known,
+            usage=usage,
+            memory=self.memory,
+        )
         self.session = session
         for name in self.config.actions:
             self.step = f"action {name}"
@@ -82,6 +92,7 @@ class Scheduler:
         self._settled = Settled()
         self._verdicts = VerdictCache()
         self._meter = meter_for(config, registry)
+        self._memory: dict[str, float] = {}
         #: Cycles run so far.
         self.n_cycles = 0
         #: The session of the last cycle, for explanations; None before the first.
@@ -92,6 +103,8 @@ class Scheduler:
         self.registry.check(config)
         if config.tiers != self.config.tiers:
             self._meter = meter_for(config, self.registry)
+            self._verdicts = VerdictCache()  # other plugins give other verdicts
+            self._memory = {}
         self.config = config
 
     def observe(self) -> Snapshot:
@@ -109,7 +122,7 @@ class Scheduler:
         """Run one cycle. A broken plugin or action is reported in the result, not raised."""
         self.n_cycles += 1
         now = self.cluster.now()
-        cycle = _Cycle(self.config, self.registry, self.n_cycles, self._settled)
+        cycle = _Cycle(self.config, self.registry, self.n_cycles, self._settled, self._memory)
         error: InternalError | None = None
         try:
             snapshot = self.observe()

@@ -8,14 +8,18 @@ part of the class: such tasks carry a flag and are checked one by one.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
-from muster.api import Pod, is_best_effort, is_critical, is_preemptable, pod_request, pod_scoring_request
+from muster.api import Pod, is_best_effort, is_critical, is_preemptable, names, pod_request, pod_scoring_request
 from muster.api.mounts import mounts_of
 from muster.snapshot.tables import BEST_EFFORT, CRITICAL, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
+
+#: Annotations that say which nodes are better for a pod.
+_RANKING: Final = (names.STRATEGY_TYPE, names.STRATEGY_WEIGHT)
 
 
 class PodShape(msgspec.Struct, frozen=True):
@@ -60,7 +64,10 @@ def _constraints(pod: Pod) -> object:
     # A claim that was made for one pod is no other's, whatever their names.
     claims = [(mount.claim, pod.metadata.uid if mount.is_ephemeral else "") for mount in mounts_of(pod)]
     node_affinity = spec.affinity.node_affinity if spec.affinity else None
-    if not (spec.node_selector or node_affinity or spec.tolerations or claims or spec.resource_claims):
+    wishes = [pod.metadata.annotations.get(name) for name in _RANKING]
+    has_wishes = any(wish is not None for wish in wishes)
+    if not (spec.node_selector or node_affinity or spec.tolerations or claims or spec.resource_claims or has_wishes):
         return None
     namespace = pod.namespace if claims or spec.resource_claims else ""
-    return (spec.node_selector, node_affinity, spec.tolerations, claims, spec.resource_claims, namespace)
+    constraints = (spec.node_selector, node_affinity, spec.tolerations, claims, spec.resource_claims, namespace)
+    return (constraints, wishes) if has_wishes else constraints

@@ -19,6 +19,7 @@ from msgspec.structs import replace
 from muster.api import HyperNode, KubeObject, NetworkTopology, ObjectMeta, SubGroupPolicy, Taint, Toleration
 from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.framework import (
+    Departure,
     Eviction,
     NodeScores,
     Plugin,
@@ -177,7 +178,10 @@ def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
         "subgroup_ready": (subgroups, count),
         "subgroup_pipelined": (subgroups, count),
         "job_starving": (jobs, flag),
-        "job_enqueueable": (jobs, lambda answer: "" if isinstance(answer, Vote) else _not("a Vote", answer)),
+        "job_enqueueable": (
+            jobs,
+            lambda answer: "" if isinstance(answer, Vote | Rejection) else _not("a Vote or a Rejection", answer),
+        ),
         "node_mask": (classes, lambda answer: _verdicts(answer, len(snapshot.nodes))),
         "task_mask": (tasks, lambda answer: "" if answer is None else _verdicts(answer, len(snapshot.nodes))),
         "node_score": (classes, lambda answer: _scores(answer, session)),
@@ -204,6 +208,7 @@ def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
         "victim_filter": (holders, lambda answer: _a_mask(answer, len(jobs))),
         "preemptable": (victims, lambda answer: _a_choice(answer, running)),
         "reclaimable": (victims, lambda answer: _a_choice(answer, running)),
+        "must_leave": ([("everybody", ())], lambda answer: _departures(answer, running)),
     }
 
 
@@ -266,6 +271,12 @@ def _a_choice(answer: Answer, candidates: Answer) -> str:
     return "names tasks that were not among the candidates"
 
 
+def _departures(answer: Answer, running: Answer) -> str:
+    if not all(isinstance(one, Departure) for one in answer):
+        return _not("Departures", answer)
+    return next((problem for one in answer if (problem := _a_choice(one.tasks, running))), "")
+
+
 def _check_comparable(plugin: str, point: str, keys: list[Answer]) -> None:
     try:
         sorted((key,) for key in keys)  # in a tuple, as the session compares them
@@ -281,6 +292,10 @@ def _by_name(session: Session, answer: Answer) -> Answer:
     if isinstance(answer, NodeScores):
         fixed = None if answer.fixed is None else answer.fixed.tolist()
         return fixed, [list(term) for term in answer.terms]
+    if isinstance(answer, Departure):
+        return [session.snapshot.tasks.ids[task] for task in answer.tasks.tolist()], answer.why
+    if isinstance(answer, list | tuple) and any(isinstance(one, Departure) for one in answer):
+        return [_by_name(session, one) for one in answer]
     if isinstance(answer, np.ndarray):
         if answer.dtype == np.int32:
             return sorted(session.snapshot.tasks.ids[task] for task in answer.tolist())

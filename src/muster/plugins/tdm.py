@@ -1,0 +1,234 @@
+"""Time division: nodes that belong to somebody else by day, and to batch jobs in the hours that are left.
+
+Nodes with the label `volcano.sh/revocable-zone` take pods only while the window of their zone is open, and only pods
+that say that they may be sent away again. When a window closes, those that may be evicted leave, as many of each job
+at a time as its budget allows (`job_budgets`), once per period. Time is the session's, on the clock of the time zone
+that the arguments name. Pods that may use zones are classes of their own, named after the zones that are open.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+
+from muster.api import Pod, is_preemptable, parse_duration
+from muster.api.names import PREEMPTABLE as PREEMPTABLE_MARK
+from muster.api.names import REVOCABLE_ZONE
+from muster.framework.plugin import Arguments, Departure, NodeScores, Plugin
+from muster.framework.reasons import FITS, Verdicts, reason
+from muster.plugins.job_budgets import evictions_allowed
+from muster.plugins.time_windows import Window, local, parse_time_zone, parse_window
+from muster.snapshot import NO_ROW, PREEMPTABLE, Mask, Rows, TaskStatus
+from muster.snapshot.division import Division
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+NOT_REVOCABLE = reason(
+    "revocable-node",
+    "are in a revocable zone, and the pod does not say that it may be sent away",
+    remedy='set the annotation volcano.sh/revocable-zone to "*" on the pod',
+)
+ZONE_CLOSED = reason(
+    "revocable-zone-closed", "are in a revocable zone that is closed now", remedy="wait for it to open"
+)
+ZONE_UNKNOWN = reason(
+    "revocable-zone-unknown",
+    "are in a revocable zone without hours",
+    remedy="set tdm.revocable-zone.<name> in the plugin's arguments",
+)
+
+_ZONES: Final = "tdm.revocable-zone"
+_PERIOD: Final = "tdm.evict.period"
+_TIME_ZONE: Final = "tdm.time-zone"
+_Read = TypeVar("_Read")
+_TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+
+
+class TdmArguments(Arguments, frozen=True, kw_only=True):
+    """Arguments of the tdm plugin."""
+
+    zones: Annotated[
+        dict[str, str],
+        Meta(
+            description='Hours in which a zone is open, such as "10:00-21:00"; given as `tdm.revocable-zone.<name>`, '
+            "one argument per zone."
+        ),
+    ] = msgspec.field(name=_ZONES, default_factory=dict)
+    period: Annotated[
+        str, Meta(description="How much time is at least between two rounds of evictions from closed zones.")
+    ] = msgspec.field(name=_PERIOD, default="1m")
+    time_zone: Annotated[
+        str, Meta(description="The time zone whose clock the hours are read on, such as Europe/Berlin.")
+    ] = msgspec.field(name=_TIME_ZONE, default="UTC")
+
+
+class Tdm(Plugin):
+    """Use revocable nodes while their zone is open, and leave them when it closes."""
+
+    name = "tdm"
+    summary = (
+        "Nodes of revocable zones take pods in the hours of their zone, and only pods that may be sent away again."
+    )
+    Args = TdmArguments
+
+    @staticmethod
+    def read_arguments(raw: Mapping[str, Any]) -> Arguments:  # Any: values as YAML gave them
+        """Check arguments, also those whose names hold the names of zones."""
+        given = {name: value for name, value in raw.items() if value is not None}
+        prefix = f"{_ZONES}."
+        zones = {name: given.pop(name) for name in sorted(given) if name.startswith(prefix)}
+        for name, hours in zones.items():
+            _checked(name, parse_window, hours)
+        given[_ZONES] = {name.removeprefix(prefix): hours for name, hours in zones.items()}
+        arguments = msgspec.convert(given, TdmArguments, strict=False)
+        if _checked(_PERIOD, parse_duration, arguments.period) <= 0:
+            raise ValueError(f'{_PERIOD}: expected a duration above zero such as "1m", got "{arguments.period}"')
+        _checked(_TIME_ZONE, parse_time_zone, arguments.time_zone)
+        return arguments
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        given = cast("TdmArguments", arguments)
+        self._windows: dict[str, Window] = {zone: parse_window(hours) for zone, hours in given.zones.items()}
+        self._period = parse_duration(given.period)
+        self._time_zone = parse_time_zone(given.time_zone)
+        self._named = False
+
+    def divide_classes(self, session: Session) -> Division | None:
+        """Tell pods that may use open zones from those that may use none."""
+        moment = local(session.now, self._time_zone)
+        self._open = frozenset(zone for zone, window in self._windows.items() if window.is_open(moment))
+        tasks = session.snapshot.tasks
+        self._may_use: Mask = np.array([may_use_zones(pod) for pod in tasks.pods], np.bool_)
+        return Division(self._may_use.astype(np.int32), ("", f"open={','.join(sorted(self._open))}"))
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        codes, known = session.snapshot.nodes.labels.column(REVOCABLE_ZONE)
+        self._codes, self._zones = codes, list(known)
+        #: Nodes of any zone; an empty label is none.
+        self._revocable: Mask = np.array([bool(zone) for zone in self._zones] + [False], np.bool_)[codes]
+        moment = local(session.now, self._time_zone)
+        for window in self._windows.values():
+            if (change := window.next_change(moment)) is not None:
+                session.look_again(change.timestamp())
+
+    def close(self) -> None:
+        if self._named:
+            self.session.memory[self.name] = self.session.now
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def node_mask(self, cls: int) -> Verdicts:
+        if not self._part(cls):
+            return np.where(self._revocable, NOT_REVOCABLE.number, FITS).astype(np.int16)
+        verdicts: Verdicts = np.array([*(self._verdict(zone) for zone in self._zones), FITS], np.int16)[self._codes]
+        return verdicts
+
+    def _verdict(self, zone: str) -> int:
+        if not zone or zone in self._open:
+            return FITS
+        return ZONE_CLOSED.number if zone in self._windows else ZONE_UNKNOWN.number
+
+    def node_score(self, cls: int) -> NodeScores:
+        """Pods that may use an open zone should: other nodes are left to those that may not."""
+        if not self._part(cls):
+            return NodeScores()
+        scores = [100.0 if zone in self._open else 0.0 for zone in self._zones]
+        return NodeScores(np.array([*scores, 0.0])[self._codes])
+
+    def _part(self, cls: int) -> int:
+        return int(self.session.class_parts[self.name][cls])
+
+    # -- jobs ----------------------------------------------------------------------------------------------
+
+    def job_order(self, job: int) -> bool:
+        """Jobs that may not be preempted first."""
+        return self._gives_way(job)
+
+    def job_pipelined(self, job: int) -> int:
+        jobs = self.session.snapshot.jobs
+        placed = jobs.ready_count(job) + int(jobs.counts[job, TaskStatus.PIPELINED])
+        return max(0, int(jobs.min_member[job]) - placed)
+
+    def job_starving(self, job: int) -> bool:
+        """A job that gives way takes from nobody; any other wants a place for every pod."""
+        return not self._gives_way(job) and int(self.session.snapshot.jobs.counts[job, TaskStatus.PENDING]) > 0
+
+    def _gives_way(self, job: int) -> bool:
+        record = self.session.snapshot.jobs.records[job]
+        return record.annotations.get(PREEMPTABLE_MARK, record.labels.get(PREEMPTABLE_MARK, "")) in _TRUE
+
+    # -- evictions -------------------------------------------------------------------------------------------
+
+    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
+        """For pods that are bound to stay: running ones that are not, on ordinary nodes, within their jobs' budgets."""
+        tasks = self.session.snapshot.tasks
+        if tasks.flags[preemptor] & PREEMPTABLE or self._may_use[preemptor]:
+            return candidates[:0]
+        here = self._evictable(candidates)
+        return self._within_budgets(here[~self._revocable[tasks.node[here]]])
+
+    def must_leave(self) -> Sequence[Departure]:
+        """Pods on nodes of closed zones, once per period."""
+        last = self.session.memory.get(self.name)
+        closed = [code for code, zone in enumerate(self._zones) if zone in self._windows and zone not in self._open]
+        tasks = self.session.snapshot.tasks
+        here = self._evictable(np.flatnonzero(tasks.node != NO_ROW).astype(np.int32))
+        here = here[np.isin(self._codes[tasks.node[here]], closed)]
+        if len(here) == 0:
+            return ()
+        if last is not None and self.session.now < last + self._period:
+            self.session.look_again(last + self._period)
+            return ()
+        self._named = True
+        self.session.look_again(self.session.now + self._period)
+        leaving = self._within_budgets(self.session.sort_tasks(here)[::-1])
+        return [departure for code in closed if len((departure := self._departure(code, leaving)).tasks)]
+
+    def _departure(self, code: int, leaving: Rows) -> Departure:
+        tasks = leaving[self._codes[self.session.snapshot.tasks.node[leaving]] == code]
+        return Departure(tasks, f"the revocable zone {self._zones[code]} of its node is closed")
+
+    def _evictable(self, candidates: Rows) -> Rows:
+        """Those of the candidates that run on a node and may be evicted."""
+        tasks = self.session.snapshot.tasks
+        runs = (tasks.status[candidates] == TaskStatus.RUNNING) & (tasks.node[candidates] != NO_ROW)
+        willing = (tasks.flags[candidates] & PREEMPTABLE) != 0
+        rows: Rows = candidates[runs & willing & (tasks.job[candidates] != NO_ROW)]
+        return rows
+
+    def _within_budgets(self, tasks: Rows) -> Rows:
+        """As many of each job as its budget allows, the first ones."""
+        snapshot = self.session.snapshot
+        left: dict[int, int] = {}
+        keep = np.zeros(len(tasks), np.bool_)
+        for position, job in enumerate(snapshot.tasks.job[tasks].tolist()):
+            if job not in left:
+                left[job] = evictions_allowed(snapshot.jobs, job)
+            keep[position] = left[job] > 0
+            left[job] -= 1
+        rows: Rows = tasks[keep]
+        return rows
+
+
+def _checked(argument: str, read: Callable[[Any], _Read], given: object) -> _Read:  # Any: as YAML gave it
+    """Read a value. Raises ValueError that names the argument."""
+    try:
+        return read(given)
+    except ValueError as error:
+        raise ValueError(f"{argument}: {error}") from error
+
+
+def may_use_zones(pod: Pod) -> bool:
+    """Whether a pod says that it may be sent away; a zone by name is not understood, as in Volcano, and means no."""
+    annotations = pod.metadata.annotations
+    zone = annotations.get(REVOCABLE_ZONE)
+    if zone is not None:
+        return zone == "*"
+    return PREEMPTABLE_MARK in annotations and is_preemptable(pod)
