@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable
+from typing import Final
 
 from benchmarks.kubernetes import documents
 from benchmarks.kubernetes.documents import Request
 from benchmarks.kubernetes.field import PATIENCE_S, Field, Result, Run
 from benchmarks.kubernetes.programs import Program, kube_scheduler, muster
+
+_PAIRS: Final = 3
 
 
 def _gangs(n_pods: int, size: int = 8, **spec: object) -> tuple[list[Request], Iterable[Request]]:
@@ -57,9 +60,29 @@ async def _stream(there: Field, program: Program, pods: Iterable[Request], n_pod
 
 
 async def k1b(run: Run) -> Result:
-    """How fast pods that all wait are bound, beside raw Bindings."""
+    """How fast pods that all wait are bound, beside raw Bindings; median of pairs, as machines have moods."""
     n_nodes, n_pods = run.sized(1000), run.sized(5000, 8)
-    raw_rate = n_pods / (await run.raw(n_nodes, n_pods))["bind"]
+    pairs = []
+    for _ in range(_PAIRS):
+        raw_rate = n_pods / (await run.raw_again(n_nodes, n_pods))["bind"]
+        rate, cpu = await _bind_rate(run, n_nodes, n_pods)
+        pairs.append((rate / raw_rate, rate, raw_rate, cpu))
+    parts = sorted(pairs)
+    part, rate, raw_rate, cpu = parts[_PAIRS // 2]
+    figures = {
+        "bindings_per_second": rate,
+        "raw_bindings_per_second": raw_rate,
+        "part_of_raw": part,
+        "least_part_of_raw": parts[0][0],
+        "largest_part_of_raw": parts[-1][0],
+        "cpu_seconds_with_start": cpu,
+    }
+    work = f"the same, all pods created before the scheduler starts: {n_pods:,} Bindings; median of {_PAIRS} pairs"
+    return Result("K1b", work, figures, "80 % of the raw rate", part >= 0.8)
+
+
+async def _bind_rate(run: Run, n_nodes: int, n_pods: int) -> tuple[float, float]:
+    """Bindings per second from the first to the last, and CPU seconds of the scheduler with its start."""
     async with run.field(n_nodes) as there:
         groups, pods = _gangs(n_pods)
         await there.load.create(groups)
@@ -69,15 +92,7 @@ async def k1b(run: Run) -> Result:
             await there.onlooker.until_bound(n_pods, PATIENCE_S)
             cpu = program.usage().cpu_s
         moments = sorted(there.onlooker.bound.values())
-    rate = n_pods / (moments[-1] - moments[0])
-    figures = {
-        "bindings_per_second": rate,
-        "raw_bindings_per_second": raw_rate,
-        "part_of_raw": rate / raw_rate,
-        "cpu_seconds_with_start": cpu,
-    }
-    work = f"the same, all pods created before the scheduler starts: {n_pods:,} Bindings"
-    return Result("K1b", work, figures, "80 % of the raw rate", rate >= 0.8 * raw_rate)
+    return n_pods / (moments[-1] - moments[0]), cpu
 
 
 async def k2(run: Run) -> Result:
