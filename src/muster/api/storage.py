@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import ClassVar
+from collections.abc import Iterable, Sequence
+from typing import ClassVar, Final
 
 from msgspec import field
 
@@ -11,6 +11,10 @@ from muster.api.affinity import NodeSelector
 from muster.api.base import K8sModel, ResourceList
 from muster.api.meta import KubeObject, LabelSelector
 from muster.api.names import BIND_COMPLETED
+
+_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
+#: Provisioners that make no volumes: somebody does it by hand.
+_BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
 
 
 class ObjectReference(K8sModel):
@@ -92,6 +96,11 @@ class PersistentVolumeClaim(KubeObject):
         completed = BIND_COMPLETED in self.metadata.annotations or self.status.phase == "Bound"
         return bool(self.spec.volume_name) and completed
 
+    @property
+    def is_lost(self) -> bool:
+        """Whether the claim goes, or its volume has gone."""
+        return self.metadata.deletion_timestamp is not None or self.status.phase == "Lost"
+
 
 class PersistentVolume(KubeObject):
     """A piece of storage."""
@@ -152,3 +161,22 @@ class StorageClass(KubeObject):
     volume_binding_mode: str = "Immediate"
     allowed_topologies: Sequence[TopologySelectorTerm] = ()
     parameters: dict[str, str] = field(default_factory=dict)
+
+    @property
+    def waits_for_consumer(self) -> bool:
+        """Whether claims are bound only when it is known which node needs them."""
+        return self.volume_binding_mode == "WaitForFirstConsumer"
+
+    @property
+    def makes_volumes(self) -> bool:
+        """Whether a claim for which there is no volume gets a new one."""
+        return self.provisioner not in _BY_HAND
+
+
+def class_of(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> StorageClass | None:
+    """The storage class of a claim: the one that it names, else the default, the first by name of several."""
+    wanted = claim.spec.storage_class_name
+    if wanted is not None:
+        return next((known for known in classes if known.name == wanted), None)
+    defaults = (known for known in classes if known.metadata.annotations.get(_DEFAULT_CLASS) == "true")
+    return min(defaults, key=lambda known: known.name, default=None)

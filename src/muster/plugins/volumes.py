@@ -17,6 +17,7 @@ import numpy as np
 from muster.api import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from muster.api.mounts import is_made_for, mounts_of
 from muster.api.names import SELECTED_NODE, VOLUME_REFUSED_ON
+from muster.api.storage import class_of
 from muster.framework import Reason, Verdicts, reason
 from muster.plugins.node_affinity import terms_mask
 from muster.snapshot import Mask, Snapshot
@@ -51,8 +52,6 @@ VOLUME_REFUSED = reason(
 
 _T = TypeVar("_T")
 
-_BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
-_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 #: Zone and region labels, and the newer name of each old one.
 _ZONE_LABELS: Final = {
     "failure-domain.beta.kubernetes.io/zone": "topology.kubernetes.io/zone",
@@ -78,7 +77,7 @@ class VolumeRules:
         """Write the reason against each node that is not yet rejected."""
         for name, is_ephemeral in mounts_of(pod):
             claim = self._claims.get(f"{pod.namespace}/{name}")
-            if claim is None or _is_lost(claim) or (is_ephemeral and not is_made_for(claim, pod)):
+            if claim is None or claim.is_lost or (is_ephemeral and not is_made_for(claim, pod)):
                 self._everywhere(verdicts, VOLUME_MISSING)
             elif claim.spec.volume_name:
                 self._bound(claim, verdicts)
@@ -125,8 +124,8 @@ class VolumeRules:
     # -- unbound claims --------------------------------------------------------------------------------------
 
     def _unbound(self, claim: PersistentVolumeClaim, verdicts: Verdicts) -> None:
-        made_by = self._class_of(claim)
-        if made_by is None or made_by.volume_binding_mode != "WaitForFirstConsumer":
+        made_by = class_of(claim, self._classes.values())
+        if made_by is None or not made_by.waits_for_consumer:
             self._everywhere(verdicts, VOLUME_UNBOUND)
             return
         refused = self._named(claim.metadata.annotations.get(VOLUME_REFUSED_ON, "").split(","))
@@ -153,17 +152,10 @@ class VolumeRules:
             mask |= self._reachable(volume)
         return mask
 
-    def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        name = claim.spec.storage_class_name
-        if name is not None:
-            return self._classes.get(name)
-        classes = sorted(self._classes.values(), key=lambda known: known.name)
-        return next((known for known in classes if known.metadata.annotations.get(_DEFAULT_CLASS) == "true"), None)
-
     def _can_make(self, made_by: StorageClass) -> Mask:
         """Nodes for which the storage class can make a new volume."""
         nodes = self._snapshot.nodes
-        if made_by.provisioner in _BY_HAND:
+        if not made_by.makes_volumes:
             return np.zeros(len(nodes), np.bool_)
         if not made_by.allowed_topologies:
             return np.ones(len(nodes), np.bool_)
@@ -174,10 +166,6 @@ class VolumeRules:
                 allowed &= nodes.labels.is_in(wanted.key, wanted.values)
             mask |= allowed
         return mask
-
-
-def _is_lost(claim: PersistentVolumeClaim) -> bool:
-    return claim.metadata.deletion_timestamp is not None or claim.status.phase == "Lost"
 
 
 def _of(objects: Mapping[str, object], kind: type[_T]) -> dict[str, _T]:

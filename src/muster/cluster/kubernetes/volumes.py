@@ -11,20 +11,17 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
-from typing import Final, NamedTuple, TypeVar
+from typing import NamedTuple, TypeVar
 
 from muster.api import KubeObject, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
 from muster.api.mounts import mounts_of
 from muster.api.names import SELECTED_NODE
+from muster.api.storage import class_of
 from muster.cluster.kubernetes import calls
 from muster.cluster.kubernetes.calls import Call
 from muster.snapshot.events import Event
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
-
-_WAITS: Final = "WaitForFirstConsumer"
-_DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
-_BY_HAND: Final = ("", "kubernetes.io/no-provisioner")
 
 
 class Fault(NamedTuple):
@@ -128,14 +125,14 @@ class Volumes:
         if claim.spec.volume_name:
             return not claim.is_bound
         made_by = self._class_of(claim)
-        return made_by is not None and made_by.volume_binding_mode == _WAITS
+        return made_by is not None and made_by.waits_for_consumer
 
     def _tell(self, claim: PersistentVolumeClaim, node: str) -> Call | Fault | None:
         """The call that tells a claim its node; None: it is told already."""
         made_by = self._class_of(claim)
         if claim.key in self._told or claim.spec.volume_name or made_by is None:
             return None
-        is_made = made_by.provisioner not in _BY_HAND
+        is_made = made_by.makes_volumes
         is_selected = claim.metadata.annotations.get(SELECTED_NODE) == node
         volume = None if is_made and is_selected else self._free_volume(claim, made_by.name, node)
         if volume is not None:
@@ -148,16 +145,8 @@ class Volumes:
         return None if is_selected else calls.annotate(_path(claim), claim.metadata.uid, {SELECTED_NODE: node})
 
     def _class_of(self, claim: PersistentVolumeClaim) -> StorageClass | None:
-        name = claim.spec.storage_class_name
-        if name is not None:
-            return self._find(StorageClass, name)
-        defaults = (
-            known
-            for _, known in sorted(self._known[StorageClass].items())
-            if known.metadata.annotations.get(_DEFAULT_CLASS) == "true"
-        )
-        found = next(defaults, None)
-        return found if isinstance(found, StorageClass) else None
+        known = self._known[StorageClass].values()
+        return class_of(claim, (each for each in known if isinstance(each, StorageClass)))
 
     def _free_volume(self, claim: PersistentVolumeClaim, class_name: str, node: str) -> PersistentVolume | None:
         taken = {told.volume for told in self._told.values()}
@@ -187,7 +176,7 @@ class Volumes:
             return Fault("", node, f"node {node} is gone")
         for key in claims:
             claim = self.claim(key)
-            if claim is None or claim.metadata.deletion_timestamp is not None or claim.status.phase == "Lost":
+            if claim is None or claim.is_lost:
                 return Fault(key, node, f"claim {key} is gone or has lost its volume")
             if (fault := self._fault(claim, node)) is not None:
                 return fault
