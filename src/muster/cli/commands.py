@@ -35,7 +35,7 @@ from muster.cli.webhooks import webhooks_app
 
 app = typer.Typer(
     name="muster",
-    help="A batch scheduler for Kubernetes: gangs, queues and topology, on an embedded cluster.",
+    help="A batch scheduler for Kubernetes: gangs, queues and topology, on your cluster or an embedded one.",
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,

@@ -1,8 +1,9 @@
 """Requests on their way: a bounded number at once, in the order given.
 
 Urgent ones (binding, evicting, nominating) and others (statuses, conditions) go in lanes of their own, so that no
-binding waits behind a report; while many urgent ones are under way, reports wait, and later trickle: one report costs
-the server as much as two bindings. A report that has not been sent yet is replaced by a newer one about the same thing.
+binding waits behind a report; while many urgent ones are under way, reports wait, and later trickle: they take the
+server's time from what somebody waits for. A report that has not been sent yet is replaced by a newer one about the
+same thing.
 An errand that has to wait for something says so (`Later`); it takes up no worker meanwhile and keeps no lane busy.
 Lanes live in the backend's event loop; `submit` is called from other threads.
 """
