@@ -15,9 +15,8 @@ from numpy.typing import NDArray
 from muster.engine.role_order import RoleKey, turn_key
 from muster.engine.role_order import active_count as count_active
 from muster.framework import Session
-from muster.snapshot import NO_ROW, Rows, Snapshot, TaskStatus
+from muster.snapshot import NO_ROW, Rows, Snapshot
 
-_GONE = int(TaskStatus.GONE)
 _NOBODY: Rows = np.empty(0, np.int32)
 
 
@@ -83,15 +82,6 @@ def next_victims(snapshot: Snapshot, job: int, left: Rows) -> Rows:
             spare: Rows = left[roles == pods.role][-1:]
             return spare
     return np.concatenate([left[roles == pods.role][::-1] for pods in ordered])
-
-
-def is_elastic(snapshot: Snapshot, job: int) -> bool:
-    """Does some pod set of the job have more tasks than it needs?"""
-    for pods in pod_sets(snapshot, job):
-        counts = snapshot.jobs.counts[job] if pods.role == NO_ROW else snapshot.roles.counts[pods.role]
-        if int(counts[:_GONE].sum()) > pods.minimum:
-            return True
-    return False
 
 
 def _turn(pods: PodSet, held: int) -> RoleKey:
