@@ -52,7 +52,7 @@ tiers:
             "plugin binpack: arguments:",
         ),
         ('actions: "allocate"\ntiers: [{plugins: [{name: gang, enableDance: true}]}]\n', "enableDance"),
-        ("actions: [\n", "not valid YAML"),
+        ("actions: [\n", "not YAML"),
     ],
 )
 def test_what_is_wrong_names_the_file_and_the_place(

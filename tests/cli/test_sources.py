@@ -2,15 +2,19 @@
 
 import gzip
 import json
+import os
 import socket
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 import yaml
 
 from muster.api import Pod, StorageClass, UserError, decode, load_files
+from muster.cli import snapshot_files
 from muster.cli.main import run
-from muster.cli.snapshot_files import without_secrets
+from muster.cli.snapshot_files import save, without_secrets
+from muster.cluster.kubernetes.listing import Target
 
 Document = dict[str, object]
 
@@ -184,3 +188,20 @@ def test_a_snapshot_keeps_what_scheduling_reads_and_nothing_else() -> None:
     storage = without_secrets(decode(fast))
     assert isinstance(storage, StorageClass)
     assert storage.parameters == {}
+
+
+@pytest.mark.parametrize("name", ["saved.jsonl", "saved.yaml.gz"])
+def test_a_saved_cluster_is_read_by_its_owner_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(snapshot_files, "read_cluster", lambda _: SimpleNamespace(objects=[decode(HEAD), decode(NODE)]))
+    file = tmp_path / name
+    for left_over in (file, file.with_name(f"{name}.part")):
+        left_over.write_text("from an earlier run, for everybody")
+        left_over.chmod(0o666)
+    before = os.umask(0)
+    try:
+        save(file, Target(None, None))
+    finally:
+        os.umask(before)
+    assert file.stat().st_mode & 0o777 == 0o600
+    assert [thing.kind for thing in load_files([str(file)]).objects] == ["ClusterSnapshot", "Node"]
+    assert not file.with_name(f"{name}.part").exists()

@@ -2,7 +2,8 @@
 
 The types of `muster.api` hold only fields that bear on scheduling, so commands, environments and the like never get
 here. What is taken out besides: annotations of others (which may quote whole objects), texts of statuses, parameters
-of storage classes, names of images. A file appears under its name only when it is whole.
+of storage classes, names of images. A file appears under its name only when it is whole, and only its owner may read
+it: what runs in a cluster, and where, is nobody else's business.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import os
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from pathlib import Path
@@ -63,9 +65,23 @@ def _form(file: Path) -> str:
 
 
 def _opened(file: Path, *, packed: bool) -> IO[str]:
-    # Without a time in it, so that the same objects make the same file.
-    raw = gzip.GzipFile(file, "wb", mtime=0) if packed else file.open("wb")
-    return io.TextIOWrapper(raw, encoding="utf-8", newline="\n")
+    file.unlink(missing_ok=True)  # what an earlier run left may have other rights
+    raw: IO[bytes] = os.fdopen(os.open(file, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600), "wb")
+    # Without a time or a name in it, so that the same objects make the same file.
+    out = _Packed(raw) if packed else raw
+    return io.TextIOWrapper(out, encoding="utf-8", newline="\n")
+
+
+class _Packed(gzip.GzipFile):
+    """A packed file that closes the file below it, which gzip leaves open."""
+
+    def __init__(self, raw: IO[bytes]) -> None:
+        self._raw = raw
+        super().__init__(filename="", mode="wb", fileobj=raw, mtime=0)
+
+    def close(self) -> None:
+        super().close()
+        self._raw.close()
 
 
 def _texts(objects: Iterable[KubeObject], form: str) -> Iterator[str]:

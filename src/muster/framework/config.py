@@ -21,9 +21,8 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from muster.api import UserError
+from muster.api.documents import read_yaml
 from muster.framework.plugin import BEHAVIOUR_FLAGS, FLAGS, OTHER_FLAGS
 
 _KNOWN_FLAGS = frozenset(FLAGS.values()) | BEHAVIOUR_FLAGS | OTHER_FLAGS
@@ -115,14 +114,12 @@ def load_config(path: Path) -> SchedulerConfig:
 
 def parse_config(text: str, source: str) -> SchedulerConfig:
     """Parse a configuration; `source` names it in errors."""
-    try:
-        document = yaml.safe_load(text)
-    except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        place = f"{source}:{mark.line + 1}:{mark.column + 1}" if mark else source
-        raise UserError(f"{place}: not valid YAML: {getattr(error, 'problem', error)}") from error
     reader = _Reader(source)
-    document = reader.mapping(document, "the file", ("actions", "tiers", "configurations", "metrics"))
+    documents = [document.content for document in read_yaml(text, source)]
+    if len(documents) > 1:
+        raise UserError(f"{source}: expected one document, got {len(documents)}")
+    known = ("actions", "tiers", "configurations", "metrics")
+    document = reader.mapping(documents[0] if documents else None, "the file", known)
     return SchedulerConfig(
         actions=reader.actions(document.get("actions")),
         tiers=tuple(reader.tiers(document.get("tiers"))),

@@ -1,44 +1,68 @@
 """The configuration file, read again when it changes.
 
 Mounted ConfigMaps are replaced by renaming links, which leaves no reliable time stamps, so the text itself is compared.
-A configuration that cannot be used is reported once and the one in force stays.
+A configuration that cannot be used is reported once and the one in force stays, whatever is wrong with it: a file is
+also seen while an editor writes it, or after a disk ran full. What was written only in part is not taken: a text counts
+once it has stayed the same for a moment, ends with its line, and is not just the beginning of the one in force.
 """
 
 from __future__ import annotations
 
-import logging
+import time
+from collections.abc import Callable
 from pathlib import Path
+from typing import Final
 
 from muster.api import UserError
 from muster.framework import SchedulerConfig, default_config, find_config, parse_config
 
-log = logging.getLogger("muster.server")
+#: Seconds that a changed text has to stay the same; whoever writes a file in pieces is faster.
+_SETTLE_S: Final = 1.0
 
 
 class ConfigFile:
     """A configuration file; a profile, or None for the default, never changes."""
 
-    def __init__(self, source: str | None) -> None:
+    def __init__(self, source: str | None, clock: Callable[[], float] = time.monotonic) -> None:
         self._source = source
         self._path = Path(source) if source is not None and Path(source).is_file() else None
-        self._text = None if self._path is None else _text(self._path)
+        self._clock = clock
+        #: The text that was last judged, and the last that could be read.
+        self._text = self._readable = None if self._path is None else _text(self._path)
+        #: A text that was seen to differ, and since when.
+        self._settling: tuple[str, float] | None = None
 
     def first(self) -> SchedulerConfig:
         """What holds at the start. Raises UserError."""
         return default_config() if self._source is None else find_config(self._source)
 
-    def changed(self) -> SchedulerConfig | UserError | None:
-        """What the file says now, or what is wrong with it; None when it says the same as before."""
-        if self._path is None:
+    def changed(self) -> SchedulerConfig | None:
+        """What the file says now; None when it says the same as before. Raises UserError once for what is wrong."""
+        text = None if self._path is None else _text(self._path)
+        if self._path is None or text is None or text == self._text:
+            self._settling = None
             return None
-        text = _text(self._path)
-        if text is None or text == self._text:
+        if not self._has_settled(text):
             return None
         self._text = text
-        try:
-            return parse_config(text, str(self._path))
-        except UserError as fault:
-            return fault
+        self._check_whole(text)
+        found = parse_config(text, str(self._path))
+        self._readable = text
+        return found
+
+    def _has_settled(self, text: str) -> bool:
+        if self._settling is None or self._settling[0] != text:
+            self._settling = (text, self._clock())
+        return self._clock() - self._settling[1] >= _SETTLE_S
+
+    def _check_whole(self, text: str) -> None:
+        """Raise UserError for what looks like a part of a file."""
+        before = self._readable or ""
+        if before.endswith("\n") and not text.endswith("\n"):
+            raise UserError("the last line has no end, as if the file had been cut off", place=str(self._path))
+        if before.startswith(text) and text != before:
+            what = "the file holds just the beginning of the configuration in force, as if it had been cut off"
+            raise UserError(f"{what}; if that is meant, add a comment", place=str(self._path))
 
 
 def _text(path: Path) -> str | None:

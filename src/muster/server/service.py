@@ -163,15 +163,14 @@ class Service:
             log.info("event=shard-changed nodes=%d", len(nodes or ()))
 
     def _reload(self) -> None:
-        found = self._file.changed()
-        if found is None:
-            return
         try:
-            if isinstance(found, UserError):
-                raise found
+            found = self._file.changed()
+            if found is None:
+                return
             self.scheduler.configure(found)
-        except UserError as fault:
-            log.error("event=config-refused error=%r", str(fault))  # noqa: TRY400  # the user's mistake, not ours
+        except Exception as fault:  # noqa: BLE001  # whatever a text makes of its reader, the one in force stays
+            what = str(fault) if isinstance(fault, UserError) else f"{type(fault).__name__}: {fault}"
+            log.error("event=config-refused error=%r", what)  # noqa: TRY400  # the user's mistake, not ours
             self.metrics.record_reload(worked=False)
         else:
             log.info("event=config-reloaded file=%s", self._options.config)
