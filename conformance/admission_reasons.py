@@ -1,7 +1,7 @@
 """What Volcano's webhooks say, and the words by which Muster's message is known to say the same.
 
 A message of Volcano's in which a phrase of the first column stands must be answered by one with the words of the
-second. Phrases that are not listed are not compared.
+second, and with the phrase itself: people's scripts look for it. Phrases that are not listed are not compared.
 """
 
 from __future__ import annotations
@@ -36,8 +36,11 @@ _SAME: tuple[tuple[str, str], ...] = (
     (r"'Replicas' are not equal", r"replicas: expected totalPartitions times partitionSize"),
     (r"'MinAvailable' is not equal", r"minAvailable: expected minPartitions times partitionSize"),
     (r"mpi master task was not found", r"spec\.plugins\.mpi: expected the name of a task"),
-    (r"aggregate container requests", r"resources\.requests\.\S+: expected at least what the containers ask for"),
-    (r"must be less than or equal to \w+ limit", r"resources\.requests: expected at most the limit"),
+    (
+        r"aggregate container requests of \d+",
+        r"resources\.requests\.\S+: expected at least what the containers ask for",
+    ),
+    (r"must be less than or equal to \w+ limit of \d+", r"resources\.requests: expected at most the limit"),
     (r"submit job to root queue", r"spec\.queue: expected a queue below the root"),
     (r"submit job to leaf queue", r"spec\.queue: expected a queue without queues below it"),
     (r"may not add or remove tasks", r"spec\.tasks: expected the tasks that the job was made with"),
@@ -65,8 +68,8 @@ _SAME: tuple[tuple[str, str], ...] = (
 
 
 def missing_reasons(theirs: Iterable[str], ours: str) -> Iterator[str]:
-    """Yield the words that Muster's message lacks, given what Volcano's messages say."""
+    """Yield the words and phrases that Muster's message lacks, given what Volcano's messages say."""
     said = " ".join(theirs)
     for phrase, words in _SAME:
-        if re.search(phrase, said) and not re.search(words, ours):
-            yield words
+        if re.search(phrase, said):
+            yield from (each for each in (words, phrase) if not re.search(each, ours))

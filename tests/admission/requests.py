@@ -14,10 +14,18 @@ from muster.api.kinds import decode_as
 Json = dict[str, Any]
 
 SETTINGS = Settings()
-_PATHS = {"HyperNode": "hypernodes", "Job": "jobs", "PodGroup": "podgroups", "Pod": "pods", "Queue": "queues"}
+_PATHS = {
+    "HyperNode": "hypernodes",
+    "Job": "jobs",
+    "JobFlow": "jobflows",
+    "PodGroup": "podgroups",
+    "Pod": "pods",
+    "Queue": "queues",
+}
 _VERSIONS = {
     "HyperNode": "topology.volcano.sh/v1alpha1",
     "Job": "batch.volcano.sh/v1alpha1",
+    "JobFlow": "flow.volcano.sh/v1alpha1",
     "PodGroup": "scheduling.volcano.sh/v1beta1",
     "Pod": "v1",
     "Queue": "scheduling.volcano.sh/v1beta1",

@@ -9,7 +9,7 @@ import pytest
 from muster.api import HyperNode
 from muster.api.kinds import decode_as
 from muster.snapshot.hypernodes import build_forest
-from tests.admission.requests import Json, create, document
+from tests.admission.requests import Json, create, document, update
 
 
 def hyper_node(name: str, *members: Json, tier: int = 1, **spec: object) -> Json:
@@ -41,6 +41,15 @@ def test_members_that_select_nothing_sensible_are_refused(given: Json, field: st
     assert field in verdict.message
 
 
+def test_a_hyper_node_without_members_is_refused_in_words_that_scripts_look_for() -> None:
+    verdict = create(hyper_node("rack-1"))
+    assert (
+        verdict.message == "spec.members: expected at least one member, got none (member must have at least one member)"
+    )
+    gone = update(hyper_node("rack-1", member(exactMatch={"name": "a"})), hyper_node("rack-1"))
+    assert not gone.is_allowed
+
+
 def test_every_way_to_select_is_admitted_without_a_warning() -> None:
     ways: list[Json] = [{"exactMatch": {"name": "a"}}, {"regexMatch": {"pattern": "^a"}}]
     ways.append({"labelMatch": {"matchLabels": {"rack": "1"}}})
@@ -54,7 +63,6 @@ def test_every_way_to_select_is_admitted_without_a_warning() -> None:
         (hyper_node("zone", inside("rack-9"), tier=2), "member HyperNode 'rack-9' does not exist"),
         (hyper_node("zone", inside("rack-1"), tier=2), "HyperNode 'rack-1' is a member of 'pod' already"),
         (hyper_node("rack-1", inside("pod")), "inside itself"),
-        (hyper_node("rack-2"), "there are no members"),
     ],
 )
 def test_a_tree_that_is_not_whole_is_admitted_with_a_warning(given: Json, warning: str) -> None:

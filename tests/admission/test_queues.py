@@ -60,10 +60,9 @@ def test_siblings_share_what_their_parent_deserves() -> None:
     sibling = queue("b", parent="a", deserved={"cpu": "6"})
     assert create(queue("c", parent="a", deserved={"cpu": "2"}), parent, sibling).is_allowed
     refused = create(queue("c", parent="a", deserved={"cpu": "2001m"}), parent, sibling)
-    assert (
-        refused.message
-        == 'spec.deserved.cpu: expected at most 8, which is what "a" has for all queues below it, got 8001m'
-    )
+    known_as = "sum of children's deserved"
+    text = 'spec.deserved.cpu: expected at most 8, which is what "a" has for all queues below it, got 8001m'
+    assert refused.message == f"{text} ({known_as})"
 
 
 def test_an_update_counts_the_queue_once() -> None:

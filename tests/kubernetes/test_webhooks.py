@@ -19,6 +19,7 @@ from muster.cli.main import run
 from muster.testing.control_plane import ControlPlane, free_ports
 from tests.deploy.manifests import DEPLOY
 from tests.kubernetes.accounts import account
+from tests.kubernetes.foreign_kinds import JOB_FLOW, installed, path_of
 from tests.kubernetes.kubectl import Json, Kubectl, RefusedError, pod, queue
 
 REGISTRY = "/apis/admissionregistration.k8s.io/v1"
@@ -39,6 +40,12 @@ def job(**spec: object) -> Json:
     template = {"spec": {"containers": [{"name": "main", "image": "none"}], "hostNetwork": True}}
     head = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"generateName": "train-"}}
     return {**head, "spec": {"tasks": [{"replicas": 2, "template": template}], **spec}}
+
+
+def job_flow(**needs: list[str]) -> Json:
+    flows = [{"name": name, "dependsOn": {"targets": targets}} for name, targets in needs.items()]
+    head = {"apiVersion": "flow.volcano.sh/v1alpha1", "kind": "JobFlow", "metadata": {"name": "pipeline"}}
+    return {**head, "spec": {"flows": flows}}
 
 
 def manifests() -> list[Json]:
@@ -123,6 +130,23 @@ def test_a_hyper_node_with_a_pattern_that_cannot_be_read_is_refused_with_the_rea
     assert said.startswith("422")
     assert "HyperNode rack-1: spec.members[0].selector.regexMatch.pattern: expected a regular expression" in said
     assert refusal(asked, HYPER_NODES, hyper_node("a(b)")) == ""
+
+
+def test_a_hyper_node_without_members_is_refused_in_words_that_scripts_look_for(asked: Kubectl) -> None:
+    empty = hyper_node("a")
+    empty["spec"]["members"] = []
+    said = refusal(asked, HYPER_NODES, empty)
+    assert said.startswith("422")
+    assert "member must have at least one member" in said
+
+
+def test_job_flows_that_never_end_are_refused(asked: Kubectl) -> None:
+    with installed(asked, JOB_FLOW):
+        path = path_of(JOB_FLOW, "default")
+        asked.wait(lambda: "denied the request" in refusal(asked, path, job_flow(a=["a"])))
+        assert "jobflow Flow is not DAG" in refusal(asked, path, job_flow(a=["b"], b=["a"]))
+        assert "vertex is not defined: c" in refusal(asked, path, job_flow(a=["c"]))
+        assert refusal(asked, path, job_flow(a=[], b=["a"])) == ""
 
 
 def test_what_a_job_leaves_open_is_filled_in_and_then_checked(asked: Kubectl) -> None:

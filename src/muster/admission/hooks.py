@@ -12,13 +12,14 @@ from typing import Final
 
 from muster.admission.hyper_nodes import validate_hyper_node
 from muster.admission.job_defaults import fill_job
+from muster.admission.job_dependencies import validate_job_flow
 from muster.admission.jobs import validate_job
 from muster.admission.model import CREATE, DELETE, UPDATE, Filler, Rule
 from muster.admission.pod_groups import fill_pod_group, validate_pod_group
 from muster.admission.pods import validate_pod
 from muster.admission.queues import fill_queue, validate_queue
 from muster.api import HyperNode, KubeObject, Pod, PodGroup, Queue
-from muster.api.batch import Job
+from muster.api.batch import Job, JobFlow
 
 
 @dataclass(frozen=True, slots=True)
@@ -46,6 +47,7 @@ class Hook:
 
 _ALL: Final = (
     Hook(HyperNode, "hypernodes", (CREATE, UPDATE), rule=validate_hyper_node),
+    Hook(JobFlow, "jobflows", (CREATE, UPDATE), rule=validate_job_flow),
     Hook(Job, "jobs", (CREATE, UPDATE), rule=validate_job),
     Hook(Job, "jobs", (CREATE,), filler=fill_job),
     Hook(PodGroup, "podgroups", (CREATE,), rule=validate_pod_group),

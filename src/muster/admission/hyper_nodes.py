@@ -1,4 +1,4 @@
-"""HyperNodes: every member is selected in exactly one way, and patterns can be read.
+"""HyperNodes: there are members, each is selected in exactly one way, and patterns can be read.
 
 A HyperNode that does not fit into the tree is admitted with a warning: tools write the tree object by object, and it is
 whole only after the last one. Until then jobs with a topology constraint wait.
@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 
 from muster.admission.model import Caution, Findings, Known, Request, Settings
 from muster.admission.reading import read
-from muster.api import HyperNode, problems
+from muster.api import HyperNode, Problem, problems
 from muster.api.patterns import matches
 from muster.snapshot.hypernodes import build_forest
 
@@ -22,6 +22,9 @@ def validate_hyper_node(request: Request, known: Known, settings: Settings) -> F
     del settings
     hyper_node = read(request.document, HyperNode)
     found = list(problems(hyper_node))
+    if not hyper_node.spec.members:
+        text = "expected at least one member, got none"
+        found.append(Problem("spec.members", text, known_as="member must have at least one member"))
     yield from found
     if not found:
         yield from _tree_faults(hyper_node, known.hyper_nodes())
@@ -29,8 +32,6 @@ def validate_hyper_node(request: Request, known: Known, settings: Settings) -> F
 
 def _tree_faults(hyper_node: HyperNode, standing: HyperNodes) -> Findings:
     """What is wrong with the tree with this HyperNode and was not before; nodes are left out of it."""
-    if not hyper_node.spec.members:
-        yield Caution("spec.members", "there are no members, so no job will be placed here")
     before = _related(hyper_node, standing)
     known_faults = set(build_forest(before, {}).all_faults)
     for name, text in build_forest({**before, hyper_node.name: hyper_node}, {}).all_faults:

@@ -41,17 +41,18 @@ def policy_problems(field: str, policies: Iterable[LifecyclePolicy]) -> Problems
         named = _events(policy)
         yield from _one_policy(here, policy, named)
         for event in sorted(events.intersection(named)):
-            yield Problem(here, f'expected an event that no policy before has, got "{event}" again')
+            text = f'expected an event that no policy before has, got "{event}" again'
+            yield Problem(here, text, known_as=f"duplicate event {event}")
         events.update(named)
         if policy.exit_code is not None and policy.exit_code in codes:
-            yield Problem(
-                f"{here}.exitCode", f"expected a code that no policy before has, got {policy.exit_code} again"
-            )
+            text = f"expected a code that no policy before has, got {policy.exit_code} again"
+            yield Problem(f"{here}.exitCode", text, known_as=f"duplicate exitCode {policy.exit_code}")
         if policy.exit_code is not None:
             codes.add(policy.exit_code)
     if _ANY in events and len(events) > 1:
         others = ", ".join(sorted(events - {_ANY}))
-        yield Problem(field, f'expected no other event beside "{_ANY}", which stands for all of them, got {others}')
+        text = f'expected no other event beside "{_ANY}", which stands for all of them, got {others}'
+        yield Problem(field, text, known_as=f"if there's {_ANY} here, no other policy should be here")
 
 
 def _events(policy: LifecyclePolicy) -> list[str]:
@@ -60,14 +61,17 @@ def _events(policy: LifecyclePolicy) -> list[str]:
 
 def _one_policy(field: str, policy: LifecyclePolicy, events: list[str]) -> Problems:
     if events and policy.exit_code is not None:
-        yield Problem(field, "expected events or an exitCode, got both; drop one")
+        text = "expected events or an exitCode, got both; drop one"
+        yield Problem(field, text, known_as="must not specify event and exitCode simultaneously")
     elif not events and policy.exit_code is None:
-        yield Problem(field, "expected an event, events or an exitCode, got none of them")
+        text = "expected an event, events or an exitCode, got none of them"
+        yield Problem(field, text, known_as="either event and exitCode should be specified")
     if policy.exit_code == 0:
-        yield Problem(f"{field}.exitCode", "expected the exit code of a failure, got 0")
+        text = "expected the exit code of a failure, got 0"
+        yield Problem(f"{field}.exitCode", text, known_as="0 is not a valid error code")
     for event in events:
         if event not in EVENTS:
-            yield Problem(f"{field}.event", f'expected {choices(EVENTS)}, got "{event}"')
+            yield Problem(f"{field}.event", f'expected {choices(EVENTS)}, got "{event}"', "invalid policy event")
     if policy.action not in ACTIONS and (policy.action or events):
         got = f'"{policy.action}"' if policy.action else "nothing"
-        yield Problem(f"{field}.action", f"expected {choices(ACTIONS)}, got {got}")
+        yield Problem(f"{field}.action", f"expected {choices(ACTIONS)}, got {got}", "invalid policy action")

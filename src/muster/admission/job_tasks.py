@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final
 
 from muster.admission.job_policies import policy_problems
@@ -25,14 +25,15 @@ def task_problems(job: Job, settings: Settings) -> Problems:
         here = f"spec.tasks[{index}]"
         yield from label(f"{here}.name", task.name)
         if task.name in seen:
-            yield Problem(f"{here}.name", f'expected a name of its own, got "{task.name}" again')
+            text = f'expected a name of its own, got "{task.name}" again'
+            yield Problem(f"{here}.name", text, known_as=f"duplicated task name {task.name}")
         seen.add(task.name)
         yield from pod_name(f"{here}.name", _last_pod(job.name, task))
         yield from policy_problems(f"{here}.policies", task.policies)
         pod = template_pod(f"{here}.template", task)
         yield from template_problems(f"{here}.template", pod, settings)
         yield from topology_policy_problems(here, task.topology_policy, pod)
-    yield from count_problems(job.spec.tasks)
+    yield from count_problems(job)
 
 
 def _last_pod(job: str, task: JobTask) -> str:
@@ -40,25 +41,26 @@ def _last_pod(job: str, task: JobTask) -> str:
     return f"{job}-{task.name}-{max(task.replicas - 1, 0)}"
 
 
-def count_problems(tasks: Sequence[JobTask]) -> Problems:
+def count_problems(job: Job) -> Problems:
     """Find counts that cannot be met; of new Jobs, and of Jobs that are scaled."""
-    for index, task in enumerate(tasks):
+    for index, task in enumerate(job.spec.tasks):
         here = f"spec.tasks[{index}]"
         yield from at_least(f"{here}.replicas", task.replicas, 0)
         yield from at_least(f"{here}.minAvailable", task.min_available, 0)
         yield from at_least(f"{here}.maxRetry", task.max_retry, 0)
         if task.min_available is not None and task.min_available > max(task.replicas, 0):
             text = f"expected at most the replicas, {task.replicas}, got {task.min_available}"
-            yield Problem(f"{here}.minAvailable", text)
+            yield Problem(f"{here}.minAvailable", text, known_as="'minAvailable' is greater than 'replicas' in task")
         if task.partition_policy is not None:
-            yield from _partition_problems(here, task, task.partition_policy)
+            yield from _partition_problems(here, job.name, task, task.partition_policy)
 
 
-def _partition_problems(field: str, task: JobTask, policy: PartitionPolicy) -> Problems:
-    here = f"{field}.partitionPolicy"
+def _partition_problems(field: str, job: str, task: JobTask, policy: PartitionPolicy) -> Problems:
+    here, where = f"{field}.partitionPolicy", f"in task: {task.name}, job: {job}"
+    above_0 = f"must be greater than 0 {where}"
     wrong = [
-        *at_least(f"{here}.totalPartitions", policy.total_partitions, 1),
-        *at_least(f"{here}.partitionSize", policy.partition_size, 1),
+        *at_least(f"{here}.totalPartitions", policy.total_partitions, 1, known_as=f"'TotalPartitions' {above_0}"),
+        *at_least(f"{here}.partitionSize", policy.partition_size, 1, known_as=f"'PartitionSize' {above_0}"),
         *at_least(f"{here}.minPartitions", policy.min_partitions, 0),
     ]
     yield from wrong
@@ -71,11 +73,13 @@ def _partition_problems(field: str, task: JobTask, policy: PartitionPolicy) -> P
     pods = policy.total_partitions * policy.partition_size
     if task.replicas != pods:
         text = f"expected totalPartitions times partitionSize, {pods}, got {task.replicas}"
-        yield Problem(f"{field}.replicas", text)
+        known_as = f"'Replicas' are not equal to TotalPartitions*PartitionSize {where}"
+        yield Problem(f"{field}.replicas", text, known_as)
     least = policy.min_partitions * policy.partition_size
     if least and task.min_available is not None and task.min_available != least:
         text = f"expected minPartitions times partitionSize, {least}, got {task.min_available}"
-        yield Problem(f"{field}.minAvailable", text)
+        known_as = f"'MinAvailable' is not equal to MinPartitions*PartitionSize {where}"
+        yield Problem(f"{field}.minAvailable", text, known_as)
 
 
 # -- exclusive CPUs ------------------------------------------------------------------------------------------
@@ -96,7 +100,8 @@ def topology_policy_problems(field: str, policy: str, pod: Pod) -> Problems:
                 return
         cpus = _request(resources, CPU)
         if cpus is not None and cpus.value.denominator != 1:
-            yield Problem(here, f'"{policy}" needs a whole number of CPUs in {place}, got "{cpus}"')
+            text = f'"{policy}" needs a whole number of CPUs in {place}, got "{cpus}"'
+            yield Problem(here, text, known_as="the cpu request isn't an integer")
 
 
 def _containers(pod: Pod) -> Iterable[tuple[str, ResourceRequirements]]:

@@ -56,7 +56,7 @@ def _creation(job: Job, known: Known, settings: Settings) -> Problems:
     yield from at_least("spec.minSuccess", spec.min_success, 1)
     yield from network_topology("spec.networkTopology", spec.network_topology)
     if not spec.tasks:
-        yield Problem("spec.tasks", "expected at least one task, got none")
+        yield Problem("spec.tasks", "expected at least one task, got none", "No task specified in job spec")
     yield from task_problems(job, settings)
     yield from dependency_problems(spec.tasks)
     yield from policy_problems("spec.policies", spec.policies)
@@ -71,17 +71,20 @@ def _counts(spec: JobSpec) -> Problems:
     pods = sum(max(task.replicas, 0) for task in spec.tasks)
     if spec.tasks and spec.min_available > pods:
         text = f"expected at most the replicas of all tasks, {pods}, got {spec.min_available}"
-        yield Problem("spec.minAvailable", text)
+        known_as = "job 'minAvailable' should not be greater than total replicas in tasks"
+        yield Problem("spec.minAvailable", text, known_as)
 
 
 def _plugins(spec: JobSpec, settings: Settings) -> Problems:
     for name in sorted(spec.plugins):
         if name not in settings.job_plugins:
-            yield Problem(f"spec.plugins.{name}", f'expected {choices(settings.job_plugins)}, got "{name}"')
+            text = f'expected {choices(settings.job_plugins)}, got "{name}"'
+            yield Problem(f"spec.plugins.{name}", text, known_as=f"unable to find job plugin: {name}")
     if _MPI in spec.plugins:
         master = _argument(spec.plugins[_MPI], _MASTER, _DEFAULT_MASTER)
         if master not in (task.name for task in spec.tasks):
-            yield Problem(f"spec.plugins.{_MPI}", f'expected the name of a task as {_MASTER}, got "{master}"')
+            text = f'expected the name of a task as {_MASTER}, got "{master}"'
+            yield Problem(f"spec.plugins.{_MPI}", text, known_as="The specified mpi master task was not found")
 
 
 def _argument(arguments: Sequence[str], name: str, default: str) -> str:
@@ -99,12 +102,14 @@ def _volumes(volumes: Sequence[JobVolume]) -> Problems:
     for index, volume in enumerate(volumes):
         here = f"spec.volumes[{index}]"
         if not volume.mount_path:
-            yield Problem(f"{here}.mountPath", "expected a path, got nothing")
+            yield Problem(f"{here}.mountPath", "expected a path, got nothing", "mountPath is required")
         elif volume.mount_path in paths:
-            yield Problem(f"{here}.mountPath", f'expected a path of its own, got "{volume.mount_path}" again')
+            text = f'expected a path of its own, got "{volume.mount_path}" again'
+            yield Problem(f"{here}.mountPath", text, known_as=f"duplicated mountPath: {volume.mount_path}")
         paths.add(volume.mount_path)
         if volume.volume_claim is None and not volume.volume_claim_name:
-            yield Problem(here, "expected volumeClaimName or volumeClaim, got neither")
+            known_as = "either VolumeClaim or VolumeClaimName must be specified"
+            yield Problem(here, "expected volumeClaimName or volumeClaim, got neither", known_as)
         elif volume.volume_claim is not None and volume.volume_claim_name:
             text = "expected volumeClaimName, for a claim that exists, or volumeClaim, for a new one, got both"
             yield Problem(here, text)
@@ -117,15 +122,17 @@ def _volumes(volumes: Sequence[JobVolume]) -> Problems:
 
 def _update(job: Job, request: Request) -> Problems:
     yield from _counts(job.spec)
-    yield from count_problems(job.spec.tasks)
+    yield from count_problems(job)
     old, new = (without_nulls(_fixed(document)) for document in (request.old, request.document))
     for found in differences(old, new):
         field = field_of(("spec", *found.path))
         if field == "spec.tasks":
-            yield Problem(field, "expected the tasks that the job was made with, got more or fewer of them")
+            text = "expected the tasks that the job was made with, got more or fewer of them"
+            yield Problem(field, text, known_as="job updates may not add or remove tasks")
         else:
             free = "minAvailable, priorityClassName, and replicas and minAvailable of tasks"
-            yield Problem(field, f"expected no change: of a job that exists, only {free} may change")
+            text = f"expected no change: of a job that exists, only {free} may change"
+            yield Problem(field, text, known_as="job updates may not change fields other than these")
         return
 
 

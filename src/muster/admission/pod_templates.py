@@ -38,7 +38,7 @@ def template_problems(field: str, pod: Pod, settings: Settings) -> Problems:
     if not found and settings.pod_level_resources and pod.spec.resources is not None:
         found = list(_pod_level(pod, pod.spec.resources))
     for each in found:
-        yield Problem(f"{field}.{each.field}", each.text)
+        yield each._replace(field=f"{field}.{each.field}")
 
 
 def _spec(pod: Pod) -> Problems:
@@ -67,7 +67,9 @@ def _within_limits(field: str, resources: ResourceRequirements) -> Problems:
     for resource, request in sorted(resources.requests.items()):
         limit = resources.limits.get(resource)
         if limit is not None and request.value > limit.value:
-            yield Problem(f"{field}.requests", f'expected at most the limit of {resource}, "{limit}", got "{request}"')
+            text = f'expected at most the limit of {resource}, "{limit}", got "{request}"'
+            known_as = f"must be less than or equal to {resource} limit of {limit}"
+            yield Problem(f"{field}.requests", text, known_as)
 
 
 def _pod_level(pod: Pod, resources: ResourceRequirements) -> Problems:
@@ -80,8 +82,10 @@ def _pod_level(pod: Pod, resources: ResourceRequirements) -> Problems:
     for resource, amount in sorted(needed.items()):
         request = resources.requests.get(resource)
         if resource != PODS and request is not None and to_base(resource, request) < amount:
-            text = f'expected at least what the containers ask for, {format_amount(resource, amount)}, got "{request}"'
-            yield Problem(f"spec.resources.requests.{resource}", text)
+            least = format_amount(resource, amount)
+            text = f'expected at least what the containers ask for, {least}, got "{request}"'
+            known_as = f"must be greater than or equal to aggregate container requests of {least}"
+            yield Problem(f"spec.resources.requests.{resource}", text, known_as)
 
 
 def _names(resources: ResourceRequirements) -> Iterable[str]:

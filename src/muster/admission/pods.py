@@ -42,6 +42,8 @@ def _budget(annotations: dict[str, str]) -> Problems:
         value = annotations[key]
         if _NUMBER.fullmatch(value) is None and _PERCENT.fullmatch(value) is None:
             text = f'expected a number of pods above 0, or a percentage from 1% to 99%, got "{value}"'
-            yield Problem(_annotation(key), text)
+            known_as = "must be a positive integer, or percentage which between 1% ~ 99%"
+            yield Problem(_annotation(key), text, known_as)
     if len(given) > 1:
-        yield Problem("metadata.annotations", f"expected {given[0]} or {given[1]}, got both; drop one")
+        text = f"expected {given[0]} or {given[1]}, got both; drop one"
+        yield Problem("metadata.annotations", text, known_as="not allow configure multiple annotations")

@@ -47,7 +47,7 @@ def _below_ancestors(queue: Queue, standing: Mapping[str, Queue]) -> Problems:
         if nearest is not None and amount > nearest[1]:
             most, got = format_amount(resource, nearest[1]), format_amount(resource, amount)
             text = f'expected at most {most}, the capability of queue "{nearest[0]}" above, got {got}'
-            yield Problem(amount_field("capability", resource), text)
+            yield Problem(amount_field("capability", resource), text, known_as="exceeds its ancestor's capability")
 
 
 def _nearest_above(queue: Queue, resource: str, standing: Mapping[str, Queue]) -> tuple[str, int] | None:
@@ -68,7 +68,8 @@ def _above_descendants(queue: Queue, children: Iterable[Queue], standing: Mappin
         if amount < most:
             least, got = format_amount(resource, most), format_amount(resource, amount)
             text = f'expected at least {least}, the capability of queue "{owner}" below, got {got}'
-            yield Problem(amount_field("capability", resource), text)
+            known_as = "is smaller than its descendants' max capability"
+            yield Problem(amount_field("capability", resource), text, known_as)
 
 
 def _largest_below(queue: Queue, resource: str, standing: Mapping[str, Queue], passed: set[str]) -> tuple[int, str]:
@@ -95,7 +96,8 @@ def _shares(parent: Queue, children: Iterable[Queue]) -> Problems:
             if amount > most:
                 limit, got = format_amount(resource, most), format_amount(resource, amount)
                 text = f'expected at most {limit}, which is what "{parent.name}" has for all queues below it, got {got}'
-                yield Problem(amount_field(name, resource), text)
+                known_as = f"sum of children's {name.partition('.')[0]}"
+                yield Problem(amount_field(name, resource), text, known_as)
 
 
 def _sum(parts: Iterable[Amounts]) -> dict[str, int]:

@@ -46,15 +46,13 @@ def _levels(spec: QueueSpec) -> Problems:
         given = spec.deserved.get(resource)
         if given is None or given.value < least.value:
             got = "nothing" if given is None else f'"{given}"'
-            yield Problem(
-                amount_field("deserved", resource), f'expected at least what is guaranteed, "{least}", got {got}'
-            )
+            text = f'expected at least what is guaranteed, "{least}", got {got}'
+            yield Problem(amount_field("deserved", resource), text, known_as="must be >= guarantee")
     for resource, given in sorted(spec.deserved.items()):
         most = spec.capability.get(resource)
         if most is not None and given.value > most.value:
-            yield Problem(
-                amount_field("deserved", resource), f'expected at most the capability, "{most}", got "{given}"'
-            )
+            text = f'expected at most the capability, "{most}", got "{given}"'
+            yield Problem(amount_field("deserved", resource), text, known_as="must be <= capability")
 
 
 def _annotated_path(queue: Queue, known: Known) -> Problems:
@@ -65,12 +63,14 @@ def _annotated_path(queue: Queue, known: Known) -> Problems:
     parts = weights.split("/")
     if len(parts) != path.count("/") + 1:
         text = f'expected as many weights as names in "{path}", got "{weights}"'
-        yield Problem(f'metadata.annotations["{HIERARCHY_WEIGHTS}"]', text)
+        yield Problem(f'metadata.annotations["{HIERARCHY_WEIGHTS}"]', text, known_as="must have the same length")
         return
     for part in parts:
-        if _WEIGHT.fullmatch(part) is None or float(part) <= 0:
+        is_number = _WEIGHT.fullmatch(part.removeprefix("-")) is not None
+        if not is_number or float(part) <= 0:
             text = f'expected numbers above 0 such as "1/2", got "{part}" in "{weights}"'
-            yield Problem(f'metadata.annotations["{HIERARCHY_WEIGHTS}"]', text)
+            known_as = "must be larger than 0" if is_number else "is invalid number"
+            yield Problem(f'metadata.annotations["{HIERARCHY_WEIGHTS}"]', text, known_as)
             return
     yield from _above_others(queue.name, path, known)
 
@@ -80,7 +80,7 @@ def _above_others(name: str, path: str, known: Known) -> Problems:
         below = known.queues()[other].metadata.annotations.get(HIERARCHY, "")
         if other != name and below.startswith(f"{path}/"):
             text = f'expected a path of its own, got "{path}", below which is "{below}" of queue "{other}"'
-            yield Problem(f'metadata.annotations["{HIERARCHY}"]', text)
+            yield Problem(f'metadata.annotations["{HIERARCHY}"]', text, known_as="in the sub path of")
             return
 
 
@@ -94,14 +94,17 @@ def _place(queue: Queue, known: Known, settings: Settings) -> Problems:
         return
     above = list(_ancestors(queue, known))
     if not above:
-        yield Problem("spec.parent", f'expected the name of a queue, got "{parent}", which does not exist')
+        text = f'expected the name of a queue, got "{parent}", which does not exist'
+        yield Problem("spec.parent", text, known_as="failed to get parent queue")
     elif queue.name in (each.name for each in above):
         yield Problem("spec.parent", f'expected a queue that is not below "{queue.name}" itself, got "{parent}"')
     elif len(above) + _height(queue.name, known) > settings.max_queue_depth:
         most = settings.max_queue_depth
-        yield Problem("spec.parent", f'expected at most {most} levels of queues, got more below "{parent}"')
+        text = f'expected at most {most} levels of queues, got more below "{parent}"'
+        yield Problem("spec.parent", text, known_as=f"exceeds the maximum allowed depth of {most}")
     elif (pods := _pods(above[0])) and not children_of(parent, known):
-        yield Problem("spec.parent", f'expected a queue that holds no pods of its own, got "{parent}" with {pods}')
+        text = f'expected a queue that holds no pods of its own, got "{parent}" with {pods}'
+        yield Problem("spec.parent", text, known_as=f"cannot be the parent queue because it has allocated Pods: {pods}")
 
 
 def _ancestors(queue: Queue, known: Known) -> Iterator[Queue]:
@@ -136,15 +139,16 @@ def _pods(queue: Queue) -> int:
 
 def _deletion(name: str, known: Known, settings: Settings) -> Problems:
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
-        yield Problem("", f'the queue "{name}" is needed by all others and cannot be deleted')
+        text = f'the queue "{name}" is needed by all others and cannot be deleted'
+        yield Problem("", text, known_as=f"`{name}` queue can not be deleted")
         return
     queue = known.queue(name)
     if isinstance(queue, Queue) and settings.guard_busy_queues and (pods := _pods(queue)):
-        yield Problem("", f"the queue holds {pods} pods; delete them first, or let them end")
+        text = f"the queue holds {pods} pods; delete them first, or let them end"
+        yield Problem("", text, known_as=f"cannot be deleted because it has allocated Pods: {pods}")
     if below := children_of(name, known):
-        yield Problem(
-            "", f"there are queues below it, which would be lost: {', '.join(below)}; delete or move them first"
-        )
+        text = f"there are queues below it, which would be lost: {', '.join(below)}; delete or move them first"
+        yield Problem("", text, known_as=f"can not be deleted because it has {len(below)} child queues")
 
 
 # -- defaults ------------------------------------------------------------------------------------------------

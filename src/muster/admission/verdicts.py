@@ -37,14 +37,17 @@ class Verdict:
 
 
 def _sentence(found: Problem | Caution) -> str:
-    return f"{found.field}: {found.text}" if found.field else found.text
+    """The field, our words, and behind them the phrase that people's scripts look for."""
+    sentence = f"{found.field}: {found.text}" if found.field else found.text
+    return f"{sentence} ({found.known_as})" if isinstance(found, Problem) and found.known_as else sentence
 
 
 def judge(hook: Hook, request: Request, known: Known, settings: Settings) -> Verdict:
     """Decide on a request."""
     if request.operation not in hook.operations:
         wanted = " or ".join(hook.operations)
-        return Verdict((Problem("", f"expected the operation {wanted}, got {request.operation or 'none'}"),))
+        text = f"expected the operation {wanted}, got {request.operation or 'none'}"
+        return Verdict((Problem("", text, known_as="invalid operation"),))
     if hook.filler is not None:
         return Verdict(patch=_filled(hook.kind, hook.filler, request, known, settings))
     if hook.rule is None:

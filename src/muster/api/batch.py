@@ -1,7 +1,7 @@
 """Volcano's Job, ``batch.volcano.sh/v1alpha1``: tasks from which a controller makes a PodGroup and pods.
 
 Here for its definition (`definitions`); scheduling reads the PodGroup and the pods. Pod templates and volume claims
-stay as they were written.
+stay as they were written. Of a JobFlow only what admission checks is read: the order of its Jobs.
 """
 
 from __future__ import annotations
@@ -131,3 +131,31 @@ class Job(KubeObject):
 
     spec: JobSpec = field(default_factory=JobSpec)
     status: JobStatus = field(default_factory=JobStatus)
+
+
+class FlowDependencies(K8sModel):
+    """Flows that have to end first."""
+
+    targets: Sequence[str] = ()
+
+
+class Flow(K8sModel):
+    """One Job of a JobFlow, by the name of its template."""
+
+    name: str = ""
+    depends_on: FlowDependencies | None = None
+
+
+class JobFlowSpec(K8sModel):
+    """The Jobs, and their order."""
+
+    flows: Sequence[Flow] = ()
+
+
+class JobFlow(KubeObject):
+    """Jobs of Volcano that start one after the other."""
+
+    api_version: ClassVar[str] = "flow.volcano.sh/v1alpha1"
+    kind: ClassVar[str] = "JobFlow"
+
+    spec: JobFlowSpec = field(default_factory=JobFlowSpec)

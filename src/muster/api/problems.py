@@ -19,15 +19,17 @@ class Problem(NamedTuple):
 
     field: str
     text: str
+    #: The phrase by which Volcano's users, and their scripts, know this mistake; "" if they know none.
+    known_as: str = ""
 
 
 Problems = Iterator[Problem]
 
 
-def one_of(field: str, value: str | None, allowed: Collection[str]) -> Problems:
+def one_of(field: str, value: str | None, allowed: Collection[str], *, known_as: str = "") -> Problems:
     """Nothing, or one of a few words."""
     if value and value not in allowed:
-        yield Problem(field, f'expected {choices(allowed)}, got "{value}"')
+        yield Problem(field, f'expected {choices(allowed)}, got "{value}"', known_as)
 
 
 def choices(allowed: Collection[str]) -> str:
@@ -36,10 +38,10 @@ def choices(allowed: Collection[str]) -> str:
     return quoted[0] if len(quoted) == 1 else f"{', '.join(quoted[:-1])} or {quoted[-1]}"
 
 
-def at_least(field: str, value: float | None, least: int) -> Problems:
+def at_least(field: str, value: float | None, least: int, *, known_as: str = "") -> Problems:
     """Not set, or not too small."""
     if value is not None and value < least:
-        yield Problem(field, f"expected a number of at least {least}, got {value:g}")
+        yield Problem(field, f"expected a number of at least {least}, got {value:g}", known_as)
 
 
 def amounts(field: str, quantities: Mapping[str, Quantity]) -> Problems:
@@ -48,7 +50,8 @@ def amounts(field: str, quantities: Mapping[str, Quantity]) -> Problems:
         try:
             to_base(name, quantity)
         except UserError as error:
-            yield Problem(f'{field}["{name}"]' if "." in name or "/" in name else f"{field}.{name}", error.text)
+            here = f'{field}["{name}"]' if "." in name or "/" in name else f"{field}.{name}"
+            yield Problem(here, error.text, "must be greater than or equal to 0" if quantity.value < 0 else "")
 
 
 def seconds(field: str, given: str | float | None) -> Problems:

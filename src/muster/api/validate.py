@@ -174,7 +174,8 @@ def network_topology(field: str, topology: NetworkTopology | None) -> Problems:
     yield from one_of(f"{field}.mode", topology.mode, _MODES)
     yield from at_least(f"{field}.highestTierAllowed", topology.highest_tier_allowed, 0)
     if topology.highest_tier_allowed is not None and topology.highest_tier_name:
-        yield Problem(field, "expected highestTierAllowed or highestTierName, got both; drop one")
+        known_as = "must not specify 'highestTierAllowed' and 'highestTierName' in networkTopology simultaneously"
+        yield Problem(field, "expected highestTierAllowed or highestTierName, got both; drop one", known_as)
 
 
 def _pod_group(group: PodGroup) -> Problems:
@@ -195,7 +196,9 @@ def _pod_group(group: PodGroup) -> Problems:
         yield from at_least(f"{here}.subGroupSize", policy.sub_group_size, 1)
         yield from at_least(f"{here}.minSubGroups", policy.min_sub_groups, 0)
         yield from _selector(f"{here}.labelSelector", policy.label_selector)
-        yield from network_topology(f"{here}.networkTopology", policy.network_topology)
+        for problem in network_topology(f"{here}.networkTopology", policy.network_topology):
+            known_as = problem.known_as and f"in subGroupPolicy '{policy.name}': {problem.known_as}"
+            yield problem._replace(known_as=known_as)
 
 
 def _queue(queue: Queue) -> Problems:
@@ -206,8 +209,9 @@ def _queue(queue: Queue) -> Problems:
     yield from amounts("spec.guarantee.resource", spec.guarantee.resource)
     yield from one_of("spec.dequeueStrategy", spec.dequeue_strategy, _DEQUEUE_STRATEGIES)
     if spec.parent and spec.parent == queue.name:
-        yield Problem("spec.parent", f'expected another queue, got the queue itself, "{spec.parent}"')
-    yield from one_of("status.state", queue.status.state, _QUEUE_STATES)
+        text = f'expected another queue, got the queue itself, "{spec.parent}"'
+        yield Problem("spec.parent", text, known_as="cannot use itself as parent")
+    yield from one_of("status.state", queue.status.state, _QUEUE_STATES, known_as="queue state must be in")
 
 
 def _members(field: str, member: Member) -> Problems:
@@ -221,7 +225,8 @@ def _members(field: str, member: Member) -> Problems:
         try:
             compile_pattern(selector.regex_match.pattern)
         except ValueError as error:
-            yield Problem(f"{field}.regexMatch.pattern", str(error))
+            known_as = "member regexMatch pattern is invalid"
+            yield Problem(f"{field}.regexMatch.pattern", str(error), known_as)
     if selector.label_match is not None and member.type == "HyperNode":
         yield Problem(f"{field}.labelMatch", "expected exactMatch or regexMatch: labels select nodes only")
     yield from _selector(f"{field}.labelMatch", selector.label_match)

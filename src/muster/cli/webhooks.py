@@ -37,7 +37,7 @@ OurNames = Annotated[
 
 @webhooks_app.callback(invoke_without_command=True)
 def webhooks_root(context: typer.Context) -> None:
-    """Check HyperNodes, Queues, PodGroups, Jobs and pods as they are written, and fill in what they leave open."""
+    """Check HyperNodes, Queues, PodGroups, Jobs, JobFlows and pods as they are written; fill in what is left open."""
     if context.invoked_subcommand is None:
         typer.echo(context.get_help())
         raise typer.Exit
