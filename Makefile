@@ -59,7 +59,7 @@ kube-tests: setup kube-assets-if-possible ## Run the tests on a real API server 
 		$(BIN)/pytest -n 0 tests/kubernetes --last-failed --last-failed-no-failures none $(PYTEST_ARGS); code=$$?; fi; \
 	[ $$code -eq 0 ] || [ $$code -eq 5 ]
 
-kube-assets: setup ## Build kube-apiserver, etcd and KWOK for the tests, once, into a cache outside the tree.
+kube-assets: setup ## Build kube-apiserver, etcd, KWOK and kube-controller-manager for the tests, once, into a cache outside the tree.
 	$(BIN)/python -m muster.testing.real_parts
 
 # The tests say themselves that they were left out.

@@ -98,7 +98,9 @@ def _session(given: Body) -> Session:
         mirror.upsert(decode(item))
     plugins = ["fairshare"] if (given.get("options") or {}).get("proportion") else []
     options = tuple(PluginOption(name) for name in (*plugins, "priority", "elastic"))
-    return Session(mirror.snapshot(), SchedulerConfig((), (options,)), builtin_registry(third_party=False), now=NOW)
+    return Session(
+        mirror.snapshot(), SchedulerConfig(("allocate",), (options,)), builtin_registry(third_party=False), now=NOW
+    )
 
 
 def _documents(given: Body) -> Iterator[Body]:

@@ -8,18 +8,12 @@ import numpy as np
 
 from muster.engine.constraints import why_not_placeable
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import (
-    GROUP_MISSING,
-    NOT_ADMITTED,
-    QUEUE_BROKEN,
-    QUEUE_CLOSED,
-    QUEUE_MISSING,
-    QUEUE_NOT_A_LEAF,
-)
-from muster.snapshot import GATED, NO_ROW, JobPhase, Rows, TaskStatus
+from muster.framework.entrance import why_queue_refuses
+from muster.framework.reasons import GROUP_MISSING, NOT_ADMITTED
+from muster.snapshot import GATED, JobPhase, Rows, TaskStatus
 
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
-_PENDING, _INQUEUE = int(JobPhase.PENDING), int(JobPhase.INQUEUE)
+_PENDING = int(JobPhase.PENDING)
 
 
 def schedulable_tasks(session: Session) -> Rows:
@@ -59,27 +53,14 @@ def has_promise(session: Session, job: int) -> bool:
 
 
 def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
-    """Why a job may not be placed in this cycle; None: it may.
-
-    Without an enqueue action nobody admits jobs, so a waiting job counts as admitted.
-    """
-    snapshot = session.snapshot
-    jobs = snapshot.jobs
+    """Why a job may not be placed in this cycle; None: it may."""
+    jobs = session.snapshot.jobs
     if not jobs.has_group[job]:
         return JobVerdict(GROUP_MISSING, jobs.records[job].id)
-    queue = int(jobs.queue[job])
-    if queue == NO_ROW:
-        return JobVerdict(QUEUE_MISSING, jobs.records[job].queue)
-    if queue in snapshot.queues.broken:
-        return JobVerdict(QUEUE_BROKEN, snapshot.queues.broken[queue])
-    if session.asked("queue_turn"):
-        if not snapshot.queues.records[queue].open:
-            return JobVerdict(QUEUE_CLOSED, jobs.records[job].queue)
-        if queue in snapshot.queues.parents:
-            return JobVerdict(QUEUE_NOT_A_LEAF, jobs.records[job].queue)
+    refusal = why_queue_refuses(session, job)
+    if refusal is not None:
+        return refusal
     if jobs.phase[job] == _PENDING:
-        if session.has_action("enqueue"):
-            return session.verdicts.get(job) or JobVerdict(NOT_ADMITTED)
-        jobs.phase[job] = _INQUEUE
+        return session.verdicts.get(job) or JobVerdict(NOT_ADMITTED)
     rejection = session.job_valid(job) or why_not_placeable(session, job)
     return None if rejection is None else JobVerdict(rejection.reason, rejection.detail)

@@ -17,6 +17,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework.config import SchedulerConfig
+from muster.framework.entrance import let_in_where_nobody_decides
 from muster.framework.orders import OrderQuestions
 from muster.framework.plugin import (
     NodeScores,
@@ -83,6 +84,7 @@ class Session(OrderQuestions, VictimQuestions):
         self.plugins: dict[str, Plugin] = {}
         self._points = Points()
         self._open(registry)
+        let_in_where_nobody_decides(self)
 
     # -- opening and closing -------------------------------------------------------------------------------
 

@@ -70,9 +70,9 @@ def phase_after(before: JobPhase, minimum: int, counts: Rows, leaving: int, *, u
 
 
 def leaving_counts(snapshot: Snapshot) -> list[int]:
-    """`leaving_count` of every job."""
+    """`leaving_count` of every job; pods of other schedulers belong to none."""
     tasks = snapshot.tasks
-    leaving = (tasks.status == TaskStatus.RELEASING) & (tasks.node != NO_ROW)
+    leaving = (tasks.status == TaskStatus.RELEASING) & (tasks.node != NO_ROW) & (tasks.job != NO_ROW)
     return [int(n) for n in np.bincount(tasks.job[leaving], minlength=len(snapshot.jobs))]
 
 
@@ -91,11 +91,17 @@ def job_status(snapshot: Snapshot, job: int, leaving: int, *, unschedulable: boo
 
 
 def unschedulable_jobs(session: Session, jobs: Iterable[int]) -> dict[int, JobVerdict]:
-    """Those of the jobs with tasks whose gang is not complete, and the reason on record."""
+    """Those of the jobs that wait to be let in, or whose gang is not complete, and the reason on record.
+
+    A job that has been let in and has no tasks yet waits for whoever makes them, and not for the scheduler.
+    """
     snapshot = session.snapshot
     found: dict[int, JobVerdict] = {}
     for job in jobs:
-        if snapshot.jobs.task_count(job) and session.job_deficit(job) and not _only_leaving(snapshot, job):
+        if not snapshot.jobs.task_count(job):
+            if snapshot.jobs.phase[job] == JobPhase.PENDING and job in session.verdicts:
+                found[job] = session.verdicts[job]
+        elif session.job_deficit(job) and not _only_leaving(snapshot, job):
             promised = JobVerdict(PROMISED) if has_promise(session, job) else None
             found[job] = promised or session.verdicts.get(job) or JobVerdict(GANG_INCOMPLETE)
     return found

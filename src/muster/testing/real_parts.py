@@ -1,4 +1,4 @@
-"""The real parts that tests and benchmarks run against: kube-apiserver, etcd, KWOK, kube-scheduler for comparison.
+"""The real parts that tests and benchmarks run against: kube-apiserver, etcd, KWOK, and more of Kubernetes.
 
 `python -m muster.testing.real_parts` (`make kube-assets`) builds them once from the Go module proxy into a cache
 outside the tree; `find` tells where they are. KUBEBUILDER_ASSETS names a directory that has them already and is then
@@ -26,8 +26,11 @@ _MODULE_PROGRAMS = {
     "kube-apiserver": "k8s.io/kubernetes/cmd/kube-apiserver",
     "etcd": "go.etcd.io/etcd/server/v3",
     "kube-scheduler": "k8s.io/kubernetes/cmd/kube-scheduler",
+    "kube-controller-manager": "k8s.io/kubernetes/cmd/kube-controller-manager",
 }
 NEEDED = ("kube-apiserver", "etcd", "kwok")
+#: Built too; the tests that Deployments, Jobs and garbage collection matter to are left out where it is not there.
+EXTRA = ("kube-controller-manager",)
 #: Only benchmarks compare with it.
 OPTIONAL = ("kube-scheduler",)
 
@@ -145,7 +148,7 @@ def main() -> int:
         if "KUBEBUILDER_ASSETS" in os.environ:
             _say(f"KUBEBUILDER_ASSETS is set; using {find(wanted)}")
         else:
-            _say(f"ready in {build(wanted)}")
+            _say(f"ready in {build(wanted + EXTRA)}")
     except MissingPartsError as fault:
         _say(str(fault))
         return 1
