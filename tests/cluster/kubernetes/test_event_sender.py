@@ -22,7 +22,7 @@ class Server:
         self.requests: list[tuple[str, str, dict[str, Any]]] = []
         self._refuse = refuse
 
-    async def request(self, method: str, path: str, body: bytes, content_type: str = "") -> bytes:
+    async def send(self, method: str, path: str, body: bytes, content_type: str = "", attempts: int = 6) -> bytes:
         await asyncio.sleep(0)
         self.requests.append((method, path, msgspec.json.decode(body)))
         if self._refuse is not None:
@@ -127,9 +127,9 @@ def test_where_no_events_may_be_written_nothing_is_told_for_a_while(monkeypatch:
 
 def test_a_namespace_that_is_about_to_go_silences_no_other() -> None:
     class Server403(Server):
-        async def request(self, method: str, path: str, body: bytes, content_type: str = "") -> bytes:
+        async def send(self, method: str, path: str, body: bytes, content_type: str = "", attempts: int = 6) -> bytes:
             self._refuse = ApiError(403, "Forbidden", "it is being terminated") if "/leaving/" in path else None
-            return await super().request(method, path, body, content_type)
+            return await super().send(method, path, body, content_type)
 
     leaving = about("a")
     leaving.regarding.metadata.namespace = "leaving"

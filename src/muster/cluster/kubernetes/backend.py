@@ -112,6 +112,14 @@ class KubernetesCluster:
         """Whether what is decided may be sent; from any thread."""
         return self._room.may_act()
 
+    def stand_down(self, seconds: float) -> None:
+        """Lead no more, and let another replica for so long at least; from any thread. Without a lease: nothing."""
+        self._room.stand_down(seconds)
+
+    def trouble(self, limit_s: float) -> str:
+        """What keeps us from knowing the present or from deciding for longer than a limit, "" if nothing does."""
+        return self._room.trouble(limit_s)
+
     def is_busy(self) -> bool:
         """Whether so much is being sent that more decisions would only have to wait; from any thread."""
         return self._room.urgent.is_busy()

@@ -3,6 +3,9 @@
 Everything else of this package talks to the server through `Client`. Answers are not decoded here, errors are: each
 is an `ApiError` that says whether trying again can help. A request that got no answer may have been carried out; who
 sends one that must not happen twice has to look afterwards.
+No change may happen after another scheduler leads. So each has a time after which both sides drop it: we close the
+connection, and the server, which is told the time with the request, ends what it has begun. `uncertain_s` says how long
+it may be until everything without an answer is over.
 """
 
 from __future__ import annotations
@@ -28,11 +31,17 @@ STRATEGIC_PATCH: Final = "application/strategic-merge-patch+json"
 NO_ANSWER: Final = 0
 UNKNOWN_USER: Final = 401
 FORBIDDEN: Final = 403
+#: The reason of our own refusal to send a change.
+NOT_LEADER: Final = "NotLeader"
 NOT_FOUND: Final = 404
 GONE: Final = 410
 _RETRYABLE: Final = frozenset({NO_ANSWER, 429, 500, 502, 503, 504})
+#: Answers that leave open whether something was done: a server that ran out of time may have been about to.
+_UNCERTAIN: Final = frozenset({NO_ANSWER, 502, 504})
 _ATTEMPTS: Final = 6
 _REQUEST_SECONDS: Final = 30.0
+#: The longest that a server may make us wait with Retry-After.
+_RETRY_AFTER_SECONDS: Final = 10.0
 _PAGE: Final = 1000
 #: The server ends a watch after this long, and sends a bookmark about every minute until then.
 WATCH_SECONDS: Final = 600
@@ -44,8 +53,12 @@ _GREETING_SECONDS: Final = 10.0
 class ApiError(BackendError):
     """The server said no, or nothing (`status` 0)."""
 
-    def __init__(self, status: int, reason: str, message: str, retry_after_s: float = 0.0) -> None:
+    def __init__(
+        self, status: int, reason: str, message: str, retry_after_s: float = 0.0, *, was_sent: bool = True
+    ) -> None:
         self.status = status
+        #: False when the server cannot have seen the request.
+        self.was_sent = was_sent
         self.reason = reason
         self.retry_after_s = retry_after_s
         super().__init__(f"{status or 'no answer'} {reason}: {message}".strip(), retryable=status in _RETRYABLE)
@@ -88,8 +101,11 @@ class Client:
     def __init__(self, connection: Connection) -> None:
         self._connection = connection
         self._session = connection.session
-        #: Asked before every attempt of `send` to change something.
-        self.may_write: Callable[[], bool] = lambda: True
+        #: Asked before every attempt of `send` to change something: the seconds that it may take, 0 when it may not be.
+        self.write_seconds: Callable[[], float] = lambda: _REQUEST_SECONDS
+        #: When changes that have no answer are over at the latest, by the event loop's clock.
+        self._unanswered: dict[int, float] = {}
+        self._n_writes = 0
 
     async def close(self) -> None:
         await self._connection.close()
@@ -120,15 +136,39 @@ class Client:
         """Send a request, again while that can help and we still may. Raises the last ApiError."""
         backoff = Backoff()
         for left in range(attempts - 1, -1, -1):
-            if method != "GET" and not self.may_write():
-                raise ApiError(FORBIDDEN, "NotLeader", "another scheduler leads now")
             try:
-                return await self.request(method, path, body, content_type=content_type)
+                if method == "GET":
+                    return await self.request(method, path, body, content_type=content_type)
+                return await self._write(method, path, body, content_type)
             except ApiError as fault:
                 if not fault.retryable or not left:
                     raise
                 await asyncio.sleep(backoff.next_s(fault.retry_after_s))
         raise AssertionError("attempts must be positive")
+
+    async def _write(self, method: str, path: str, body: bytes | None, content_type: str) -> bytes:
+        """Change something once, while we may. Raises ApiError."""
+        seconds = min(self.write_seconds(), _REQUEST_SECONDS)
+        if seconds <= 0:
+            raise ApiError(FORBIDDEN, NOT_LEADER, "another scheduler leads now")
+        self._n_writes += 1
+        number = self._n_writes
+        self._unanswered[number] = asyncio.get_running_loop().time() + seconds
+        limited = f"{path}{'&' if '?' in path else '?'}timeout={max(1, int(seconds * 1000))}ms"
+        try:
+            content = await self.request(method, limited, body, content_type=content_type, timeout_s=seconds)
+        except ApiError as fault:
+            if fault.status not in _UNCERTAIN or not fault.was_sent:
+                del self._unanswered[number]
+            raise
+        del self._unanswered[number]
+        return content
+
+    def uncertain_s(self) -> float:
+        """How long it may take until no change that we sent can happen any more."""
+        now = asyncio.get_running_loop().time()
+        self._unanswered = {number: until for number, until in self._unanswered.items() if until > now}
+        return max(self._unanswered.values(), default=now) - now
 
     async def pages(self, path: str, selector: str = "") -> AsyncIterator[Page]:
         """List everything under a path that has the labels, page by page, as of one moment. Raises ApiError."""
@@ -216,7 +256,8 @@ def no_answer(fault: Exception) -> ApiError:
     """Make an error of a connection that failed. Raises UserError for one that trying again cannot mend."""
     if isinstance(fault, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
         raise UserError(f"the API server's certificate is not trusted: {fault}")
-    return ApiError(NO_ANSWER, type(fault).__name__, str(fault))
+    was_sent = not isinstance(fault, aiohttp.ClientConnectorError)
+    return ApiError(NO_ANSWER, type(fault).__name__, str(fault), was_sent=was_sent)
 
 
 def _labels(selector: str) -> str:
@@ -225,4 +266,4 @@ def _labels(selector: str) -> str:
 
 def _retry_after(headers: Mapping[str, str]) -> float:
     text = headers.get("Retry-After", "")
-    return float(text) if text.isdecimal() else 0.0
+    return min(float(text), _RETRY_AFTER_SECONDS) if text.isdecimal() else 0.0

@@ -10,7 +10,9 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import math
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -41,6 +43,8 @@ _REFUSALS: Final = 4
 _DRAIN_SECONDS: Final = 10.0
 #: Seconds until a new leader that could not find out what the old one did tries again.
 _CATCH_UP_SECONDS: Final = 1.0
+#: Seconds between looks whether everything that was sent has an answer.
+_LOOK_SECONDS: Final = 0.1
 #: What schedulers write and read.
 _WRITTEN: Final = (Pod, PodGroup, KaiPodGroup)
 
@@ -131,6 +135,31 @@ class EngineRoom:
         election = self._election
         return election is None or (election.is_held() and election.taken_at == self._caught_up)
 
+    def _write_seconds(self) -> float:
+        """How long a change that is sent now may take; 0: it may not be sent."""
+        if not self.may_act():
+            return 0.0
+        return math.inf if self._election is None else self._election.write_seconds()
+
+    def stand_down(self, seconds: float) -> None:
+        """Decide nothing from now on, and let another replica lead for so long at least; from any thread."""
+        if self._election is None or self._loop is None:
+            return
+        self._election.stand_down(seconds)
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            asyncio.run_coroutine_threadsafe(self._hand_over(self._election), self._loop)
+
+    def trouble(self, limit_s: float) -> str:
+        """What keeps us from knowing the present or from deciding, for longer than a limit; from any thread."""
+        silent = max(((each.silent_s(), each.kind.kind) for each in list(self._reflectors)), default=(0.0, ""))
+        if silent[0] > limit_s:
+            return f"no news of any {silent[1]} for {silent[0]:.0f} s"
+        election = self._election
+        if election is None or election.taken_at is None or not election.is_held() or self.may_act():
+            return ""
+        idle = time.monotonic() - election.taken_at
+        return f"leads since {idle:.0f} s without knowing what the leader before did" if idle > limit_s else ""
+
     @property
     def term(self) -> float | None:
         """Which time of leading this is; None before the first."""
@@ -154,7 +183,7 @@ class EngineRoom:
             self._stop.set()
         self.client = Client(await connect(self._target.kubeconfig, self._target.context))
         # Asked at the last moment: errands may have waited since we were the leader.
-        self.client.may_write = self.may_act
+        self.client.write_seconds = self._write_seconds
         self.urgent = Lane("urgent", N_URGENT)
         self.reasons = Lane("reasons", N_REPORTS, first=self.urgent)
         self.reports = Lane("reports", N_REPORTS, first=self.urgent)
@@ -179,8 +208,21 @@ class EngineRoom:
             await self.reports.stop()
             await self._events.stop()
             if self._election is not None:
-                await self._election.release(self.client)
+                await self._release(self._election)
             await self.client.close()
+
+    async def _release(self, election: Election) -> None:
+        """Give the lease up, unless something is still under way: then it has to run out."""
+        if self.client.uncertain_s() > 0:
+            log.warning("event=lease-kept error=%r", "a change has no answer yet, and may still be made")
+        else:
+            await election.release(self.client)
+
+    async def _hand_over(self, election: Election) -> None:
+        """Let another replica lead once nothing that we sent can happen any more."""
+        while (seconds := self.client.uncertain_s()) > 0:
+            await asyncio.sleep(min(seconds, _LOOK_SECONDS))
+        await election.give_up(self.client)
 
     async def _catch_up(self, election: Election) -> None:
         """After every taking of the lease, see what was written until then, and let decisions be made."""

@@ -21,7 +21,7 @@ from typing import Any, Final, Literal
 import msgspec
 
 from muster.api import KubeObject
-from muster.cluster.kubernetes.client import FORBIDDEN, MERGE_PATCH, ApiError, Client
+from muster.cluster.kubernetes.client import FORBIDDEN, MERGE_PATCH, NOT_LEADER, ApiError, Client
 
 log = logging.getLogger("muster.kubernetes")
 
@@ -131,7 +131,9 @@ class EventSender:
             return await self._tell_or_count(news)
         except ApiError as fault:
             log.log(logging.INFO if fault.retryable else logging.WARNING, "event=event-failed error=%r", str(fault))
-            if fault.status == FORBIDDEN:  # we may not; or the namespace is about to go, which says nothing of others
+            if (
+                fault.status == FORBIDDEN and fault.reason != NOT_LEADER
+            ):  # we may not; or the namespace is about to go, which says nothing of others
                 self._closed[_namespace(news)] = time.monotonic() + _CLOSED_S
         except Exception:  # a bug in telling must not stop the scheduler
             log.exception("event=error errand=event reason=%s", news.reason)
@@ -154,7 +156,9 @@ class EventSender:
         known.written = moment
         body = {"series": {"count": known.count, "lastObservedTime": _micro_time()}}
         try:
-            await self._client.request("PATCH", known.path, msgspec.json.encode(body), content_type=MERGE_PATCH)
+            await self._client.send(
+                "PATCH", known.path, msgspec.json.encode(body), content_type=MERGE_PATCH, attempts=1
+            )
         except ApiError as fault:
             if fault.status != 404:
                 raise
@@ -180,7 +184,7 @@ class EventSender:
         collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
         name = f"{news.regarding.name[:_MAX_NAME].rstrip('-.')}.{time.time_ns():x}"
         document = self._document(news, {"name": name, "namespace": namespace})
-        await self._client.request("POST", collection, msgspec.json.encode(document))
+        await self._client.send("POST", collection, msgspec.json.encode(document), attempts=1)
         return f"{collection}/{name}"
 
     def _document(self, news: News, metadata: Json) -> Json:

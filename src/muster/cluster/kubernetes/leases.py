@@ -3,8 +3,9 @@
 The holder renews; the others watch whether it does. A lease counts as given up when it has not changed for its duration
 by the watcher's own clock, so that clocks that disagree, or jump, do no harm; it goes on while the machine sleeps.
 The holder stops acting before the others may start: `is_held` turns false by itself a margin before the lease runs out,
-whatever the event loop is doing.
-Runs in the backend's event loop; `is_held` is asked from any thread.
+whatever the event loop is doing. What it has begun by then is over before the lease is: see `write_seconds`. The lease
+itself needs no such care, as every change of it names the version that it is for.
+Runs in the backend's event loop; `is_held`, `write_seconds` and `stand_down` are called from any thread.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ from muster.cluster.kubernetes.client import FORBIDDEN, ApiError, Client
 log = logging.getLogger("muster.kubernetes")
 
 _MARGIN: Final = 0.3
+#: The part of the margin that is left for requests that are slow to arrive.
+_ON_THE_WAY: Final = 0.1
 #: Seconds that the right to the lease has to come; it may be given a moment after the process has started.
 _PATIENCE_SECONDS: Final = 3.0
 
@@ -70,6 +73,8 @@ class Election:
     def __init__(self, options: LeaseOptions) -> None:
         self._options = options
         self._held_until = 0.0
+        #: Until when we leave the lease to others.
+        self._away_until = 0.0
         #: When we last took the lease, or took it up again, by the event loop's clock; None: never.
         self.taken_at: float | None = None
         #: Set whenever that happens.
@@ -85,10 +90,23 @@ class Election:
         """Whether we may act now."""
         return elapsed_s() < self._held_until
 
+    def write_seconds(self) -> float:
+        """How long a change that is sent now may take, so that it is over before others may lead; 0: none may be."""
+        if not self.is_held():
+            return 0.0
+        duration = self._options.duration_s
+        return self._held_until + duration * (_MARGIN - _ON_THE_WAY) - elapsed_s()
+
+    def stand_down(self, seconds: float) -> None:
+        """Lead no more from now on, and leave the lease to others for so long. `give_up` tells them."""
+        self._away_until = elapsed_s() + seconds
+        self._held_until = 0.0
+
     async def run(self, client: Client) -> None:
         """Take the lease when it is free, and keep it; until cancelled. Raises BackendError without the right to it."""
         while True:
-            await self.try_once(client)
+            if elapsed_s() >= self._away_until:
+                await self.try_once(client)
             # Those who wait look more often: the sooner a renewal is seen, the sooner its absence is.
             await asyncio.sleep(self._options.renewal_s * (1.0 if self.is_held() else 0.5))
 
@@ -124,8 +142,11 @@ class Election:
 
     async def release(self, client: Client) -> None:
         """Give the lease up, so that others need not wait for it to run out."""
-        if not self.is_held():
-            return
+        if self.is_held():
+            await self.give_up(client)
+
+    async def give_up(self, client: Client) -> None:
+        """Tell the others that the lease is free, if it is still in our name."""
         self._held_until = 0.0
         try:
             await asyncio.wait_for(self._give_up(client), self._options.renewal_s * 2)
@@ -156,6 +177,8 @@ class Election:
             if fault.status == 409:  # somebody else was faster
                 return
             raise
+        if began < self._away_until:
+            return  # we stood down meanwhile
         if not is_ours:
             self.taken_at = asyncio.get_running_loop().time()
             self.taken.set()

@@ -14,6 +14,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
+import time
 from collections.abc import Iterable
 from typing import Final, Protocol
 
@@ -83,6 +84,8 @@ class Reflector:
         self.trouble = ""
         #: Lists so far; more than one means that there was a gap.
         self.n_lists = 0
+        #: When the server last told how things are, or that it never will; None: it does not have to.
+        self._heard_at: float | None = time.monotonic()
 
     @property
     def kind(self) -> type[KubeObject]:
@@ -92,6 +95,10 @@ class Reflector:
     def find(self, key: str) -> KubeObject | None:
         """The last version of an object, however little it differs from those before."""
         return self._known.get(key)
+
+    def silent_s(self) -> float:
+        """For how long nothing has come that says how things are; from any thread."""
+        return 0.0 if self._heard_at is None else time.monotonic() - self._heard_at
 
     async def run(self) -> None:
         """List and watch until cancelled."""
@@ -140,6 +147,7 @@ class Reflector:
         self._target = 0
         self._reached.set()
         self.synced.set()
+        self._heard_at = None
 
     async def _rest(self, seconds: float) -> None:
         """Wait; not for long when somebody waits for us."""
@@ -192,6 +200,7 @@ class Reflector:
         # Let go only after the last page: a list that breaks off says nothing about what is gone.
         self._emit(self._take_gone(key) for key in sorted(self._known.keys() - present))
         self.n_lists += 1
+        self._heard_at = time.monotonic()
         self._listed_at = began
         self._advance(version)
         self.synced.set()
@@ -231,6 +240,7 @@ class Reflector:
         """Follow one watch to its end. Raises ApiError."""
         async for lines in self._client.watch(self._resource.path, self._version, self._selector, seconds):
             self._has_watched = True
+            self._heard_at = time.monotonic()
             self._rights.grant()
             events = []
             version = self._version
