@@ -23,7 +23,7 @@ from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.choice import Chooser, GangOptions, Rules
 from muster.engine.evictions.entering import in_turn
 from muster.engine.evictions.need import find_need
-from muster.engine.evictions.pipeline import DryRun, Placers, shortest_prefix
+from muster.engine.evictions.pipeline import DryRun, shortest_prefix
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
 from muster.scheduler.builtin import builtin_registry
 from muster.snapshot import NO_ROW, Amounts, Mirror, Rows
@@ -246,7 +246,7 @@ def _chooser(session: Session, kind: Eviction, job: int, options: GangOptions) -
     need = find_need(session, boards, job, pending, frozenset())
     if need is None:
         return None
-    dry = DryRun(Placers(session, boards), need, session.statement())
+    dry = DryRun(session, need, session.statement())
     return Chooser(Rules.of(session, kind, options), need, Pool(session, kind).of(job), dry)
 
 
@@ -295,7 +295,7 @@ def _nomination_plan(given: Body) -> Body:
     job, boards = session.snapshot.jobs.index["default/job"], boards_of(session)
     need = find_need(session, boards, job, session.sort_tasks(_pending_of(session, job)), frozenset())
     assert need is not None
-    dry = DryRun(Placers(session, boards), need, session.statement())
+    dry = DryRun(session, need, session.statement())
     placements = dry.within(session.snapshot.topology.index[_DOMAIN], _rows(session, given["victims"]))
     placed = sum(len(operation.tasks) for operation in placements or ())
     return {"ok": placements is not None, _OPERATIONS: placed + len(given["victims"]) if placements else 0}

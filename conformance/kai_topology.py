@@ -26,7 +26,7 @@ from muster.engine.label_domains import (
     node_bands,
     nodes_of_active,
 )
-from muster.engine.nested import read_parts
+from muster.engine.parts import read_parts
 from muster.framework import SchedulerConfig, Session
 from muster.scheduler.builtin import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, Rows, TaskStatus

@@ -6,8 +6,9 @@ from collections import Counter
 
 from muster.api import KubeObject
 from muster.framework import Session
+from muster.snapshot import TaskStatus
 from muster.testing import pod
-from tests.engine.evictions.solver.solver_stage import act, bound, gang, kai, kai_queue, nodes, promised, reason
+from tests.engine.evictions.solver.solver_stage import act, bound, gang, kai, kai_queue, nodes, reason
 from tests.plugins.queue_stage import leaving
 
 Q: list[KubeObject] = [kai_queue("q"), kai_queue("other")]
@@ -83,7 +84,8 @@ def test_a_gang_of_which_some_pods_wait_for_room_is_promised_all_its_places() ->
     old = leaving(pod("old", gpu=2, node="n0"))
     session = allocate(*Q, *nodes(1, gpu=4), old, *gang("new", pending=4))
     assert bound(session) == {}
-    assert len(promised(session)) == 4
+    snapshot = session.snapshot
+    assert snapshot.jobs.counts[snapshot.jobs.index["default/new"], TaskStatus.PIPELINED] == 4
 
 
 def test_priority_orders_the_jobs_of_a_queue() -> None:

@@ -14,7 +14,7 @@ from muster.api import KubeObject
 from muster.engine.boards import boards_of
 from muster.engine.constraints import UNCONSTRAINED, Constraint
 from muster.engine.domains import gradients, holding, ranked, search_gradients, search_space
-from muster.engine.placement import Attempt, Placer, Scope
+from muster.engine.placing import Door, Scope
 from muster.engine.waiting import schedulable_tasks
 from muster.framework import Arguments, Plugin, Purpose, Registry, SchedulerConfig, Session
 from muster.framework.config import PluginOption
@@ -284,12 +284,12 @@ def crowded(draw: st.DrawFn) -> list[KubeObject]:
     return [*tree, *busy, group("job", minimum, SOFT), *pending]
 
 
-@given(crowded(), st.booleans())
-def test_no_domain_is_dropped_in_which_the_gang_could_be_placed(objects: list[KubeObject], packed: bool) -> None:
+@given(crowded())
+def test_no_domain_is_dropped_in_which_the_gang_could_be_placed(objects: list[KubeObject]) -> None:
     session = open_session(objects, configured("gang", "predicates"))
     job = job_row(session, "job")
     boards = boards_of(session)
-    placer = Placer(session, boards)
+    door = Door(session)
     tasks = schedulable_tasks(session)
     tasks = tasks[session.snapshot.tasks.job[tasks] == job]
     domains = session.snapshot.topology.inside(0)
@@ -297,7 +297,7 @@ def test_no_domain_is_dropped_in_which_the_gang_could_be_placed(objects: list[Ku
     kept = set(holding(session, boards, tasks, needed, domains).tolist())
     for domain in domains.tolist():
         statement = session.statement()
-        works = placer.place(Attempt(job, tasks), statement, Scope(domain, packed=packed))
+        works = door.place(job, tasks, statement, Scope(domain))
         statement.rollback()
         assert domain in kept or not works
 

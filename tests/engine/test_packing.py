@@ -9,7 +9,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.engine.packing import Packer, Share
+from muster.engine.placing.packing import Packer, Share
 from muster.snapshot import Mirror, Rows, TopologyTable
 from muster.testing import node
 from tests.snapshot.networks import hyper_node, racks

@@ -7,9 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
-from muster.engine.boards import boards_of
-from muster.engine.nested import NestedPlacer
-from muster.engine.placement import PROMISES, Placer
+from muster.engine.placing import EVERYWHERE, PROMISES, Door, Goal
 from muster.engine.topology_filter import topology_filter
 from muster.framework import Eviction, Scenario, Session
 from muster.snapshot import Rows
@@ -102,8 +100,9 @@ def test_nothing_that_could_work_is_passed_over(
     session = opened(*cluster, *filler(names), group("job", tasks + 1, within(level), parts), *pods)
     victims = [name for name, goes in zip(names, gone, strict=False) if goes]
     said = is_worth_a_try(session, *victims)
-    statement, boards = session.statement(), boards_of(session)
+    statement = session.statement()
     statement.evict(scenario(session, *victims).victims)
-    placer = NestedPlacer(session, boards, Placer(session, boards))
-    works = placer.place(job_row(session, "job"), pending(session, "job"), statement, PROMISES)
+    works = Door(session).place(
+        job_row(session, "job"), pending(session, "job"), statement, EVERYWHERE, PROMISES, Goal.ALL
+    )
     assert said or not works

@@ -11,9 +11,7 @@ import pytest
 from muster.api import KubeObject, NetworkTopology, Pod
 from muster.api.affinity import Affinity, PodAffinity, PodAffinityTerm
 from muster.api.meta import LabelSelector
-from muster.engine.boards import boards_of
-from muster.engine.placement import Placer
-from muster.engine.two_level import TwoLevelPlacer, make_work, needs_domains
+from muster.engine.placing import Door
 from muster.engine.waiting import schedulable_tasks
 from muster.framework import PluginOption, Session
 from muster.snapshot import Snapshot, TaskStatus
@@ -320,41 +318,29 @@ def test_a_job_that_fits_nowhere_changes_no_array(job: list[KubeObject]) -> None
     session = open_session([*tree, *leaving(*members("old", 1, on=["s1-r1-n0"], gpu=4)), group("old", 1), *job])
     row = job_row(session, "job")
     tasks = schedulable_tasks(session)
-    work = make_work(session, row, tasks[session.snapshot.tasks.job[tasks] == row])
-    left = [attempt.tasks.tolist() for attempt in work.attempts]
-    boards = boards_of(session)
+    door = Door(session)
     before = books(session.snapshot)
     statement = session.statement()
 
-    found = TwoLevelPlacer(session, boards, Placer(session, boards)).place(work, statement)
+    outcome = door.place(row, tasks[session.snapshot.tasks.job[tasks] == row], statement)
 
-    assert not found
+    assert not outcome
     assert len(statement) == 0
     assert books(session.snapshot) == before
-    assert work.verdict is not None
-    assert [attempt.tasks.tolist() for attempt in work.attempts] == left
+    assert outcome.verdict is not None
 
 
 def test_what_is_kept_of_many_trials_is_one_and_can_be_undone() -> None:
     session = open_session([*racks({"s0": [2, 2], "s1": [2, 2], "s2": [2, 2]}), *two_parts(2, 1)])
     row = job_row(session, "job")
-    work = make_work(session, row, schedulable_tasks(session))
-    boards = boards_of(session)
+    door = Door(session)
     before = books(session.snapshot)
     statement = session.statement()
-    assert TwoLevelPlacer(session, boards, Placer(session, boards)).place(work, statement)
-    assert sum(len(operation.tasks) for operation in statement.operations) == 4
-    assert not work
+    outcome = door.place(row, schedulable_tasks(session), statement)
+    assert outcome.placed == 4
+    assert len(outcome.left) == 0
     statement.rollback()
     assert books(session.snapshot) == before
-
-
-def test_which_jobs_are_placed_by_domains() -> None:
-    session = open_session(
-        [group("plain", 1), group("soft", 1, SOFT), group("parted", 1, None, [parts(1)]), group("hard", 1, hard(9))]
-    )
-    found = {name: needs_domains(session, job_row(session, name)) for name in ("plain", "soft", "parted", "hard")}
-    assert found == {"plain": False, "soft": True, "parted": True, "hard": True}
 
 
 # -- waiting for room, nominated nodes, other pods -------------------------------------------------------------------

@@ -9,8 +9,8 @@ import pytest
 from muster.actions.allocate import Allocate
 from muster.api import KubeObject
 from muster.engine.boards import boards_of
-from muster.engine.placement import Placer
-from muster.engine.two_level import JobWork, TwoLevelPlacer, _Solution, make_work
+from muster.engine.placing.runs import Runs
+from muster.engine.placing.walk import JobWork, Walk, _Solution, make_work
 from muster.framework import Session
 from muster.snapshot import NO_ROW, Statement, TaskStatus
 from muster.testing import builders
@@ -21,12 +21,12 @@ FULL: dict[str, dict[str, int]] = {"gang": {}, "network-topology-aware": {}}
 QUICK: dict[str, dict[str, int]] = {**FULL, "propose": {}}
 
 
-class CountingPlacer(TwoLevelPlacer):
+class CountingPlacer(Walk):
     """Keeps the score of every trial that worked."""
 
     def __init__(self, session: Session) -> None:
         boards = boards_of(session)
-        super().__init__(session, boards, Placer(session, boards))
+        super().__init__(session, boards, Runs(session, boards))
         self.scores: list[float] = []
         self.trials = 0
 

@@ -6,16 +6,13 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
-from muster.engine.boards import boards_of
-from muster.engine.gangs import place_best_effort_members
-from muster.engine.lines import JobLine, QueueLine, related_queues
-from muster.engine.placement import Placer
-from muster.engine.tree_allocation import TreeAllocation
-from muster.engine.two_level import JobWork, TwoLevelPlacer, make_work, needs_domains
+from muster.engine.lines import FlatLine
+from muster.engine.placing import Door, Found
+from muster.engine.tree_line import TreeLine
 from muster.engine.waiting import gated_jobs, schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Action, Arguments, JobVerdict, Session
-from muster.framework.reasons import GANG_INCOMPLETE, GATED, NOT_TRIED, QUEUE_OVERUSED
-from muster.snapshot import BEST_EFFORT, Rows
+from muster.framework.reasons import GATED, NOT_TRIED
+from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -45,71 +42,47 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
-        if session.asked("queue_turn"):
-            TreeAllocation(session, self.name, rank_order=self.arguments.rank_order).run()
-            return
-        boards = boards_of(session)
-        placer = Placer(session, boards, rank_order=self.arguments.rank_order)
-        domains = TwoLevelPlacer(session, boards, placer)
-        lines, works = self._line_up(session)
-        queues = QueueLine(lines, session.queue_key, related_queues(session, lines))
-        while (queue := queues.pop()) is not None:
-            jobs = lines[queue]
-            if not jobs:
-                continue
-            if session.overused(queue):
-                for job in jobs.jobs():
-                    session.record(job, JobVerdict(QUEUE_OVERUSED))
-                continue
-            self._give_turn(session, placer, domains, works[jobs.pop()], jobs)
-            queues.refresh_around(queue)
-            queues.push(queue)
+        door = session.workspace["door"] = Door(session, rank_order=self.arguments.rank_order)
+        waiting = self._line_up(session)
+        line = TreeLine(session, waiting) if session.asked("queue_turn") else FlatLine(session, waiting)
+        while (job := line.pop()) is not None:
+            waiting[job] = self._give_turn(session, door, job, waiting[job])
+            if len(waiting[job]):
+                line.push(job)
 
-    def _line_up(self, session: Session) -> tuple[dict[int, JobLine], dict[int, JobWork]]:
-        """Put every job that can be allocated in line at its queue."""
-        lines: dict[int, JobLine] = {}
-        works: dict[int, JobWork] = {}
+    def _line_up(self, session: Session) -> dict[int, Rows]:
+        """Pending tasks of every job that can be allocated; the others get their verdicts."""
         for job in gated_jobs(session):
             session.record(job, JobVerdict(GATED))
-        for job, tasks in self._pending(session):
+        waiting: dict[int, Rows] = {}
+        for job, tasks in tasks_by_job(session, self._pending(session)):
             verdict = why_not_schedulable(session, job)
             session.record(job, verdict or JobVerdict(NOT_TRIED))
-            if verdict is not None:
+            if verdict is None:
+                waiting[job] = tasks
+            else:
                 # Room is not kept for a job that cannot use it now.
                 session.statement().release(tasks)
+        return waiting
+
+    def _pending(self, session: Session) -> Rows:
+        """Tasks to place; where queues do not form a tree, those that ask for nothing are left to backfill."""
+        tasks, table = schedulable_tasks(session), session.snapshot.tasks
+        is_tree = bool(session.asked("queue_turn"))
+        wanted: Mask = table.job[tasks] != NO_ROW if is_tree else (table.flags[tasks] & BEST_EFFORT) == 0
+        return tasks[wanted]
+
+    def _give_turn(self, session: Session, door: Door, job: int, tasks: Rows) -> Rows:
+        """Let one job try; return the tasks with which it goes back in line."""
+        with session.statement(self.name) as statement:
+            if session.snapshot.tasks.reserved.any():
+                statement.release(session.snapshot.tasks_of(job))
+            outcome = door.place(job, tasks, statement)
+            session.record(job, outcome.verdict or JobVerdict(NOT_TRIED))
+            if outcome.found is Found.READY:
+                statement.commit()
+            elif outcome.found is Found.PROMISED:
+                statement.hold()  # it keeps its places for this cycle, and is not bound
             else:
-                queue = int(session.snapshot.jobs.queue[job])
-                lines.setdefault(queue, JobLine()).push(session.job_key(job), job)
-                works[job] = make_work(session, job, tasks)
-        return lines, works
-
-    def _pending(self, session: Session) -> list[tuple[int, Rows]]:
-        tasks = schedulable_tasks(session)
-        flags = session.snapshot.tasks.flags[tasks]
-        return tasks_by_job(session, tasks[(flags & BEST_EFFORT) == 0])
-
-    def _give_turn(
-        self, session: Session, placer: Placer, domains: TwoLevelPlacer, work: JobWork, jobs: JobLine
-    ) -> None:
-        """Let one job try; a job that is ready with tasks left goes back in line."""
-        job = work.job
-        statement = session.statement()
-        if session.snapshot.tasks.reserved.any():
-            statement.release(session.snapshot.tasks_of(job))
-        if needs_domains(session, job):
-            found = domains.place(work, statement)
-        else:
-            found = placer.place(work.attempts[0], statement)
-            work.verdict = work.attempts[0].verdict
-        session.record(job, work.verdict or JobVerdict(NOT_TRIED))
-        if not found:
-            statement.rollback()
-            return
-        if session.job_deficit(job) > 0:
-            return  # pipelined: keeps its places for this cycle, and is not bound
-        if not place_best_effort_members(session, placer, job, statement):
-            session.record(job, JobVerdict(GANG_INCOMPLETE))
-            return
-        session.commit(statement, self.name)
-        if work:
-            jobs.push(session.job_key(job), job)
+                statement.rollback()
+        return outcome.left

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from muster.engine.boards import boards_of
-from muster.engine.gangs import place_best_effort, relies_on_best_effort
-from muster.engine.lines import JobLine, QueueLine, related_queues
-from muster.engine.placement import Placer
+from muster.engine.best_effort import relies_on_best_effort
+from muster.engine.lines import FlatLine
+from muster.engine.placing import Goal, door_of
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Action, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT
@@ -21,33 +20,25 @@ class Backfill(Action):
     summary: ClassVar[str] = "Give nodes to pending tasks that ask for no resources."
 
     def run(self, session: Session) -> None:
-        placer = Placer(session, boards_of(session))
         waiting = pick_up(session)
-        lines: dict[int, JobLine] = {}
-        for job in waiting:
-            lines.setdefault(int(session.snapshot.jobs.queue[job]), JobLine()).push(session.job_key(job), job)
-        queues = QueueLine(lines, session.queue_key, related_queues(session, lines))
-        while (queue := queues.pop()) is not None:
-            jobs = lines[queue]
-            if jobs:
-                job = jobs.pop()
-                self._fill(session, placer, job, waiting[job])
-                queues.push(queue)
+        line = FlatLine(session, waiting, turns_away=False)
+        while (job := line.pop()) is not None:
+            self._fill(session, job, waiting[job])
 
-    def _fill(self, session: Session, placer: Placer, job: int, tasks: Rows) -> None:
-        statement = session.statement()
-        left = tasks
-        while len(left):
-            placed = place_best_effort(session, placer, left, statement)
-            if placed < len(left):
-                task = int(left[placed])
-                session.record(job, JobVerdict(INSUFFICIENT, cls=int(session.snapshot.tasks.cls[task]), task=task))
-            left = left[placed + 1 :]
-        if session.job_deficit(job) == 0 and not relies_on_best_effort(session, job):
-            session.commit(statement, self.name)
-        else:
-            statement.rollback()
-            session.record(job, JobVerdict(GANG_INCOMPLETE))
+    def _fill(self, session: Session, job: int, tasks: Rows) -> None:
+        with session.statement(self.name) as statement:
+            left = tasks
+            while len(left):
+                placed = door_of(session).place(job, left, statement, goal=Goal.FIRST).placed
+                if placed < len(left):
+                    task = int(left[placed])
+                    session.record(job, JobVerdict(INSUFFICIENT, cls=int(session.snapshot.tasks.cls[task]), task=task))
+                left = left[placed + 1 :]
+            if session.job_deficit(job) == 0 and not relies_on_best_effort(session, job):
+                statement.commit()
+            else:
+                statement.rollback()
+                session.record(job, JobVerdict(GANG_INCOMPLETE))
 
 
 def pick_up(session: Session) -> dict[int, Rows]:

@@ -5,7 +5,7 @@ or both. Domains are tried from the narrowest level that counts to the widest th
 fullest that still has room comes first, from the top of the tree down, so that large holes stay whole. A part that
 has to spread over several domains of its preferred level begins with the emptiest of them.
 What a domain lacks is told by slots per class and by totals; nothing that could work is dropped before a trial.
-Callers: `muster.engine.nested`, `muster.engine.topology_filter`.
+Callers: `muster.engine.placing.nested`, `muster.engine.topology_filter`.
 """
 
 from __future__ import annotations

@@ -11,7 +11,8 @@ import heapq
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from muster.framework import Session
+from muster.framework import JobVerdict, Session
+from muster.framework.reasons import QUEUE_OVERUSED
 
 Key = tuple[Any, ...]
 
@@ -69,6 +70,42 @@ class QueueLine:
         for other in self._related.get(queue, ()):
             if other in self._ticket:
                 self.push(other)
+
+
+class FlatLine:
+    """Jobs in line at queues that take turns: one job of a queue, then the next queue."""
+
+    def __init__(self, session: Session, jobs: Iterable[int], *, turns_away: bool = True) -> None:
+        """`turns_away`: queues that have too much already get nothing."""
+        self._session = session
+        self._turns_away = turns_away
+        self._jobs: dict[int, JobLine] = {}
+        for job in jobs:
+            self.push(job)
+        self._queues = QueueLine(self._jobs, session.queue_key, related_queues(session, self._jobs))
+        #: The queue whose job has its turn; it goes back in line when that is over.
+        self._served: int | None = None
+
+    def pop(self) -> int | None:
+        """Take out the next job; None: nobody is in line."""
+        if self._served is not None:
+            self._queues.refresh_around(self._served)
+            self._queues.push(self._served)
+            self._served = None
+        while (queue := self._queues.pop()) is not None:
+            jobs = self._jobs[queue]
+            if jobs and self._turns_away and self._session.overused(queue):
+                for job in jobs.jobs():
+                    self._session.record(job, JobVerdict(QUEUE_OVERUSED))
+            elif jobs:
+                self._served = queue
+                return jobs.pop()
+        return None
+
+    def push(self, job: int) -> None:
+        """Put a job in line, or back."""
+        queue = int(self._session.snapshot.jobs.queue[job])
+        self._jobs.setdefault(queue, JobLine()).push(self._session.job_key(job), job)
 
 
 def related_queues(session: Session, queues: Iterable[int]) -> dict[int, list[int]]:

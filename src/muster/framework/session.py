@@ -284,14 +284,18 @@ class Session(OrderQuestions, VictimQuestions):
         if at > self.now:
             self.due = at if self.due is None else min(self.due, at)
 
-    def statement(self) -> Statement:
-        return Statement(self.snapshot)
+    def statement(self, action: str = "") -> Statement:
+        """A new statement; what it commits is kept under the name of the action."""
+        return Statement(self.snapshot, (lambda done: self._keep(action, done)) if action else None)
 
     def commit(self, statement: Statement, action: str) -> None:
-        """Keep what a statement did."""
+        """Keep what a statement without an action did."""
         operations = statement.commit()
         if operations:
-            self.committed.append(Committed(action, operations))
+            self._keep(action, operations)
+
+    def _keep(self, action: str, operations: list[Operation]) -> None:
+        self.committed.append(Committed(action, operations))
 
     def record(self, job: int, verdict: JobVerdict) -> None:
         """Remember why a job did not (fully) start; a later word on the same job replaces it."""

@@ -15,8 +15,7 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
 from muster.engine.constraints import Constraint, subgroup_constraint
-from muster.engine.placement import Attempt
-from muster.engine.two_level import JobWork, required_subgroups, starts_whole
+from muster.engine.subgroups import Portion, required_subgroups
 from muster.framework.session import Session
 from muster.kernels.placement import FUTURE
 from muster.plugins.domain_books import domain_future_idle, domain_totals, fullness, requests_of
@@ -28,7 +27,7 @@ from muster.snapshot import NO_ROW, Amounts, Mask, Rows
 class _Part:
     """A sub-group as the look-ahead sees it."""
 
-    attempt: Attempt
+    portion: Portion
     constraint: Constraint
     #: Tasks by class: of all that wait, and of those that make the sub-group ready.
     waiting: dict[int, int]
@@ -41,10 +40,11 @@ class _Part:
 class LookAhead:
     """One prediction for one job and candidate domains that do not overlap."""
 
-    def __init__(self, session: Session, boards: Boards, work: JobWork, candidates: Rows) -> None:
+    def __init__(self, session: Session, boards: Boards, job: int, portions: list[Portion], candidates: Rows) -> None:
         self._session = session
         self._topology = session.snapshot.topology
-        self._work = work
+        self._job = job
+        self._portions = portions
         self._candidates = np.sort(candidates)
         everything = self._topology.inside(0)
         self._used, self._allocatable = domain_totals(session.snapshot, everything)
@@ -63,7 +63,7 @@ class LookAhead:
     def best(self) -> int:
         """The candidate with the best predicted score; NO_ROW: none is expected to hold the job."""
         missing = self._missing_groups()
-        deficit = max(1, self._session.job_deficit(self._work.job))
+        deficit = max(1, self._session.job_deficit(self._job))
         done: Mask = np.zeros(len(self._candidates), np.bool_)
         for part in self._parts:
             self._hand_out(part, done)
@@ -94,28 +94,29 @@ class LookAhead:
 
     def _sort_out(self) -> list[_Part]:
         session = self._session
-        required = required_subgroups(session, self._work)
-        attempts = [attempt for attempt in self._work.attempts if attempt]
-        attempts.sort(key=lambda one: (one.subgroup not in required, session.subgroup_key(one.subgroup)))
-        return [self._part(attempt) for attempt in attempts]
+        required = required_subgroups(session, self._job)
+        line = sorted(
+            self._portions, key=lambda one: (one.subgroup not in required, session.subgroup_key(one.subgroup))
+        )
+        return [self._part(portion) for portion in line]
 
-    def _part(self, attempt: Attempt) -> _Part:
+    def _part(self, portion: Portion) -> _Part:
         session, snapshot = self._session, self._session.snapshot
-        first = attempt.tasks[: max(1, session.subgroup_deficit(attempt.subgroup))]
+        first = portion.tasks[: max(1, session.subgroup_deficit(portion.subgroup))]
         cls = snapshot.tasks.cls
         return _Part(
-            attempt,
-            subgroup_constraint(session, attempt.subgroup),
-            _count(cls[attempt.tasks]),
+            portion,
+            subgroup_constraint(session, portion.subgroup),
+            _count(cls[portion.tasks]),
             _count(cls[first]),
-            requests_of(snapshot, attempt.tasks).sum(axis=0),
+            requests_of(snapshot, portion.tasks).sum(axis=0),
             requests_of(snapshot, first).sum(axis=0),
         )
 
     def _missing_groups(self) -> dict[int, int]:
         """How many more ready sub-groups each policy needs."""
         missing: dict[int, int] = {}
-        for subgroup in required_subgroups(self._session, self._work):
+        for subgroup in required_subgroups(self._session, self._job):
             policy = int(self._session.snapshot.subgroups.policy[subgroup])
             missing[policy] = missing.get(policy, 0) + 1
         return missing
@@ -145,7 +146,7 @@ class LookAhead:
         chosen, owners = rows[first], owner[first]
         self._scores[owners] += scores[first]
         self._placed[owners] += sum(part.needed.values())
-        policy = int(self._session.snapshot.subgroups.policy[part.attempt.subgroup])
+        policy = int(self._session.snapshot.subgroups.policy[part.portion.subgroup])
         self._ready_groups.setdefault(policy, np.zeros(len(done), np.int32))[owners] += 1
         self._take(part, chosen)
 
@@ -160,7 +161,7 @@ class LookAhead:
         # A part of a slot may be a whole one on the right node: better a proposal too many than a solution missed.
         room = sum(np.minimum(np.ceil(self._room[cls][rows]), count) for cls, count in part.waiting.items())
         fits = np.asarray(room >= sum(part.needed.values()))
-        asked = part.request if starts_whole(part.constraint, NO_ROW) else part.taken
+        asked = part.request if bool(part.constraint) and not part.constraint.soft else part.taken
         fits &= (self._free[rows] >= asked).all(axis=1)
         kept: Rows = rows[fits]
         return kept
@@ -168,7 +169,7 @@ class LookAhead:
     def _predict(self, part: _Part, rows: Rows) -> NDArray[np.float64]:
         """Scores with what was handed out so far; plugins that cannot be asked about that speak for now."""
         scores = np.zeros(len(rows))
-        job, subgroup = self._work.job, part.attempt.subgroup
+        job, subgroup = self._job, part.portion.subgroup
         for ask in self._session.asked("domain_score"):
             plugin = getattr(ask, "__self__", None)
             if isinstance(plugin, NetworkTopologyAware):

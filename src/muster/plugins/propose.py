@@ -16,7 +16,7 @@ import numpy as np
 from muster.engine.boards import boards_of
 from muster.engine.constraints import job_constraint, job_domain
 from muster.engine.domains import gradients, holding
-from muster.engine.two_level import JobWork, make_work
+from muster.engine.subgroups import by_subgroup
 from muster.framework.plugin import Plugin
 from muster.plugins.domain_books import pending_tasks_of
 from muster.plugins.look_ahead import LookAhead
@@ -38,31 +38,33 @@ class Propose(Plugin):
         if job_domain(snapshot, job) != NO_ROW:
             return None
         steps = gradients(snapshot.topology, job_constraint(session, job), scope, NO_ROW)
-        work = self._work(job)
-        if not work or all(len(step) == 1 for step in steps):
+        tasks = self._tasks(job)
+        if len(tasks) == 0 or all(len(step) == 1 for step in steps):
             return None
-        return self._with_proposal(work, steps)
+        return self._with_proposal(job, tasks, steps)
 
-    def _with_proposal(self, work: JobWork, steps: list[Rows]) -> list[Rows]:
+    def _with_proposal(self, job: int, tasks: Rows, steps: list[Rows]) -> list[Rows]:
         """Put the winner of the lowest tier that is expected to have one in front of its tier."""
         session = self.session
         boards = boards_of(session)
-        needed = max(1, session.job_deficit(work.job))
+        needed = max(1, session.job_deficit(job))
         answer: list[Rows] = []
         for number, step in enumerate(steps):
-            possible = holding(session, boards, work.tasks(), needed, step)
+            possible = holding(session, boards, tasks, needed, step)
             if len(possible) == 0:
                 continue
-            winner = LookAhead(session, boards, work, possible).best() if len(possible) > 1 else NO_ROW
+            winner = NO_ROW
+            if len(possible) > 1:
+                winner = LookAhead(session, boards, job, by_subgroup(session, job, tasks), possible).best()
             if winner == NO_ROW:
                 answer.append(possible)
                 continue
             return [*answer, np.array([winner], np.int32), possible, *steps[number + 1 :]]
         return answer
 
-    def _work(self, job: int) -> JobWork:
+    def _tasks(self, job: int) -> Rows:
         """What allocate will place of the job, in the same order."""
         snapshot = self.session.snapshot
         tasks = pending_tasks_of(snapshot, job, NO_ROW)
         tasks = tasks[(snapshot.tasks.flags[tasks] & (BEST_EFFORT | GATED)) == 0]
-        return make_work(self.session, job, self.session.sort_tasks(tasks))
+        return self.session.sort_tasks(tasks)

@@ -1,16 +1,19 @@
 """The only way to change a snapshot: every change is logged, and can be undone bit for bit.
 
-Actions open a statement, try things, and commit it or roll it back. `mark` and `rollback` nest; both cost
-what was done since, not what exists. A batch (tasks of one job, class, role and sub-group) is one log entry.
+Actions open a statement, try things, and end it: `commit` hands the changes over, `hold` lets them stand for this
+cycle without telling anybody, `rollback` takes them back. `mark` and `rollback(mark)` nest; both cost what was done
+since, not what exists. A batch (tasks of one job, class, role and sub-group) is one log entry.
 What is committed is handed to the session as operations; decisions for the cluster are made from them.
 Invariant: after `rollback(mark)` every array of the snapshot equals what it was at `mark()`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from enum import IntEnum
+from types import TracebackType
+from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -88,9 +91,23 @@ _LEAVING, _PROMISED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
 class Statement:
     """A log of changes to one snapshot."""
 
-    def __init__(self, snapshot: Snapshot) -> None:
+    def __init__(self, snapshot: Snapshot, keep: Callable[[list[Operation]], None] | None = None) -> None:
+        """`keep` gets what is committed."""
         self.snapshot = snapshot
         self.operations: list[Operation] = []
+        self._keep = keep
+        self._is_open = True
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        if error is not None:
+            self.rollback()
+        elif self._is_open:
+            raise RuntimeError("a statement ends with commit, hold or rollback; this one was left open")
 
     def __len__(self) -> int:
         return len(self.operations)
@@ -211,12 +228,17 @@ class Statement:
         """Name the present moment, for `rollback`."""
         return len(self.operations)
 
-    def rollback(self, mark: int = 0) -> None:
-        """Undo everything since `mark`, last change first."""
-        while len(self.operations) > mark:
+    def rollback(self, mark: int | None = None) -> None:
+        """Undo everything since `mark`, last change first; without a mark all of it, and that ends the statement."""
+        self._is_open = self._is_open and mark is not None
+        while len(self.operations) > (mark or 0):
             operation = self.operations.pop()
             self._book(operation, -1)
             self._move_on_nodes(operation, -1)
+
+    def hold(self) -> None:
+        """Let the changes stand for this cycle; nobody outside hears of them."""
+        self._is_open = False
 
     def redo(self, operations: list[Operation]) -> None:
         """Apply operations that were rolled back earlier, in their order."""
@@ -247,9 +269,12 @@ class Statement:
         An eviction that was taken back again is not among them.
         """
         done, self.operations = self.operations, []
-        if not any(operation.kind in _GIVES_BACK for operation in done):
-            return done
-        return list(_without_restored(done))[::-1]
+        self._is_open = False
+        if any(operation.kind in _GIVES_BACK for operation in done):
+            done = list(_without_restored(done))[::-1]
+        if self._keep is not None and done:
+            self._keep(done)
+        return done
 
     # -- books -------------------------------------------------------------------------------------------
 

@@ -14,7 +14,7 @@ from muster.api import KubeObject
 from muster.engine.boards import boards_of
 from muster.engine.evictions.bundles import BundleKind
 from muster.engine.evictions.need import find_need
-from muster.engine.evictions.pipeline import DryRun, Placers
+from muster.engine.evictions.pipeline import DryRun
 from muster.engine.evictions.records import Reasons
 from muster.framework import SchedulerConfig, Session
 from muster.snapshot import Operation, OperationKind, Rows, TaskStatus
@@ -179,7 +179,7 @@ def _placed_without(world: World, config: SchedulerConfig, found: Reasons, unit:
     need = find_need(session, boards_of(session), found.beneficiary, mine, frozenset())
     assert need is not None
     victims = found.bundles.tasks[~np.isin(found.bundles.tasks, unit)]
-    return DryRun(Placers(session, boards_of(session)), need, session.statement()).within(found.domain, victims)
+    return DryRun(session, need, session.statement()).within(found.domain, victims)
 
 
 @given(worlds(waiting=3), ACTIONS)

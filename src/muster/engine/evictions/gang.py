@@ -17,9 +17,10 @@ from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.choice import Choice, Chooser, GangOptions, Proposal, Rules
 from muster.engine.evictions.entering import Entrances
 from muster.engine.evictions.need import Need, find_need
-from muster.engine.evictions.pipeline import DryRun, Placers, promise
+from muster.engine.evictions.pipeline import DryRun
 from muster.engine.evictions.records import Reasons, RunnerUp, SparedBundle
 from muster.engine.lines import JobLine
+from muster.engine.placing import promise
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import Eviction, Session
 from muster.snapshot import BEST_EFFORT, NO_ROW, JobPhase, Operation, Rows, Statement
@@ -41,7 +42,6 @@ class _GangPath:
         self._boards = boards_of(session)
         self._live = session.live_tasks()
         self._rules = Rules.of(session, kind, options)
-        self._placers = Placers(session, self._boards)
         self._pool = Pool(session, kind)
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()
         self._is_before_allocate = "allocate" in later
@@ -92,7 +92,7 @@ class _GangPath:
             return  # allocate would never bind it, however much room is made
         statement = session.statement()
         statement.release(pending)
-        dry = DryRun(self._placers, need, statement)
+        dry = DryRun(session, need, statement)
         placements = dry.anywhere()
         if placements is None:
             done = self._evict_for(need, dry, statement)

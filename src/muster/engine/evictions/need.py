@@ -13,7 +13,7 @@ import numpy as np
 from muster.engine.boards import Boards
 from muster.engine.evictions.clearing import Demand
 from muster.engine.evictions.surplus import roles_hold
-from muster.engine.two_level import make_work, required_subgroups
+from muster.engine.subgroups import required_subgroups
 from muster.framework import FITS, Session
 from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, Amounts, Mask, Rows, TaskStatus
 
@@ -83,7 +83,7 @@ def _lacked_by_subgroups(session: Session, job: int, pending: Rows) -> Mask:
     if not session.snapshot.jobs.records[job].sub_groups:
         return mask
     own = session.snapshot.tasks.subgroup[pending]
-    for subgroup in sorted(required_subgroups(session, make_work(session, job, pending))):
+    for subgroup in sorted(required_subgroups(session, job)):
         lacking = session.subgroup_pipelined_deficit(subgroup)
         mask[np.flatnonzero(own == subgroup)[:lacking]] = True
     return mask

@@ -8,63 +8,46 @@ Invariant: nothing is committed unless the beneficiary has a place.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 
 import numpy as np
 
-from muster.engine.boards import Boards
-from muster.engine.constraints import job_constraint
 from muster.engine.evictions.need import Need
-from muster.engine.placement import Attempt, Placer, Scope
-from muster.engine.two_level import TwoLevelPlacer, is_divided, make_work, needs_domains
+from muster.engine.placing import EVERYWHERE, Scope, door_of
 from muster.framework import Session
-from muster.snapshot import Operation, OperationKind, Rows, Statement
+from muster.snapshot import Operation, Rows, Statement
 
 #: Victims -> whether the beneficiary has a place when they are gone.
 Works = Callable[[Rows], bool]
 
 
-class Placers:
-    """What places beneficiaries, with and without domains; one pair serves an action."""
-
-    def __init__(self, session: Session, boards: Boards) -> None:
-        self.session = session
-        self.anywhere = Placer(session, boards)
-        self.domains = TwoLevelPlacer(session, boards, self.anywhere)
-
-
 class DryRun:
     """Tries victims for one beneficiary; its statement is as it was after every trial."""
 
-    def __init__(self, placers: Placers, need: Need, statement: Statement) -> None:
-        self._session = placers.session
-        self._placer = placers.anywhere
-        self._domains = placers.domains
+    def __init__(self, session: Session, need: Need, statement: Statement) -> None:
+        self._session = session
+        self._door = door_of(session)
         self._need = need
         self._statement = statement
 
     def anywhere(self) -> list[Operation] | None:
         """Placements without any victim, in the best domain that has room; None: there is none."""
-        session, need, statement = self._session, self._need, self._statement
-        mark = statement.mark()
-        if needs_domains(session, need.job):
-            self._domains.place(make_work(session, need.job, need.tasks), statement)
-        else:
-            self._placer.place(Attempt(need.job, need.tasks), statement)
-        return self._outcome(mark, mark)
+        return self._try(self._need.tasks[:0], EVERYWHERE)
 
     def within(self, domain: int, victims: Rows) -> list[Operation] | None:
         """Placements inside a domain when the victims are gone; None: the beneficiary does not fit."""
-        session, need, statement = self._session, self._need, self._statement
+        return self._try(victims, Scope(domain))
+
+    def _try(self, victims: Rows, scope: Scope) -> list[Operation] | None:
+        """Note what would be placed without the victims, and undo everything."""
+        need, statement = self._need, self._statement
         mark = statement.mark()
-        statement.evict(victims, need.job)
+        if len(victims):
+            statement.evict(victims, need.job)
         placing = statement.mark()
-        if is_divided(session, need.job):
-            self._domains.place_in(make_work(session, need.job, need.tasks), domain, statement)
-        else:
-            packed = bool(job_constraint(session, need.job))
-            self._placer.place(Attempt(need.job, need.tasks), statement, Scope(domain, packed=packed))
-        return self._outcome(mark, placing)
+        outcome = self._door.place(need.job, need.tasks, statement, scope)
+        placements = statement.operations[placing:]
+        statement.rollback(mark)
+        return placements if outcome and placements else None
 
     def queue_has_room(self, victims: Rows) -> bool:
         """Whether the beneficiary's queue may hold every class of what is needed when the victims are gone."""
@@ -75,14 +58,6 @@ class DryRun:
         room = all(session.queue_slots(queue, demand.request) >= demand.count for demand in self._need.demands)
         statement.rollback(mark)
         return room
-
-    def _outcome(self, mark: int, placing: int) -> list[Operation] | None:
-        """Note what was placed, and undo everything since `mark`."""
-        statement = self._statement
-        ready = self._session.job_pipelined_deficit(self._need.job) == 0
-        placements = statement.operations[placing:]
-        statement.rollback(mark)
-        return placements if ready and placements else None
 
 
 def shortest_prefix(count: int, works: Callable[[int], bool]) -> int | None:
@@ -132,11 +107,3 @@ _NOBODY: Rows = np.empty(0, np.int32)
 def _joined(units: Sequence[Rows]) -> Rows:
     tasks: Rows = np.concatenate(units) if units else _NOBODY
     return tasks
-
-
-def promise(placements: Sequence[Operation]) -> list[Operation]:
-    """The placements as promises: a gang that waits for some of its places is not bound to the others either."""
-    return [
-        replace(placed, kind=OperationKind.PIPELINE) if placed.kind is OperationKind.ALLOCATE else placed
-        for placed in placements
-    ]

@@ -8,7 +8,6 @@ commit. A job that is passed over or fails leaves no trace.
 from __future__ import annotations
 
 from muster.engine.boards import boards_of
-from muster.engine.chunk_placer import ChunkPlacer
 from muster.engine.chunks import next_tasks, requests_of
 from muster.engine.evictions.budgets import Budgets, warn_of_limit
 from muster.engine.evictions.solver.options import SolverOptions
@@ -54,7 +53,7 @@ class _SolverPath:
             if job != NO_ROW and why_not_schedulable(session, job) is None
         }
         self._waiting = Waiting(session, self._pending)
-        self._trials = Trials(session, ChunkPlacer(session), self._waiting, kind)
+        self._trials = Trials(session, self._waiting, kind)
 
     def run(self) -> None:
         session = self._session

@@ -12,11 +12,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.api.resources import is_gpu
-from muster.engine.chunk_placer import ChunkPlacer
 from muster.engine.chunks import next_tasks
 from muster.engine.evictions.solver.turns import Turns, Waiting
 from muster.engine.lines import Key
-from muster.engine.placement import EVERYWHERE, PROMISES, Scope, Stretch
+from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope, door_of
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
 from muster.kernels.planes import RELEASING
@@ -39,10 +38,10 @@ class Outcome:
 class Trials:
     """Dry runs, for one beneficiary after the other."""
 
-    def __init__(self, session: Session, placer: ChunkPlacer, waiting: Waiting, kind: Eviction) -> None:
+    def __init__(self, session: Session, waiting: Waiting, kind: Eviction) -> None:
         self._session = session
         self._waiting = waiting
-        self._placer = placer
+        self._door = door_of(session)
         self._kind = kind
         self._gpus = _gpu_columns(session)
         #: Classes that ask for a GPU.
@@ -74,7 +73,7 @@ class Trials:
         nodes = self._session.snapshot.nodes
         reach = (nodes.idle() + nodes.state[RELEASING])[:, self._gpus].sum(axis=1) > 0
         reach[self._origins] = True
-        return Scope(stretches=(Stretch(0, len(reach), reach),))
+        return Scope(mask=reach)
 
     def run(self, pending: Rows, victims: Rows) -> Outcome | None:
         """Place `pending` and, in turn, whoever of `victims` (all evicted by now) still fits; None: no place."""
@@ -85,7 +84,7 @@ class Trials:
         placed = False
         while (job := turns.pop()) is not None:
             if job == self._job:
-                if not self._placer.place(job, pending, self._statement, PROMISES):
+                if not self._door.place(job, pending, self._statement, EVERYWHERE, PROMISES, Goal.ALL):
                     return None
                 placed = True
                 continue
@@ -107,7 +106,7 @@ class Trials:
         tasks = self._next(job, evicted)
         if len(tasks) == 0 or hopeless.knows(tasks):
             return None
-        if self._placer.place(job, tasks, self._statement, PROMISES, self._scope(tasks)):
+        if self._door.place(job, tasks, self._statement, self._scope(tasks), PROMISES, Goal.ALL):
             return None
         return tasks
 

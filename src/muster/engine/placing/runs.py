@@ -1,23 +1,25 @@
-"""Placing the tasks of one job: in order, each on the best node, until the job is ready.
+"""Placing runs of equal tasks: in order, each on the best node of the ground that they may use.
 
-Callers: allocate and backfill. Tasks that are alike are placed together by one kernel call; the answer is the
-same as if each were asked for alone. Nothing is committed here: the caller keeps or rolls back the statement.
+Tasks that are alike are placed together by one kernel call; the answer is the same as if each were asked for alone.
+Callers: what stands behind the door. Nothing is committed here: the caller keeps or rolls back the statement.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
 from muster.engine.constraints import placed_nodes
-from muster.engine.packing import Packer
+from muster.engine.placing.packing import Packer
+from muster.engine.placing.terms import EARNEST, PROMISES, Found, Modes
 from muster.framework import FITS, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_CLOSED, QUEUE_FULL, Reason
-from muster.kernels.placement import FREE_NOW, FUTURE, IDLE, MODE, fits
+from muster.kernels.placement import FUTURE, MODE, fits
 from muster.snapshot import (
     BEST_EFFORT_PENDING,
     NEEDS_LIVE_CHECK,
@@ -45,8 +47,8 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Scope:
-    """Where tasks may go: a domain, and whether they are packed into as few smaller domains as possible.
+class Ground:
+    """The nodes for a run: a domain, and whether it is packed into as few smaller domains as possible.
 
     With stretches, these count and not the domain: each is filled before the next is looked at.
     """
@@ -56,12 +58,14 @@ class Scope:
     stretches: tuple[Stretch, ...] = ()
 
 
-EVERYWHERE = Scope()
+ANYWHERE = Ground()
 
-#: On what is free now, else on what will be free.
-EARNEST = (IDLE, FUTURE)
-#: On what will be free, promises only; what is free already is preferred all the same.
-PROMISES = (FREE_NOW, FUTURE)
+
+class _Step(NamedTuple):
+    """How far an attempt has come, and whether it ends there."""
+
+    next: int
+    is_last: bool = False
 
 
 @dataclass(slots=True)
@@ -87,8 +91,8 @@ class Attempt:
         return Attempt(self.job, self.tasks, self.subgroup)
 
 
-class Placer:
-    """Places tasks of one session."""
+class Runs:
+    """Places runs of tasks of one session."""
 
     def __init__(self, session: Session, boards: Boards, *, rank_order: bool = True) -> None:
         """`rank_order`: equal tasks that are packed get nodes in topology order, by their index."""
@@ -102,30 +106,38 @@ class Placer:
         #: Domains as stretches.
         self._wholes: dict[int, Stretch] = {}
 
-    def place(self, attempt: Attempt, statement: Statement, scope: Scope = EVERYWHERE) -> bool:
+    def until_ready(
+        self, attempt: Attempt, statement: Statement, ground: Ground = ANYWHERE, modes: Modes = EARNEST
+    ) -> Found:
         """Place tasks until the job (or sub-group) is ready or nothing more fits.
 
-        Tasks that were tried leave the attempt, placed or not. Return whether it is ready, or would be once
-        what it waits for is released; otherwise the statement is back to where it was.
+        Tasks that were tried leave the attempt, placed or not. Where nothing is found, the statement is as it was.
         """
         mark = statement.mark()
         start = 0
         while start < len(attempt.tasks):
             before = len(statement)
-            start = self._place_run(attempt, start, statement, scope)
-            if start < 0:
-                start = ~start
-                break
-            if len(statement) > before and self.deficit(attempt) == 0:
+            step = self._place_run(attempt, start, statement, ground, modes)
+            start = step.next
+            if step.is_last or (len(statement) > before and self.deficit(attempt) == 0):
                 break
         placed = sum(len(operation.tasks) for operation in statement.operations[mark:])
-        attempt.tasks = attempt.tasks[start:]
-        if self.deficit(attempt) == 0 or self._pipelined_deficit(attempt) == 0:
-            return True
+        attempt.tasks = self._worthwhile(attempt, attempt.tasks[start:])
+        if self.deficit(attempt) == 0:
+            return Found.READY
+        if self._pipelined_deficit(attempt) == 0:
+            return Found.PROMISED
         statement.rollback(mark)
         if attempt.verdict is None:
             attempt.verdict = JobVerdict(GANG_INCOMPLETE, placed=placed)
-        return False
+        return Found.NOTHING
+
+    def _worthwhile(self, attempt: Attempt, tasks: Rows) -> Rows:
+        """Without the tasks of roles that found no node."""
+        if not attempt.failed_roles or len(tasks) == 0:
+            return tasks
+        kept: Rows = tasks[~np.isin(self._session.snapshot.tasks.role[tasks], list(attempt.failed_roles))]
+        return kept
 
     def deficit(self, attempt: Attempt) -> int:
         """How many more tasks at least must be placed; 0 = ready."""
@@ -138,16 +150,10 @@ class Placer:
             return self._session.job_pipelined_deficit(attempt.job)
         return self._session.subgroup_pipelined_deficit(attempt.subgroup)
 
-    def place_all(
-        self,
-        tasks: Rows,
-        statement: Statement,
-        scope: Scope = EVERYWHERE,
-        modes: tuple[int, ...] = (IDLE, FUTURE),
-    ) -> int:
+    def in_order(self, tasks: Rows, statement: Statement, ground: Ground = ANYWHERE, modes: Modes = EARNEST) -> int:
         """Place tasks one run after the other, whatever queue and gang say; stop at the first that does not fit.
 
-        `modes` are the kinds of room to try, in order. Tasks that the statement has evicted are moved.
+        Tasks that the statement has evicted are moved.
         """
         start = 0
         status = self._session.snapshot.tasks.status
@@ -156,34 +162,34 @@ class Placer:
             if end - start > 1:
                 other = np.flatnonzero(status[tasks[start:end]] != status[tasks[start]])
                 end = start + int(other[0]) if len(other) else end
-            placed = self._place_alike(tasks[start:end], statement, scope, modes)
+            placed = self._place_alike(tasks[start:end], statement, ground, modes)
             start += placed
             if start < end:
                 break
         return start
 
-    def _place_run(self, attempt: Attempt, start: int, statement: Statement, scope: Scope) -> int:
-        """Place the next tasks that are alike; return where to go on, its complement (~) to stop there."""
+    def _place_run(self, attempt: Attempt, start: int, statement: Statement, ground: Ground, modes: Modes) -> _Step:
+        """Place the next tasks that are alike, as many as are needed; those that fail are passed over."""
         session, table = self._session, self._session.snapshot.tasks
         task = int(attempt.tasks[start])
         role = int(table.role[task])
         end = self._run_end(attempt.tasks, start)
         if role in attempt.failed_roles:
-            return end
+            return _Step(end)
         cls = int(table.cls[task])
         queue = int(session.snapshot.jobs.queue[attempt.job])
         slots = session.queue_slots(queue, session.snapshot.classes.requests[cls, 0])
         if slots <= 0:
             attempt.verdict = JobVerdict(self._why_no_slots(queue, cls), cls=cls, task=task)
-            return end
+            return _Step(end)
         want = min(end - start, max(1, self.deficit(attempt)), slots)
-        placed = self._place_alike(attempt.tasks[start : start + want], statement, scope)
+        placed = self._place_alike(attempt.tasks[start : start + want], statement, ground, modes)
         if placed == want:
-            return start + want
+            return _Step(start + want)
         attempt.verdict = JobVerdict(INSUFFICIENT, cls=cls, task=int(attempt.tasks[start + placed]))
         if session.snapshot.roles.names[role]:
             attempt.failed_roles.add(role)
-        return end if may_go_on(session, attempt) else ~end
+        return _Step(end, is_last=not may_go_on(session, attempt))
 
     def _why_no_slots(self, queue: int, cls: int) -> Reason:
         """Why a queue may not hold one more task, as far as its user can do something about it."""
@@ -215,30 +221,24 @@ class Placer:
         first = int(different.argmax())
         return start + first if different[first] else len(tasks)
 
-    def _place_alike(
-        self,
-        tasks: Rows,
-        statement: Statement,
-        scope: Scope,
-        modes: tuple[int, ...] = (IDLE, FUTURE),
-    ) -> int:
-        """Place as many of a run as fit, on what is free now, then on what will be; return how many."""
+    def _place_alike(self, tasks: Rows, statement: Statement, ground: Ground, modes: Modes) -> int:
+        """Place as many of a run as fit, on one kind of room after the other; return how many."""
         task = int(tasks[0])
         table = self._session.snapshot.tasks
-        if len(tasks) == 1 and self._place_nominated(task, statement, scope, modes):
+        if len(tasks) == 1 and self._place_nominated(task, statement, ground, modes):
             return 1
         live = task in self._live or (
             bool(table.flags[task] & NEEDS_LIVE_CHECK) and table.status[task] == TaskStatus.RELEASING
         )
         cls = int(table.cls[task])
         placed = 0
-        stretches: Sequence[Stretch | None] = scope.stretches or (None,)
-        if modes == PROMISES and not scope.stretches:
-            stretches = (self._whole(scope.domain),)
+        stretches: Sequence[Stretch | None] = ground.stretches or (None,)
+        if modes == PROMISES and not ground.stretches:
+            stretches = (self._whole(ground.domain),)
         for stretch in stretches:
             for mode in modes:
                 board = self._boards.for_task(task, mode) if live else self._boards.get(cls, mode)
-                placed += self._fill(tasks[placed:], board, statement, scope, stretch)
+                placed += self._fill(tasks[placed:], board, statement, ground, stretch)
                 if placed == len(tasks):
                     return placed
         return placed
@@ -250,14 +250,14 @@ class Placer:
             whole = self._wholes[domain] = Stretch(int(topology.lo[domain]), int(topology.hi[domain]))
         return whole
 
-    def _fill(self, tasks: Rows, board: Board, statement: Statement, scope: Scope, stretch: Stretch | None) -> int:
+    def _fill(self, tasks: Rows, board: Board, statement: Statement, ground: Ground, stretch: Stretch | None) -> int:
         snapshot = self._session.snapshot
         if stretch is not None:
             inside = board if stretch.mask is None else board.within(stretch.mask)
             return statement.fill(tasks, inside, stretch.lo, stretch.hi)
-        if scope.packed:
-            return self._pack(tasks, board, statement, scope.domain)
-        lo, hi = snapshot.topology.lo[scope.domain], snapshot.topology.hi[scope.domain]
+        if ground.packed:
+            return self._pack(tasks, board, statement, ground.domain)
+        lo, hi = snapshot.topology.lo[ground.domain], snapshot.topology.hi[ground.domain]
         return statement.fill(tasks, board, int(lo), int(hi))
 
     def _pack(self, tasks: Rows, board: Board, statement: Statement, domain: int) -> int:
@@ -285,11 +285,11 @@ class Placer:
             statement.sort_nodes(mark)
         return placed
 
-    def _place_nominated(self, task: int, statement: Statement, scope: Scope, modes: tuple[int, ...]) -> bool:
+    def _place_nominated(self, task: int, statement: Statement, ground: Ground, modes: Modes) -> bool:
         """Use the node that an earlier cycle set aside for the task, if it still fits."""
         snapshot = self._session.snapshot
         node = int(snapshot.tasks.nominated[task])
-        if node == NO_ROW or snapshot.tasks.status[task] != TaskStatus.PENDING or not self._is_inside(scope, node):
+        if node == NO_ROW or snapshot.tasks.status[task] != TaskStatus.PENDING or not self._is_inside(ground, node):
             return False
         cls = int(snapshot.tasks.cls[task])
         if self._boards.verdicts(cls)[node] != FITS:
@@ -305,11 +305,11 @@ class Placer:
                 return True
         return False
 
-    def _is_inside(self, scope: Scope, node: int) -> bool:
-        if scope.stretches:
-            return any(stretch.holds(node) for stretch in scope.stretches)
+    def _is_inside(self, ground: Ground, node: int) -> bool:
+        if ground.stretches:
+            return any(stretch.holds(node) for stretch in ground.stretches)
         topology = self._session.snapshot.topology
-        return bool(topology.lo[scope.domain] <= node < topology.hi[scope.domain])
+        return bool(topology.lo[ground.domain] <= node < topology.hi[ground.domain])
 
 
 def _run_keys(snapshot: Snapshot, live: frozenset[int]) -> NDArray[np.int64]:

@@ -4,36 +4,24 @@ A job's tree of groups (`JobRecord.groups`) may name levels of a label topology 
 tries its domains in order (`muster.engine.label_domains`) and keeps the first in which everything below it finds a
 place; the parts inside it are confined to that domain. Pods of a part that already have a place bind the rest of
 it where a level is required. Preferences among nodes are those of the innermost part that states one.
-Callers: `muster.engine.chunk_placer`. Invariant: all given tasks are placed, or the statement is as it was.
+Callers: the door. Invariant: all given tasks are placed, or the statement is as it was.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
-from muster.engine.label_domains import Levels, choose_domains, nodes_of_active, resolve_levels, slot_counts
-from muster.engine.placement import EVERYWHERE, Placer, Scope, Stretch
-from muster.framework import JobVerdict, Rejection, Session
+from muster.engine.label_domains import choose_domains, nodes_of_active, slot_counts
+from muster.engine.parts import Part, read_parts
+from muster.engine.placing.runs import ANYWHERE, Ground, Runs, Stretch
+from muster.engine.placing.terms import EARNEST, Modes
+from muster.framework import JobVerdict, Session
 from muster.framework.reasons import INSUFFICIENT, TOPOLOGY, TOPOLOGY_LEVEL
-from muster.kernels.placement import FUTURE, IDLE
-from muster.snapshot import GroupConstraint, Mask, Rows, Statement
-
-
-@dataclass(frozen=True, slots=True)
-class Part:
-    """A node of a job's tree of groups, with its levels resolved."""
-
-    name: str = ""
-    levels: Levels | None = None
-    #: Rows of all roles below; None: the whole job.
-    roles: Rows | None = None
-    parts: tuple[Part, ...] = ()
-    #: Is it a single role?
-    is_pod_set: bool = False
+from muster.snapshot import Mask, Rows, Statement
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,14 +31,14 @@ class Area:
     mask: Mask | None = None
     bands: NDArray[np.int8] | None = None
 
-    def scope(self) -> Scope:
+    def ground(self) -> Ground:
         """The area as stretches of nodes, the preferred ones first."""
         if self.mask is None:
-            return EVERYWHERE
+            return ANYWHERE
         if self.bands is None:
-            return Scope(stretches=(_stretch(self.mask),))
+            return Ground(stretches=(_stretch(self.mask),))
         bands = np.unique(self.bands[self.mask])[::-1]
-        return Scope(stretches=tuple(_stretch(self.mask & (self.bands == band)) for band in bands))
+        return Ground(stretches=tuple(_stretch(self.mask & (self.bands == band)) for band in bands))
 
 
 def _stretch(mask: Mask) -> Stretch:
@@ -60,64 +48,27 @@ def _stretch(mask: Mask) -> Stretch:
     return Stretch(lo, hi, None if hi - lo == len(rows) else mask)
 
 
-def read_parts(session: Session, job: int) -> Part:
-    """The tree of a job's groups, resolved. Raises ValueError that says what cannot be told."""
-    snapshot = session.snapshot
-    rows = {snapshot.roles.names[role]: role for role in snapshot.jobs.roles[job]}
-
-    def roles_below(group: GroupConstraint) -> list[int]:
-        own = [rows[role] for role in group.roles if role in rows]
-        return own + [role for child in group.groups for role in roles_below(child)]
-
-    def read(group: GroupConstraint) -> Part:
-        return Part(
-            group.name,
-            resolve_levels(session, group),
-            np.array(roles_below(group), np.int32),
-            tuple(read(child) for child in group.groups),
-            is_pod_set=not group.groups and group.roles == (group.name,),
-        )
-
-    groups = snapshot.jobs.records[job].groups
-    # Tasks of roles that no group names belong to the job all the same.
-    return Part() if groups is None else replace(read(groups), roles=None, is_pod_set=False)
-
-
-def why_not_readable(session: Session, job: int) -> Rejection | None:
-    """Why no domain can be looked for under the job's groups; None: it can."""
-    try:
-        read_parts(session, job)
-    except ValueError as error:
-        return Rejection(TOPOLOGY_LEVEL, str(error))
-    return None
-
-
-class NestedPlacer:
+class Nested:
     """Places tasks of jobs that have groups."""
 
-    def __init__(self, session: Session, boards: Boards, placer: Placer) -> None:
+    def __init__(self, session: Session, boards: Boards, runs: Runs) -> None:
         self._session = session
         self._boards = boards
-        self._placer = placer
+        self._runs = runs
         self._parts: dict[int, Part] = {}
-        #: Why the last call of `place` found no place.
-        self.verdict: JobVerdict | None = None
 
-    def place(self, job: int, tasks: Rows, statement: Statement, modes: tuple[int, ...] = (IDLE, FUTURE)) -> bool:
-        """Place exactly these tasks of a job, or none; `modes` are the kinds of room to try, in order."""
-        self.verdict = None
+    def place(self, job: int, tasks: Rows, statement: Statement, modes: Modes = EARNEST) -> JobVerdict | None:
+        """Place exactly these tasks of a job; the verdict says why none of them found a place."""
         try:
             root = self._root(job)
         except ValueError as error:
-            self.verdict = JobVerdict(TOPOLOGY_LEVEL, str(error))
-            return False
+            return JobVerdict(TOPOLOGY_LEVEL, str(error))
         mark = statement.mark()
         trial = _Trial(job, statement, modes)
         if self._place(trial, root, tasks, Area()):
-            return True
+            return None
         statement.rollback(mark)
-        self.verdict = trial.verdict
-        return False
+        return trial.verdict or JobVerdict(TOPOLOGY)
 
     def _root(self, job: int) -> Part:
         if job not in self._parts:
@@ -166,7 +117,7 @@ class NestedPlacer:
         return True
 
     def _place_tasks(self, trial: _Trial, tasks: Rows, area: Area) -> bool:
-        placed = self._placer.place_all(tasks, trial.statement, area.scope(), trial.modes)
+        placed = self._runs.in_order(tasks, trial.statement, area.ground(), trial.modes)
         if placed == len(tasks):
             return True
         task = int(tasks[placed])
@@ -210,5 +161,5 @@ class _Trial:
 
     job: int
     statement: Statement
-    modes: tuple[int, ...]
+    modes: Modes
     verdict: JobVerdict | None = None

@@ -15,20 +15,19 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.engine.boards import Boards
-from muster.engine.chunks import next_tasks
 from muster.engine.constraints import (
     Constraint,
-    has_topology,
     job_constraint,
     job_domain,
     subgroup_constraint,
     subgroup_domain,
 )
-from muster.engine.domains import ROOT, count_classes, distance_to, holding, ranked, roomiest, search_gradients
-from muster.engine.nested import NestedPlacer
-from muster.engine.placement import Attempt, Placer, Scope
+from muster.engine.domains import ROOT, distance_to, holding, ranked, roomiest, search_gradients
+from muster.engine.placing.runs import Attempt, Ground, Runs
+from muster.engine.placing.terms import Found
+from muster.engine.subgroups import by_subgroup, required_subgroups
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
+from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.snapshot import NO_ROW, Amounts, Operation, Rows, Statement
 
 
@@ -40,9 +39,9 @@ class JobWork:
     attempts: list[Attempt]
     verdict: JobVerdict | None = None
 
-    def __bool__(self) -> bool:
-        """Is anything left to try?"""
-        return any(self.attempts)
+    @property
+    def is_divided(self) -> bool:
+        return self.attempts[0].subgroup != NO_ROW
 
     def copy(self) -> JobWork:
         return JobWork(self.job, [attempt.copy() for attempt in self.attempts])
@@ -62,40 +61,23 @@ class _Solution:
 
 def make_work(session: Session, job: int, tasks: Rows) -> JobWork:
     """Sort the tasks of a job, already in order, into its sub-groups."""
-    if not session.snapshot.jobs.records[job].sub_groups:
-        return JobWork(job, [Attempt(job, tasks)])
-    owners = session.snapshot.tasks.subgroup[tasks]
-    return JobWork(job, [Attempt(job, tasks[owners == owner], int(owner)) for owner in np.unique(owners)])
+    return JobWork(job, [Attempt(job, own, subgroup) for subgroup, own in by_subgroup(session, job, tasks)])
 
 
-def needs_domains(session: Session, job: int) -> bool:
-    """Whether the job is placed by domains and sub-groups, and not simply anywhere."""
-    return is_divided(session, job) or has_topology(session, job)
-
-
-def is_divided(session: Session, job: int) -> bool:
-    """Whether the job has sub-groups, or groups with levels of a label topology."""
-    record = session.snapshot.jobs.records[job]
-    return bool(record.sub_groups) or record.groups is not None
-
-
-class TwoLevelPlacer:
+class Walk:
     """Places jobs with topology constraints or sub-groups."""
 
-    def __init__(self, session: Session, boards: Boards, placer: Placer) -> None:
+    def __init__(self, session: Session, boards: Boards, runs: Runs) -> None:
         self._session = session
         self._boards = boards
-        self._placer = placer
-        self._nested = NestedPlacer(session, boards, placer)
+        self._runs = runs
 
-    def place(self, work: JobWork, statement: Statement) -> bool:
+    def place(self, work: JobWork, statement: Statement) -> Found:
         """Place a job as far as it takes to be ready, in the best domain of the lowest tier that has room.
 
-        What was tried in the chosen domain leaves `work`. False: no domain works, and nothing has changed.
+        What was tried in the chosen domain leaves `work`.
         """
         session, job = self._session, work.job
-        if session.snapshot.jobs.records[job].groups is not None:
-            return self._place_nested(work, statement)
         constraint, placed = job_constraint(session, job), job_domain(session.snapshot, job)
         needed = max(1, session.job_deficit(job))
         steps = search_gradients(session, job, NO_ROW, ROOT, constraint, placed)
@@ -109,10 +91,10 @@ class TwoLevelPlacer:
                 if best is not None:
                     statement.redo(best.operations)
                     work.attempts = best.left.attempts
-                    return True
+                    return Found.READY if session.job_deficit(job) == 0 else Found.PROMISED
         if work.verdict is None or (constraint and work.verdict.reason not in (QUEUE_FULL, QUEUE_CLOSED)):
             work.verdict = self._no_domain(tasks, len(tasks) if whole else needed, constraint, steps)
-        return False
+        return Found.NOTHING
 
     def _no_domain(self, tasks: Rows, needed: int, constraint: Constraint, steps: Sequence[Rows]) -> JobVerdict:
         """Say how far the domain with the most room is from holding the job."""
@@ -126,40 +108,15 @@ class TwoLevelPlacer:
             detail += f"; {name} comes closest with room for {min(room, needed)}"
         return JobVerdict(TOPOLOGY, detail, int(self._session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
 
-    def place_in(self, work: JobWork, domain: int, statement: Statement) -> bool:
-        """Place a job inside one domain, so that it is ready or waits only for room to be released.
-
-        False: it does not fit there, and nothing has changed.
-        """
+    def place_in(self, work: JobWork, domain: int, statement: Statement) -> Found:
+        """Place a job inside one domain, so that it is ready or waits only for room to be released."""
         session = self._session
         mark = statement.mark()
-        if session.snapshot.jobs.records[work.job].groups is not None:
-            self._place_nested(work, statement)
-        else:
-            self._place_subgroups(work, domain, statement)
+        self._place_subgroups(work, domain, statement)
         if session.job_pipelined_deficit(work.job) == 0 and statement.mark() > mark:
-            return True
+            return Found.READY if session.job_deficit(work.job) == 0 else Found.PROMISED
         statement.rollback(mark)
-        return False
-
-    def _place_nested(self, work: JobWork, statement: Statement) -> bool:
-        """Place the next chunk of a job whose groups name levels of a label topology."""
-        session, [attempt] = self._session, work.attempts
-        snapshot = session.snapshot
-        tasks = next_tasks(session, work.job, attempt.tasks)
-        if len(tasks) == 0:
-            work.verdict = JobVerdict(GANG_INCOMPLETE)
-            return False
-        queue = int(snapshot.jobs.queue[work.job])
-        for cls, count in zip(*count_classes(snapshot.tasks.cls[tasks]), strict=True):
-            if session.queue_slots(queue, snapshot.classes.requests[cls, 0]) < count:
-                work.verdict = JobVerdict(QUEUE_FULL, cls=int(cls))
-                return False
-        if not self._nested.place(work.job, tasks, statement):
-            work.verdict = self._nested.verdict
-            return False
-        attempt.tasks = attempt.tasks[~np.isin(attempt.tasks, tasks)]
-        return True
+        return Found.NOTHING
 
     def _holds(self, tasks: Rows, steps: Sequence[Rows]) -> bool:
         """Whether some domain, were it empty, could hold all the tasks by totals; else waiting for it is in vain."""
@@ -212,7 +169,7 @@ class TwoLevelPlacer:
     def _place_subgroups(self, work: JobWork, domain: int, statement: Statement) -> float:
         """Place sub-groups in their order until the job is ready; return the sum of their scores."""
         session = self._session
-        required = required_subgroups(session, work)
+        required = required_subgroups(session, work.job)
         line = [(self._key(attempt, required), k) for k, attempt in enumerate(work.attempts) if attempt]
         heapq.heapify(line)
         score = 0.0
@@ -241,21 +198,21 @@ class TwoLevelPlacer:
             constraint = subgroup_constraint(session, attempt.subgroup)
             placed = subgroup_domain(snapshot, attempt.subgroup)
             steps = search_gradients(session, attempt.job, attempt.subgroup, domain, constraint, placed)
-        needed = max(1, self._placer.deficit(attempt))
+        needed = max(1, self._runs.deficit(attempt))
         whole = needed < len(attempt.tasks) and starts_whole(constraint, placed) and self._holds(attempt.tasks, steps)
         for free in self._room_for_all(whole=whole):
             for step in steps:
                 domains = holding(session, self._boards, attempt.tasks, needed, step, free)
                 for candidate, score in ranked(session, attempt.job, attempt.subgroup, domains, placed):
-                    if self._place_in(attempt, Scope(candidate, packed=bool(constraint)), statement):
+                    if self._place_in(attempt, Ground(candidate, packed=bool(constraint)), statement):
                         return score
         return None
 
-    def _place_in(self, attempt: Attempt, scope: Scope, statement: Statement) -> bool:
+    def _place_in(self, attempt: Attempt, ground: Ground, statement: Statement) -> bool:
         """Place a sub-group in one domain; what was tried leaves the attempt if it works."""
         trial = attempt.copy()
         mark = statement.mark()
-        if self._placer.place(trial, statement, scope) and statement.mark() > mark:
+        if self._runs.until_ready(trial, statement, ground) and statement.mark() > mark:
             attempt.tasks = trial.tasks
             return True
         attempt.verdict = trial.verdict or attempt.verdict
@@ -274,25 +231,3 @@ def starts_whole(constraint: Constraint, placed: int) -> bool:
     pin the gang below its size. Once part of it runs that cannot be helped.
     """
     return constraint.limit is not None and not constraint.soft and placed == NO_ROW
-
-
-def required_subgroups(session: Session, work: JobWork) -> set[int]:
-    """Sub-groups that the job cannot start without: as many of each policy as its minSubGroups still lacks."""
-    snapshot = session.snapshot
-    policies = snapshot.jobs.records[work.job].sub_groups
-    waiting = []
-    have: dict[int, int] = {}
-    for subgroup in snapshot.jobs.subgroups[work.job]:
-        if session.subgroup_deficit(subgroup) == 0:
-            policy = int(snapshot.subgroups.policy[subgroup])
-            have[policy] = have.get(policy, 0) + 1
-        else:
-            waiting.append(subgroup)
-    required: set[int] = set()
-    for subgroup in sorted(waiting, key=session.subgroup_key):
-        policy = int(snapshot.subgroups.policy[subgroup])
-        minimum = (policies[policy].min_sub_groups or 0) if policy != NO_ROW else 0
-        if have.get(policy, 0) < minimum:
-            required.add(subgroup)
-            have[policy] = have.get(policy, 0) + 1
-    return required

@@ -1,0 +1,17 @@
+"""The door to places: the one way in which tasks get nodes. What stands behind it is imported by nobody else."""
+
+from muster.engine.placing.door import Door, door_of
+from muster.engine.placing.terms import EARNEST, EVERYWHERE, PROMISES, Found, Goal, Outcome, Scope, promise
+
+__all__ = [
+    "EARNEST",
+    "EVERYWHERE",
+    "PROMISES",
+    "Door",
+    "Found",
+    "Goal",
+    "Outcome",
+    "Scope",
+    "door_of",
+    "promise",
+]

@@ -1,0 +1,82 @@
+"""The words of the door: what is asked for, where, on which room, and what came of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from enum import Enum, IntEnum
+from typing import TypeAlias
+
+import numpy as np
+
+from muster.framework import JobVerdict
+from muster.kernels.placement import FREE_NOW, FUTURE, IDLE
+from muster.snapshot import Mask, Operation, OperationKind, Rows
+
+#: Kinds of room to try, in order.
+Modes: TypeAlias = tuple[int, ...]
+
+#: On what is free now, else on what will be free.
+EARNEST: Modes = (IDLE, FUTURE)
+#: On what will be free, promises only; what is free already is preferred all the same.
+PROMISES: Modes = (FREE_NOW, FUTURE)
+
+NOBODY: Rows = np.empty(0, np.int32)
+
+
+class Goal(Enum):
+    """How many of the tasks."""
+
+    #: As many as the job lacks to start, by the start rule; one more step of a job that has started.
+    START = 0
+    #: All of them or none.
+    ALL = 1
+    #: In order, until one does not fit; whatever gang and queue say.
+    FIRST = 2
+
+
+class Found(IntEnum):
+    """What came of it, for the job as a whole."""
+
+    NOTHING = 0
+    #: Ready once what it waits for has left.
+    PROMISED = 1
+    #: Ready on what is free now.
+    READY = 2
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """Where tasks may go, beside what their job's constraints say."""
+
+    #: The domain that is taken as the job's own; None: whichever its constraint allows.
+    domain: int | None = None
+    #: Only these nodes, for jobs without constraints; None: all.
+    mask: Mask | None = None
+
+
+EVERYWHERE = Scope()
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """The answer of the door. Where nothing was found, the statement is as it was."""
+
+    found: Found
+    #: How many tasks have a place by this call.
+    placed: int = 0
+    #: Tasks that are worth another turn in this cycle, in order.
+    left: Rows = field(default_factory=lambda: NOBODY)
+    #: The last trouble, also where enough was found.
+    verdict: JobVerdict | None = None
+
+    def __bool__(self) -> bool:
+        return self.found is not Found.NOTHING
+
+
+def promise(placements: Sequence[Operation]) -> list[Operation]:
+    """The placements as promises: a gang that waits for some of its places is not bound to the others either."""
+    return [
+        replace(placed, kind=OperationKind.PIPELINE) if placed.kind is OperationKind.ALLOCATE else placed
+        for placed in placements
+    ]
