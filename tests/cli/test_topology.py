@@ -156,9 +156,10 @@ def test_check_exits_with_0_when_all_is_well(capsys: pytest.CaptureFixture[str])
 def test_check_exits_with_1_when_there_are_errors(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
     lines = run(capsys, "check", NODES, HYPER_NODES, broken, code=1).splitlines()
     assert lines == [
+        f"error: {HYPER_NODES}:77: HyperNode rack-3: node 'node-15' is in 'rack-9' too",
         f"error: {broken}:1: HyperNode rack-9: member HyperNode 'nowhere' does not exist",
         f"error: {broken}:1: HyperNode rack-9: node 'node-15' is in 'rack-3' too",
-        "2 errors, 0 warnings, 0 notes",
+        "3 errors, 0 warnings, 0 notes",
     ]
 
 
@@ -179,7 +180,7 @@ def test_check_exits_with_2_when_the_input_cannot_be_read(tmp_path: Path, capsys
 
 def test_check_as_json(broken: str, capsys: pytest.CaptureFixture[str]) -> None:
     document = json.loads(run(capsys, "check", NODES, HYPER_NODES, broken, "--output", "json", code=1))
-    assert (document["errors"], document["warnings"], document["notes"]) == (2, 0, 0)
+    assert (document["errors"], document["warnings"], document["notes"]) == (3, 0, 0)
     assert document["findings"][0]["code"] == "fault"
 
 

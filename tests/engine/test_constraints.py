@@ -173,13 +173,22 @@ def test_hard_mode_without_a_tier_keeps_the_job_waiting_also_for_a_sub_group() -
     assert reason(*TREE, group("job", 1, None, [parts(1, topology=hard(None))])) == expected
 
 
-def test_a_wrong_tree_keeps_topology_jobs_waiting_and_no_others() -> None:
-    bad = hyper_node("bad", 2, inside=["nobody"])
+def test_a_fault_keeps_jobs_waiting_that_nothing_else_can_hold() -> None:
+    bad = hyper_node("bad", 0, inside=["nobody"])
     expected = ("topology-broken", "HyperNode bad: member HyperNode 'nobody' does not exist")
-    assert reason(*TREE, bad, group("job", 1, hard(1))) == expected
-    assert reason(*TREE, bad, group("job", 1, SOFT)) == expected
-    assert reason(*TREE, bad, group("job", 1, None, [parts(1, topology=SOFT)])) == expected
-    assert reason(*TREE, bad, group("job", 1, None, [parts(1)])) is None
+    assert reason(*TREE, bad, group("job", 1, hard(0))) == expected
+    assert reason(*TREE, bad, group("job", 1, None, [parts(1, topology=hard(0))])) == expected
+    assert reason(*TREE, bad, group("job", 1, hard(1))) is None
+    assert reason(*TREE, bad, group("job", 1, SOFT)) is None
+    assert reason(*TREE, bad, group("job", 1, None, [parts(1, topology=SOFT)])) is None
+
+
+def test_pods_that_run_where_a_fault_came_later_wait_for_its_correction() -> None:
+    overlap = hyper_node("other", 1, nodes=["s0-r0-n0"])
+    running = members("job", 1, on=["s0-r0-n0"], gpu=1)
+    expected = ("topology-broken", "HyperNode other: node 's0-r0-n0' is in 's0-r0' too")
+    assert reason(*TREE, overlap, group("job", 1, hard(1)), *running) == expected
+    assert reason(*TREE, overlap, group("job", 1, SOFT), *running) is None
 
 
 def test_pods_that_already_span_too_much_are_kept_and_said_so() -> None:

@@ -73,7 +73,7 @@ SPINES = [LEAVES[0] | LEAVES[1], LEAVES[2] | LEAVES[3]]
 
 def test_example_1_three_levels_of_switches_connect_eight_nodes() -> None:
     topology = snapshot_of(tree("spine-leaf")).topology
-    assert topology.ready
+    assert topology.forest.ready
     assert domains_by_tier(topology) == {
         1: ["s0", "s1", "s2", "s3"],
         2: ["s4", "s5"],
@@ -168,7 +168,7 @@ def test_a_constraint_that_names_no_tier_fails_closed(constraint: str) -> None:
     assert reason(result, "train") == "topology-tier"
 
 
-def test_a_wrong_tree_holds_topology_jobs_back_and_no_others() -> None:
+def test_a_job_that_needs_what_two_claim_waits_and_others_go_on() -> None:
     wrong = load_text(
         "apiVersion: topology.volcano.sh/v1alpha1\n"
         "kind: HyperNode\n"
@@ -176,11 +176,18 @@ def test_a_wrong_tree_holds_topology_jobs_back_and_no_others() -> None:
         "spec: {tier: 2, members: [{type: HyperNode, selector: {exactMatch: {name: nvlink-network0}}}]}\n"
     ).objects
     plain = [*group("plain", 2), *(pod(f"plain-{i}", group="plain", gpu=8) for i in range(2))]
-    job = gang("train", 2, "{mode: hard, highestTierName: nvlink}")
-    result = simulate([*tree("roce-nvlink"), *wrong, *job, *plain])
-    assert reason(result, "train") == "topology-broken"
-    assert "roce-network9" in result.jobs["default/train"].reason
-    assert len(placed(result, "plain")) == 2
+    # Both that claim nvlink-network0 are out of use: one roce-network is left.
+    jobs = [
+        *gang("first", 3, "{mode: hard, highestTierAllowed: 2}"),
+        *gang("second", 3, "{mode: hard, highestTierAllowed: 2}"),
+    ]
+    result = simulate(
+        [*tree("roce-nvlink"), *wrong, *jobs, *gang("third", 2, "{mode: hard, highestTierAllowed: 1}"), *plain]
+    )
+    assert len(placed(result, "first")) == 3
+    assert "out of use: HyperNode roce-network0: HyperNode 'nvlink-network0'" in result.jobs["default/second"].reason
+    assert reason(result, "second") == "topology"
+    assert [len(placed(result, name)) for name in ("third", "plain")] == [2, 2]
 
 
 # -- the gradient example: HyperNode0 to HyperNode5 -------------------------------------------------------------

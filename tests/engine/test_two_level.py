@@ -401,13 +401,18 @@ def test_pods_that_keep_apart_are_placed_one_by_one_inside_the_domain() -> None:
 # -- faults ---------------------------------------------------------------------------------------------------------
 
 
-def test_a_wrong_tree_makes_topology_jobs_wait_and_others_go_on() -> None:
+def test_a_fault_takes_only_its_own_hypernode_out_of_use() -> None:
     session = run(
         [
             *racks({"s0": [2]}),
             hyper_node("bad", 2, inside=["nobody"]),
+            hyper_node("overlap", 1, nodes=["x"]),
+            hyper_node("overlap-too", 1, nodes=["x"]),
+            node("x", gpu=64),
             group("hard", 1, hard(1)),
             *members("hard", 1, gpu=1),
+            group("large", 1, hard(1)),
+            *members("large", 1, gpu=9),
             group("soft", 1, SOFT),
             *members("soft", 1, gpu=1),
             group("plain", 1),
@@ -416,8 +421,8 @@ def test_a_wrong_tree_makes_topology_jobs_wait_and_others_go_on() -> None:
             *members("parted", 1, part="0", gpu=1),
         ]
     )
-    assert waits(session) == {"hard": "topology-broken", "soft": "topology-broken"}
-    assert bound_jobs(session) == {"plain": 1, "parted": 1}
+    assert waits(session) == {"large": "topology"}
+    assert bound_jobs(session) == {"hard": 1, "soft": 1, "plain": 1, "parted": 1}
 
 
 def test_a_queue_that_is_full_is_the_reason_also_for_topology_jobs() -> None:

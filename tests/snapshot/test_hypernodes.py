@@ -130,7 +130,10 @@ def test_a_member_hypernode_that_does_not_exist() -> None:
 
 def test_a_hypernode_in_two_others() -> None:
     made = forest(hyper_node("rack", 1), hyper_node("s1", 2, inside=["rack"]), hyper_node("s2", 2, inside=["rack"]))
-    assert made.faults == {"s2": "HyperNode 'rack' is a member of 's1' already"}
+    assert made.faults == {
+        "s1": "HyperNode 'rack' is a member of 's2' too",
+        "s2": "HyperNode 'rack' is a member of 's1' already",
+    }
 
 
 def test_a_hypernode_named_twice_by_its_parent_is_no_fault() -> None:
@@ -169,11 +172,11 @@ def test_a_tier_that_is_not_above_that_of_a_member(tier: int) -> None:
 
 def test_a_node_in_two_hypernodes() -> None:
     made = forest(*plain("n1", "n2", "n3"), hyper_node("a", 1, nodes=["n1", "n2"]), hyper_node("b", 1, nodes=["n2"]))
-    assert made.faults == {"b": "node 'n2' is in 'a' too"}
+    assert made.faults == {"a": "node 'n2' is in 'b' too", "b": "node 'n2' is in 'a' too"}
     made = forest(
         *plain("n1", "n2", "n3"), hyper_node("a", 1, nodes=["n1", "n2"]), hyper_node("b", 2, nodes=["n1", "n2"])
     )
-    assert made.faults == {"b": "node 'n1' and 1 more are in 'a' too"}
+    assert made.faults["b"] == "node 'n1' and 1 more are in 'a' too"
 
 
 def test_a_node_named_by_a_hypernode_and_one_inside_it_belongs_to_the_inner_one() -> None:
@@ -191,7 +194,7 @@ def test_two_hypernodes_share_a_node_that_the_one_around_both_names_too() -> Non
         hyper_node("b", 1, nodes=["n1"]),
         hyper_node("c", 1, nodes=["n1"]),
     )
-    assert made.faults == {"c": "node 'n1' is in 'b' too"}
+    assert made.faults == {"b": "node 'n1' is in 'c' too", "c": "node 'n1' is in 'b' too"}
 
 
 def test_one_tier_name_for_two_tiers() -> None:

@@ -88,12 +88,41 @@ def test_trees_of_different_depth_stand_side_by_side() -> None:
     assert table.highest_within(table.index["flat"], 99) == 0
 
 
-def test_a_wrong_tree_leaves_the_root_alone() -> None:
-    made = picture(*racks({"s0": [2]}), hyper_node("bad", 2, inside=["nobody"]))
-    assert not made.topology.ready
-    assert made.topology.names == [ROOT]
-    assert rows_of(made, ROOT) == ["s0-r0-n0", "s0-r0-n1"]
-    assert made.topology.root_tier == 1
+def test_a_hypernode_with_a_fault_is_left_out_and_what_is_sound_in_it_stays() -> None:
+    bad = hyper_node("bad", 7, inside=["s0", "nobody"], nodes=["lone"])
+    made = picture(*racks({"s0": [2]}), node("lone"), bad, hyper_node("top", 9, inside=["bad"]))
+    assert made.topology.names == [ROOT, "top", "s0", "s0-r0"]
+    assert rows_of(made, "top") == ["s0-r0-n0", "s0-r0-n1", "lone"]
+    assert made.topology.root_tier == 10
+
+
+def test_the_root_stays_above_tiers_that_are_out_of_use() -> None:
+    made = picture(*racks({"s0": [1]}), hyper_node("bad", 2147483647, inside=["nobody"]))
+    assert made.topology.root_tier == 2147483648
+
+
+def test_what_two_claim_belongs_to_what_is_around_both() -> None:
+    shared = [hyper_node("a", 1, nodes=["n0", "n1"]), hyper_node("b", 1, nodes=["n1", "n2"])]
+    pods = [
+        hyper_node("pa", 2, inside=["a"]),
+        hyper_node("pb", 2, inside=["b"]),
+        hyper_node("top", 3, inside=["pa", "pb"]),
+    ]
+    made = picture(*(node(f"n{k}") for k in range(4)), *shared, *pods)
+    assert {name: rows_of(made, name) for name in made.topology.names[1:]} == {
+        "top": ["n0", "n2", "n1"],
+        "pa": ["n0"],
+        "pb": ["n2"],
+    }
+
+
+def test_a_chain_of_hypernodes_may_be_long_and_tiers_may_be_any_numbers() -> None:
+    chain = [hyper_node("h1", 5, nodes=["n0"])]
+    chain += [hyper_node(f"h{k}", 5 + 1_400_000 * k, inside=[f"h{k - 1}"]) for k in range(2, 1501)]
+    table = picture(node("n0"), *chain).topology
+    assert len(table) == 1501
+    assert len(table.owners_by_tier()) == 1501
+    assert table.names[int(table.leaf[0])] == "h1"
 
 
 def test_a_domain_without_nodes_is_an_empty_range() -> None:
@@ -151,7 +180,7 @@ def depths(forest: Forest, name: str = ROOT, depth: int = 0) -> dict[str, int]:
 def test_every_domain_is_one_range_of_exactly_its_nodes(forest: Forest) -> None:
     made = picture(*forest.objects)
     table = made.topology
-    assert table.ready
+    assert table.forest.ready
     assert sorted(table.names) == sorted(forest.own)
     for name in table.names:
         inside = nodes_inside(forest.own, forest.children, name)
@@ -231,3 +260,29 @@ def test_rows_do_not_depend_on_the_order_in_which_objects_came(forest: Forest, r
     other = picture(*shuffled)
     assert first.nodes.names == other.nodes.names
     assert described(first.topology) == described(other.topology)
+
+
+@st.composite
+def careless_trees(draw: st.DrawFn) -> list[KubeObject]:
+    """HyperNodes that name whatever they like: missing ones, each other, themselves, shared nodes."""
+    names = [f"h{k}" for k in range(draw(st.integers(0, 7)))]
+    objects: list[KubeObject] = [node(f"n{k}") for k in range(5)]
+    for name in names:
+        inside = draw(st.lists(st.sampled_from([*names, "missing"]), max_size=3, unique=True))
+        nodes = draw(st.lists(st.sampled_from([f"n{k}" for k in range(5)]), max_size=2, unique=True))
+        objects.append(hyper_node(name, draw(st.integers(1, 5)), inside=inside, nodes=nodes))
+    return objects
+
+
+@given(careless_trees())
+def test_whatever_is_wrong_the_rest_is_a_tree_and_says_nothing_untrue(objects: list[KubeObject]) -> None:
+    made = picture(*objects)
+    table, forest = made.topology, made.topology.forest
+    assert sorted(table.names) == sorted([ROOT, *(name for name in forest.tiers if name not in forest.faults)])
+    assert sorted(made.nodes.names) == [f"n{k}" for k in range(5)]
+    for row in range(1, len(table)):
+        assert table.tier[row] < table.tier[table.parent[row]]
+        assert set(rows_of(made, table.names[row])) <= set(forest.nodes[table.names[row]])
+    for row, name in enumerate(made.nodes.names):
+        sound = [owner for owner in forest.owners.get(name, ()) if owner not in forest.faults]
+        assert not sound or table.names[int(table.leaf[row])] == sound[0]

@@ -58,10 +58,11 @@ def test_faults_of_the_tree(hyper_nodes: list[tuple[str, int, list[str]]], subje
     assert ("fault", subject, text) in told(*things)
 
 
-def test_an_overlap_is_one_fault_for_each_pair() -> None:
+def test_an_overlap_is_a_fault_of_both() -> None:
     racks = [hyper_node("r1", 1, pattern="^n"), hyper_node("r2", 1, nodes=["n1", "n2", "n3"])]
     assert told(*racks, *(node(f"n{i}") for i in range(1, 4))) == [
-        ("fault", "HyperNode r2", "node 'n1' and 2 more are in 'r1' too")
+        ("fault", "HyperNode r1", "node 'n1' and 2 more are in 'r2' too"),
+        ("fault", "HyperNode r2", "node 'n1' and 2 more are in 'r1' too"),
     ]
 
 
@@ -174,9 +175,17 @@ def test_sub_groups_are_measured_by_their_own_size() -> None:
     assert too_large(group(policies=[policy]), *gang(6, 8, role="master")) == []
 
 
-def test_constraints_are_not_measured_on_a_broken_tree() -> None:
-    wrong = hyper_node("wrong", 9, domains=["gone"])
-    assert too_large(wrong, group(minimum=3, topology={"highestTierAllowed": 1}), *gang(3, 8)) == []
+def test_constraints_are_measured_on_what_is_in_use() -> None:
+    wrong = hyper_node("wrong", 9, domains=["gone", "spine"])
+    [text] = too_large(wrong, group(minimum=3, topology={"highestTierAllowed": 1}), *gang(3, 8))
+    assert "rack-0 has room for 2" in text
+    assert too_large(wrong, group(minimum=3, topology={"highestTierAllowed": 2}), *gang(3, 8)) == []
+
+
+def test_a_constraint_that_only_faulty_hypernodes_could_hold() -> None:
+    wrong = hyper_node("wrong", 0, domains=["gone"])
+    [text] = too_large(wrong, group(minimum=1, topology={"highestTierAllowed": 0}), *gang(1, 8))
+    assert text == "networkTopology: every HyperNode of tier 0 or below is out of use, such as wrong"
 
 
 def test_an_object_that_cannot_be_measured_is_told_and_left_out() -> None:

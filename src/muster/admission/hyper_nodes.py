@@ -1,7 +1,7 @@
 """HyperNodes: there are members, each is selected in exactly one way, and patterns can be read.
 
 A HyperNode that does not fit into the tree is admitted with a warning: tools write the tree object by object, and it is
-whole only after the last one. Until then jobs with a topology constraint wait.
+whole only after the last one. Until then the HyperNodes with a fault are out of use.
 """
 
 from __future__ import annotations
@@ -37,9 +37,7 @@ def _tree_faults(hyper_node: HyperNode, standing: HyperNodes) -> Findings:
     for name, text in build_forest({**before, hyper_node.name: hyper_node}, {}).all_faults:
         if (name, text) not in known_faults:
             about = "" if name == hyper_node.name else f"HyperNode {name}: "
-            yield Caution(
-                "spec.members", f"{about}{text}; jobs with a topology constraint wait until this is corrected"
-            )
+            yield Caution("spec.members", f"{about}{text}; it is out of use until this is corrected")
 
 
 def _related(hyper_node: HyperNode, standing: HyperNodes) -> dict[str, HyperNode]:

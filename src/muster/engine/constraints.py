@@ -2,11 +2,12 @@
 
 A constraint is the highest tier that pods may span. Soft ones allow the root's tier, so that the lowest tier that
 fits is preferred and nothing is refused. What cannot be resolved fails closed: an unknown tier name, hard mode
-without a tier, and a tree with faults make the job wait with that reason.
+without a tier, and a constraint that only HyperNodes with a fault could hold make the job wait with that reason.
 """
 
 from __future__ import annotations
 
+from collections.abc import Set
 from dataclasses import dataclass
 
 import numpy as np
@@ -85,23 +86,40 @@ def why_not_placeable(session: Session, job: int) -> Rejection | None:
     topology = session.snapshot.topology
     if not has_topology(session, job):
         return None
-    if not topology.ready:
-        name, fault = min(topology.forest.faults.items())
-        return Rejection(TOPOLOGY_BROKEN, f"HyperNode {name}: {fault}")
     try:
         outer = resolve(record.topology, topology)
-        for policy in record.sub_groups:
-            resolve(policy.network_topology, topology, outer)
+        inner = [resolve(policy.network_topology, topology, outer) for policy in record.sub_groups]
     except ValueError as error:
         return Rejection(TOPOLOGY_TIER, str(error))
+    for constraint in (outer, *inner):
+        fault = fault_of(topology, constraint)
+        if fault and constraint.limit is not None and topology.tier.min() > constraint.limit:
+            return Rejection(TOPOLOGY_BROKEN, fault)
     spanned = job_domain(session.snapshot, job)
     if outer.limit is not None and spanned != NO_ROW and topology.tier[spanned] > outer.limit:
+        names = session.snapshot.nodes.names
+        if fault := fault_of(topology, outer, {names[node] for node in placed_nodes(session.snapshot, job).tolist()}):
+            return Rejection(TOPOLOGY_BROKEN, fault)
         return Rejection(
             TOPOLOGY_SPANNED,
             f"running pods already span {topology.names[spanned]} of tier {topology.tier[spanned]}, "
             f"above tier {outer.limit}",
         )
     return None
+
+
+def fault_of(topology: TopologyTable, constraint: Constraint, nodes: Set[str] | None = None) -> str:
+    """The first HyperNode that would be allowed and is out of use, with its fault; "" if there is none.
+
+    `nodes`: only HyperNodes that hold one of these.
+    """
+    forest = topology.forest
+    if not forest.faults or constraint.limit is None or constraint.soft:
+        return ""
+    names = [name for name in sorted(forest.faults) if forest.tiers[name] <= constraint.limit]
+    if nodes is not None:
+        names = [name for name in names if not nodes.isdisjoint(forest.nodes[name])]
+    return f"HyperNode {names[0]}: {forest.faults[names[0]]}" if names else ""
 
 
 def placed_nodes(snapshot: Snapshot, job: int, subgroup: int = NO_ROW) -> Rows:

@@ -57,7 +57,9 @@ class NetworkTopologyArguments(Arguments, frozen=True, kw_only=True):
     ] = msgspec.field(name="hypernode.binpack.normal-pod.enable", default=True)
     fading: Annotated[
         float,
-        Meta(ge=0, description="For those pods, a domain of tier t counts with this number to the power of t - 1."),
+        Meta(
+            ge=0, description="For those pods, each tier counts with this number times what the tier below it counts."
+        ),
     ] = msgspec.field(name="hypernode.binpack.normal-pod.fading", default=0.8)
     max_evict_domains: Annotated[
         int, Meta(ge=1, description="In how many domains at most evictions are tried for a job.")
@@ -182,8 +184,8 @@ class NetworkTopologyAware(Plugin):
         # One more score at the end: nodes without a domain at a tier count as if it were full.
         scores = np.append(fullness(*domain_totals(snapshot, domains), request, self.weights), 1.0)
         total, weight_sum = np.zeros(len(snapshot.nodes)), 0.0
-        for tier, owner in snapshot.topology.owners_by_tier():
-            weight = fading ** (tier - 1)
+        for step, owner in enumerate(snapshot.topology.owners_by_tier()):
+            weight = fading**step
             total += weight * scores[owner]
             weight_sum += weight
         return total / weight_sum if weight_sum > 0 else total
@@ -211,13 +213,14 @@ class NetworkTopologyAware(Plugin):
 
     def _nearness(self, leaves: Rows, near: int) -> NDArray[np.float64]:
         topology = self.session.snapshot.topology
-        lowest, highest = int(topology.tier.min()), topology.root_tier
+        # Tiers are labels in order: what counts is how many of them lie between.
+        steps = np.searchsorted(np.unique(topology.tier), topology.tier)
         scores = np.ones(len(leaves))
         for k, leaf in enumerate(leaves.tolist()):
             if leaf == ROOT:
                 scores[k] = 0.0  # in no HyperNode: near to nothing
-            elif leaf != near and highest > lowest:
-                scores[k] = (highest - int(topology.tier[topology.lca(leaf, near)])) / (highest - lowest)
+            elif leaf != near and steps[ROOT]:
+                scores[k] = 1 - steps[topology.lca(leaf, near)] / steps[ROOT]
         return scores
 
     def _is_constrained(self, task: int) -> bool:

@@ -1,8 +1,9 @@
 """HyperNodes as a forest: who is inside whom, which nodes each holds, and what is wrong with them.
 
 Made by the mirror from HyperNode and Node objects whenever one of them changes. Nodes that a HyperNode names but
-that do not exist are left out: nodes come and go. Everything else that is wrong is a fault of the HyperNode that
-says it; while there are faults, jobs with a topology constraint wait.
+that do not exist are left out: nodes come and go. Everything else that is wrong is a fault of each HyperNode that
+cannot be believed because of it; `usable_tree` is what is left without those. A chain of HyperNodes may be as long as
+it likes: nothing here calls itself.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from itertools import combinations
+from itertools import permutations
 
 from muster.api import HyperNode, Node
 from muster.api.patterns import compile_pattern, matches
@@ -20,6 +21,8 @@ from muster.api.topology import MemberSelector
 ROOT = "<cluster-top-hypernode>"
 
 _DIGITS = re.compile(r"(\d+)")
+#: A circle of more HyperNodes is named by its beginning.
+_MAX_SHOWN = 8
 
 
 def natural(name: str) -> tuple[tuple[int, int, str], ...]:
@@ -49,6 +52,10 @@ class HyperNodeForest:
     tier_names: dict[str, int] = field(default_factory=dict)
     parents: dict[str, str] = field(default_factory=dict)
     children: dict[str, list[str]] = field(default_factory=dict)
+    #: All HyperNodes that name one as their member, also where only the first could be its parent.
+    containers: dict[str, list[str]] = field(default_factory=dict)
+    #: HyperNodes that are inside themselves.
+    circular: set[str] = field(default_factory=set)
     #: Nodes that a HyperNode names itself.
     own_nodes: dict[str, list[str]] = field(default_factory=dict)
     #: The first fault of each HyperNode that has one.
@@ -57,6 +64,8 @@ class HyperNodeForest:
     all_faults: list[tuple[str, str]] = field(default_factory=list)
     #: Node names by HyperNode, own and those of everything inside it.
     nodes: dict[str, list[str]] = field(default_factory=dict)
+    #: By node, the HyperNodes that name it and hold no other that does; more than one overlap.
+    owners: dict[str, list[str]] = field(default_factory=dict)
 
     @property
     def ready(self) -> bool:
@@ -64,11 +73,11 @@ class HyperNodeForest:
 
     def ancestors(self, name: str) -> list[str]:
         """The HyperNode itself, its parent, and so on up."""
-        path: list[str] = []
+        path: dict[str, None] = {}
         while name in self.tiers and name not in path:
-            path.append(name)
+            path[name] = None
             name = self.parents.get(name, "")
-        return path
+        return list(path)
 
     def lowest_common_ancestor(self, a: str, b: str) -> str:
         """The smallest HyperNode that holds both; "" if none does."""
@@ -97,10 +106,12 @@ def build_forest(hyper_nodes: Mapping[str, HyperNode], nodes: Mapping[str, Node]
         if spec.tier_name:
             _name_tier(forest, name, spec.tier_name, spec.tier)
         forest.children[name] = []
+        forest.containers[name] = []
         forest.own_nodes[name] = []
     for name in sorted(hyper_nodes):
         _add_members(forest, name, hyper_nodes[name], listed, nodes)
-    _find_cycles(forest)
+    _find_circles(forest)
+    _find_wrong_tiers(forest)
     _gather_nodes(forest)
     _find_overlaps(forest)
     return forest
@@ -159,56 +170,110 @@ def _child_names(forest: HyperNodeForest, name: str, selector: MemberSelector) -
 def _add_child(forest: HyperNodeForest, name: str, child: str) -> None:
     if child not in forest.tiers:
         _fault(forest, name, f"member HyperNode {child!r} does not exist")
-    elif child in forest.parents and forest.parents[child] != name:
-        _fault(forest, name, f"HyperNode {child!r} is a member of {forest.parents[child]!r} already")
+        return
+    containers = forest.containers[child]
+    if name in containers:
+        return
+    if containers:
+        _fault(forest, name, f"HyperNode {child!r} is a member of {containers[0]!r} already")
+        if len(containers) == 1:
+            _fault(forest, containers[0], f"HyperNode {child!r} is a member of {name!r} too")
     else:
         forest.parents[child] = name
-        if child not in forest.children[name]:
-            forest.children[name].append(child)
+        forest.children[name].append(child)
+    containers.append(name)
 
 
-def _find_cycles(forest: HyperNodeForest) -> None:
-    for name in sorted(forest.tiers):
-        path = forest.ancestors(name)
-        if forest.parents.get(path[-1]) == name:
-            _fault(forest, name, f"is inside itself: {' in '.join([*path, name])}")
-        else:
-            parent = forest.parents.get(name)
-            if parent is not None and forest.tiers[parent] <= forest.tiers[name]:
-                _fault(
-                    forest,
-                    parent,
-                    f"tier {forest.tiers[parent]} is not above tier {forest.tiers[name]} of its member {name!r}",
-                )
+def _find_circles(forest: HyperNodeForest) -> None:
+    """HyperNodes that are inside themselves: among those that are left when all that stand in none are taken away."""
+    waiting = {name: len(containers) for name, containers in forest.containers.items()}
+    members: dict[str, list[str]] = {name: [] for name in forest.tiers}
+    for name, containers in forest.containers.items():
+        for container in containers:
+            members[container].append(name)
+    free = [name for name, count in waiting.items() if not count]
+    while free:
+        for member in members[free.pop()]:
+            waiting[member] -= 1
+            if not waiting[member]:
+                free.append(member)
+    for name in sorted(name for name, count in waiting.items() if count):
+        if circle := _way_back(forest, name):
+            forest.circular.add(name)
+            shown = circle if len(circle) <= _MAX_SHOWN else [*circle[:_MAX_SHOWN], f"… {len(circle)} HyperNodes …"]
+            _fault(forest, name, f"is inside itself: {' in '.join([*shown, name])}")
+
+
+def _way_back(forest: HyperNodeForest, start: str) -> list[str]:
+    """The HyperNodes around one, from itself to the last before itself again; empty if it is not inside itself."""
+    came_from: dict[str, str] = {}
+    reached = [start]
+    for name in reached:  # grows while it is walked
+        for container in forest.containers[name]:
+            if container == start:
+                path = [name]
+                while path[-1] != start:
+                    path.append(came_from[path[-1]])
+                return path[::-1]
+            if container not in came_from:
+                came_from[container] = name
+                reached.append(container)
+    return []
+
+
+def _inside_out(forest: HyperNodeForest) -> list[str]:
+    """Names so that each comes after all that is inside it; in a circle, as far as that can be."""
+    order: list[str] = []
+    seen: set[str] = set()
+    for top in forest.tiers:
+        left = [(top, False)]
+        while left:
+            name, entered = left.pop()
+            if entered:
+                order.append(name)
+            elif name not in seen:
+                seen.add(name)
+                left.append((name, True))
+                left += ((child, False) for child in forest.children[name])
+    return order
 
 
 def _gather_nodes(forest: HyperNodeForest) -> None:
-    def gather(name: str) -> list[str]:
-        known = forest.nodes.get(name)
-        if known is None:
-            # There at once, so that a HyperNode inside itself does not gather for ever.
-            forest.nodes[name] = forest.own_nodes[name]
-            found = dict.fromkeys(forest.own_nodes[name])
-            for child in forest.children[name]:
-                found.update(dict.fromkeys(gather(child)))
-            known = forest.nodes[name] = sorted(found)
-        return known
-
-    for name in forest.tiers:
-        gather(name)
+    for name in _inside_out(forest):
+        found = dict.fromkeys(forest.own_nodes[name])
+        for child in forest.children[name]:
+            # Not there yet: a circle closes here.
+            found.update(dict.fromkeys(forest.nodes.get(child, ())))
+        forest.nodes[name] = sorted(found)
 
 
 def _find_overlaps(forest: HyperNodeForest) -> None:
     """A node named by two HyperNodes is an overlap unless one is inside the other; then the inner one counts."""
-    owners: dict[str, list[str]] = {}
     for name in sorted(forest.own_nodes):
         for node in forest.own_nodes[name]:
-            owners.setdefault(node, []).append(name)
+            forest.owners.setdefault(node, []).append(name)
+    around: dict[str, set[str]] = {}
     shared: dict[tuple[str, str], list[str]] = {}
-    for node, names in sorted(owners.items()):
-        for first, other in combinations(names, 2):
-            if first not in forest.ancestors(other) and other not in forest.ancestors(first):
-                shared.setdefault((other, first), []).append(node)
-    for (other, first), nodes in sorted(shared.items()):
+    for node, names in sorted(forest.owners.items()):
+        if len(names) == 1:
+            continue
+        for name in names:
+            if name not in around:
+                around[name] = set(forest.ancestors(name)[1:])
+        outer = {other for name in names for other in names if other in around[name]}
+        # In a circle each is around the other: then all of them are asked.
+        inner = [name for name in names if name not in outer] or names
+        forest.owners[node] = inner
+        for pair in permutations(inner, 2):
+            shared.setdefault(pair, []).append(node)
+    for (name, other), nodes in sorted(shared.items()):
         more = f" and {len(nodes) - 1} more are" if len(nodes) > 1 else " is"
-        _fault(forest, other, f"node {nodes[0]!r}{more} in {first!r} too")
+        _fault(forest, name, f"node {nodes[0]!r}{more} in {other!r} too")
+
+
+def _find_wrong_tiers(forest: HyperNodeForest) -> None:
+    for name in sorted(forest.parents):
+        parent = forest.parents[name]
+        tier, inner = forest.tiers[parent], forest.tiers[name]
+        if tier <= inner:
+            _fault(forest, parent, f"tier {tier} is not above tier {inner} of its member {name!r}")

@@ -2,19 +2,24 @@
 
 Domains are numbered by a depth-first walk from the virtual root (row 0), so that the domains inside `d` are
 `d + 1 .. last[d]` and its nodes are rows `lo[d] .. hi[d]`. Inside a domain, smaller domains come first, in natural
-order of their names, then the nodes that belong to none of them.
+order of their names, then the nodes that belong to none of them. HyperNodes with a fault are not in it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
 import numpy as np
+from numpy.typing import NDArray
 
 from muster.api import HyperNode, Node
 from muster.snapshot.hypernodes import ROOT, HyperNodeForest, build_forest, natural
 from muster.snapshot.rows import NO_ROW, Rows
+from muster.snapshot.usable_tree import UsableTree
+
+#: Tiers are labels in order; their numbers are the users', up to the largest of 32 bits and one more for the root.
+Tiers = NDArray[np.int64]
 
 
 @dataclass(slots=True)
@@ -23,7 +28,7 @@ class TopologyTable:
 
     names: list[str]
     index: dict[str, int]
-    tier: Rows
+    tier: Tiers
     parent: Rows
     #: Last domain inside, itself if there is none.
     last: Rows
@@ -34,15 +39,10 @@ class TopologyTable:
     #: Domains directly inside each domain.
     children: list[tuple[int, ...]]
     forest: HyperNodeForest
-    _owners: list[tuple[int, Rows]] = field(default_factory=list, repr=False)
+    _owners: tuple[Rows, ...] = field(default=(), repr=False)
 
     def __len__(self) -> int:
         return len(self.names)
-
-    @property
-    def ready(self) -> bool:
-        """False: some HyperNode is wrong, see `forest.faults`; there is only the root then."""
-        return self.forest.ready
 
     @property
     def root_tier(self) -> int:
@@ -77,17 +77,19 @@ class TopologyTable:
         """The domain and all domains inside it."""
         return np.arange(domain, int(self.last[domain]) + 1, dtype=np.int32)
 
-    def owners_by_tier(self) -> list[tuple[int, Rows]]:
+    def owners_by_tier(self) -> tuple[Rows, ...]:
         """For each tier, the lowest first, the domain that holds each node, NO_ROW if there is none; made once."""
         if not self._owners:
-            for tier in range(int(self.tier.min()), self.root_tier + 1):
+            made = []
+            for tier in np.unique(self.tier).tolist():
                 owner = np.full(len(self.leaf), NO_ROW, np.int32)
                 domains = np.flatnonzero(self.tier == tier).astype(np.int32)
                 sizes = self.hi[domains] - self.lo[domains]
                 # Domains of one tier do not overlap: the rows of each are its first row and those after it.
                 rows = np.arange(sizes.sum()) + np.repeat(self.lo[domains] - (np.cumsum(sizes) - sizes), sizes)
                 owner[rows] = np.repeat(domains, sizes)
-                self._owners.append((tier, owner))
+                made.append(owner)
+            self._owners = tuple(made)
         return self._owners
 
 
@@ -95,11 +97,7 @@ def build_topology(hyper_nodes: Mapping[str, HyperNode], nodes: Mapping[str, Nod
     """Lay domains and nodes out; the second part is the order of the node rows."""
     forest = build_forest(hyper_nodes, nodes)
     walk = _Walk(forest)
-    if forest.ready:
-        tops = [name for name in forest.tiers if name not in forest.parents]
-        walk.visit_root(tops, nodes, max(forest.tiers.values(), default=0) + 1)
-    else:
-        walk.visit_root([], nodes, 1)
+    walk.visit_all(nodes)
     return walk.table(), walk.order
 
 
@@ -108,6 +106,7 @@ class _Walk:
 
     def __init__(self, forest: HyperNodeForest) -> None:
         self.forest = forest
+        self.tree = UsableTree(forest)
         self.order: list[str] = []
         self.names: list[str] = []
         self.tier: list[int] = []
@@ -115,39 +114,43 @@ class _Walk:
         self.last: list[int] = []
         self.lo: list[int] = []
         self.hi: list[int] = []
-        self.children: list[tuple[int, ...]] = []
+        self.children: list[list[int]] = []
         self.leaf: list[int] = []
 
-    def visit_root(self, tops: list[str], nodes: Mapping[str, Node], tier: int) -> None:
-        inside = {name for top in tops for name in self.forest.nodes[top]}
-        # Without HyperNodes plain name order is kept: it is what users see everywhere else.
-        outside = sorted(name for name in nodes if name not in inside)
-        self._visit(ROOT, tier, NO_ROW, tops, outside)
+    def visit_all(self, nodes: Mapping[str, Node]) -> None:
+        tiers, tree = self.forest.tiers, self.tree
+        # Of a tier above all that are named, so that what is out of use does not widen what a constraint allows.
+        left = [self._enter("", max(tiers.values(), default=0) + 1, NO_ROW)]
+        while left:
+            row, name, inner = left[-1]
+            child = next(inner, None)
+            if child is not None:
+                self.children[row].append(len(self.names))
+                left.append(self._enter(child, tiers[child], row))
+                continue
+            own = sorted(tree.own_nodes[name], key=natural)
+            # Plain name order for nodes in no domain: it is what users see everywhere else.
+            self._leave(
+                row, own if name else sorted([*own, *(node for node in nodes if node not in self.forest.owners)])
+            )
+            left.pop()
 
-    def _visit(self, name: str, tier: int, parent: int, inner: Iterable[str], own: Iterable[str]) -> int:
+    def _enter(self, name: str, tier: int, parent: int) -> tuple[int, str, Iterator[str]]:
         row = len(self.names)
-        self.names.append(name)
+        self.names.append(name or ROOT)
         self.tier.append(tier)
         self.parent.append(parent)
         self.lo.append(len(self.order))
         for column in (self.last, self.hi):
             column.append(row)
-        self.children.append(())
-        below = []
-        taken: set[str] = set()
-        for child in sorted(inner, key=natural):
-            forest = self.forest
-            taken.update(forest.nodes[child])
-            own_nodes = sorted(forest.own_nodes[child], key=natural)
-            below.append(self._visit(child, forest.tiers[child], row, forest.children[child], own_nodes))
-        for node in own:
-            if node not in taken:
-                self.order.append(node)
-                self.leaf.append(row)
-        self.children[row] = tuple(below)
+        self.children.append([])
+        return row, name, iter(sorted(self.tree.children[name], key=natural))
+
+    def _leave(self, row: int, own: list[str]) -> None:
+        self.order += own
+        self.leaf += [row] * len(own)
         self.last[row] = len(self.names) - 1
         self.hi[row] = len(self.order)
-        return row
 
     def table(self) -> TopologyTable:
         def column(values: list[int]) -> Rows:
@@ -156,12 +159,12 @@ class _Walk:
         return TopologyTable(
             names=self.names,
             index={name: row for row, name in enumerate(self.names)},
-            tier=column(self.tier),
+            tier=np.array(self.tier, np.int64),
             parent=column(self.parent),
             last=column(self.last),
             lo=column(self.lo),
             hi=column(self.hi),
             leaf=column(self.leaf),
-            children=self.children,
+            children=[tuple(inner) for inner in self.children],
             forest=self.forest,
         )

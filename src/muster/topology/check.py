@@ -23,7 +23,7 @@ _MAX_NAMES = 5
 #: Codes of findings and what they mean; the reference page is made from it.
 CODES: Mapping[str, tuple[Level, str]] = {
     "invalid": ("error", "a field has a value that is surely wrong, such as a regular expression that Go cannot read"),
-    "fault": ("error", "a HyperNode does not fit into the tree: every job with a topology constraint waits"),
+    "fault": ("error", "a HyperNode cannot be believed, so it is out of use: jobs that need it wait"),
     "tier-unknown": ("error", "a constraint names a tier that no HyperNode has"),
     "tier-missing": ("error", "a hard constraint without a tier"),
     "too-large": ("error", "a constraint that no domain could meet even if the cluster were empty"),

@@ -11,6 +11,7 @@ from collections.abc import Iterator, Sequence
 from muster.api import NetworkTopology, Pod, PodGroup, SubGroupPolicy, format_amount, group_of, pod_request
 from muster.api.resources import PODS, to_base_all
 from muster.snapshot.hypernodes import ROOT, HyperNodeForest
+from muster.snapshot.usable_tree import UsableTree
 from muster.topology.view import Objects
 
 Request = dict[str, int]
@@ -39,6 +40,7 @@ class Needs:
 
     def __init__(self, known: Objects, forest: HyperNodeForest) -> None:
         self._forest = forest
+        self._tree = UsableTree(forest)
         self._nodes = {
             name: {**_DEFAULTS, **to_base_all(node.status.allocatable)} for name, node in known.nodes.items()
         }
@@ -68,11 +70,13 @@ class Needs:
         except LookupError as error:
             yield "tier-unknown", f"{field}: {error.args[0]}"
             return
-        if self._forest.ready:
-            yield from self._too_large(field, limit, minimum, [pod_request(pod) for pod in pods])
+        yield from self._too_large(field, limit, minimum, [pod_request(pod) for pod in pods])
 
     def _too_large(self, field: str, limit: int, minimum: int, requests: list[Request]) -> Iterator[tuple[str, str]]:
         domains = self._domains(limit)
+        if not domains and (faulty := self._faulty(limit)):
+            yield "too-large", f"{field}: every HyperNode of tier {limit} or below is out of use, such as {faulty}"
+            return
         if not domains:
             lowest = min(self._forest.tiers.values())
             yield "tier-unknown", f"{field}: no HyperNode has tier {limit} or below; the lowest is {lowest}"
@@ -93,11 +97,15 @@ class Needs:
 
     def _domains(self, limit: int) -> dict[str, list[str]]:
         """Nodes of each domain that is allowed and stands in no other allowed one."""
-        forest = self._forest
+        forest, tree = self._forest, self._tree
         if limit > max(forest.tiers.values(), default=0):
             return {ROOT: list(self._nodes)}
-        allowed = {name for name, tier in forest.tiers.items() if tier <= limit}
-        return {name: forest.nodes[name] for name in sorted(allowed) if forest.parents.get(name) not in allowed}
+        allowed = {name for name, tier in forest.tiers.items() if tier <= limit and name not in forest.faults}
+        return {name: tree.nodes_inside(name) for name in sorted(allowed) if tree.parents[name] not in allowed}
+
+    def _faulty(self, limit: int) -> str:
+        """The first HyperNode that a constraint would allow and that is out of use."""
+        return next((name for name in sorted(self._forest.faults) if self._forest.tiers[name] <= limit), "")
 
     def _slots(self, nodes: Sequence[str], request: Request) -> int:
         total = 0

@@ -1,7 +1,8 @@
 """The topology tree with what is free in it, as data that every drawing is made from.
 
 Made from objects as they stand in files or in a cluster, faults included: a tree that the scheduler would not use
-is drawn as far as it can be, with each fault on the HyperNode that has it. Amounts are of one resource, in base
+is drawn as far as it can be, with each fault on the HyperNode that has it; so is a very deep one, whose lowest domains
+are left out with their nodes standing in the last one drawn. Amounts are of one resource, in base
 units. Domains and nodes are in natural order of their names, and a node stands in the smallest domain that
 holds it.
 """
@@ -16,6 +17,8 @@ from muster.snapshot.hypernodes import ROOT, HyperNodeForest, build_forest, natu
 from muster.topology.label_tree import label_tree
 
 _ENDED = ("Succeeded", "Failed")
+#: How many domains are drawn inside each other at most; networks have three or four.
+_MAX_DEPTH = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,19 +181,35 @@ class _Maker:
         tier = max(forest.tiers.values(), default=0) + 1
         return self._totals(DomainView(ROOT, tier, domains=tuple(domains)), set(self._nodes), set(self._nodes) - inside)
 
-    def _domain(self, name: str) -> DomainView:
+    def _domain(self, name: str, depth: int = 1) -> DomainView:
         self._drawn.add(name)
         forest = self._forest
+        if depth == _MAX_DEPTH:
+            return self._deepest(name)
         inner = [child for child in sorted(forest.children[name], key=natural) if child not in self._drawn]
         domain = DomainView(
             name,
             forest.tiers[name],
             self._hyper_nodes[name].spec.tier_name,
-            domains=tuple(self._domain(child) for child in inner),
+            domains=tuple(self._domain(child, depth + 1) for child in inner),
             faults=tuple(self._faults.get(name, ())),
         )
         deeper = {node for child in forest.children[name] if child != name for node in forest.nodes[child]}
         return self._totals(domain, set(forest.nodes[name]), set(forest.own_nodes[name]) - deeper)
+
+    def _deepest(self, name: str) -> DomainView:
+        """The last domain that is drawn: it shows the faults and nodes of all that is inside it."""
+        forest = self._forest
+        inside = dict.fromkeys([name])
+        left = [name]
+        while left:
+            below = [child for child in forest.children[left.pop()] if child not in inside]
+            inside.update(dict.fromkeys(below))
+            left += below
+        self._drawn.update(inside)
+        faults = tuple(fault for each in inside for fault in self._faults.get(each, ()))
+        domain = DomainView(name, forest.tiers[name], self._hyper_nodes[name].spec.tier_name, faults=faults)
+        return self._totals(domain, set(forest.nodes[name]), set(forest.nodes[name]))
 
     def _totals(self, domain: DomainView, inside: set[str], own: set[str]) -> DomainView:
         views = [self._nodes[name] for name in inside]

@@ -17,6 +17,7 @@ import numpy as np
 from muster.engine.boards import Boards
 from muster.engine.constraints import (
     Constraint,
+    fault_of,
     job_constraint,
     job_domain,
     subgroup_constraint,
@@ -106,6 +107,8 @@ class Walk:
         if domain != NO_ROW:
             name = self._session.snapshot.topology.names[domain]
             detail += f"; {name} comes closest with room for {min(room, needed)}"
+        if fault := fault_of(self._session.snapshot.topology, constraint):
+            detail += f"; out of use: {fault}"
         return JobVerdict(TOPOLOGY, detail, int(self._session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
 
     def place_in(self, work: JobWork, domain: int, statement: Statement) -> Found:
