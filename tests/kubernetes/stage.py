@@ -33,7 +33,11 @@ class Stage:
         self.cluster = cluster
         self.kubectl = kubectl
         self.scheduler = Scheduler(
-            cluster, config or default_config(), builtin_registry(), scheduler_names=[scheduler_name]
+            cluster,
+            config or default_config(),
+            builtin_registry(),
+            scheduler_names=[scheduler_name],
+            allocates_claims=False,
         )
         self.results: list[CycleResult] = []
 

@@ -1,17 +1,18 @@
-"""Device claims count as requests, slices as capacity; what cannot be judged is not offered."""
+"""Device claims count as requests, slices as capacity; what cannot be judged is not offered, or held back."""
 
 from __future__ import annotations
 
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from muster.api import DeviceClass, KubeObject, ObjectMeta, Pod, ResourceClaim, ResourceSlice
-from muster.api.pod import PodResourceClaim
-from muster.snapshot import Mirror, Snapshot
-from muster.snapshot.devices import NOT_LIMITED, claim_keys, claimed, offered
-from muster.testing import node, pod, queue
-from tests.engine.stage import binds, configured, run
+from muster.api.pod import PodResourceClaim, PodResourceClaimStatus
+from muster.snapshot import GATED, Mirror, Snapshot, TaskStatus
+from muster.snapshot.devices import NOT_LIMITED, Hold, claim_keys, claimed, hold_of, offered
+from muster.testing import node, pod, pod_group, priority_class, queue
+from tests.engine.stage import binds, configured, having, run
 
 
 def device_class(name: str, *expressions: str) -> DeviceClass:
@@ -64,10 +65,136 @@ def test_a_claim_that_cannot_be_read_asks_for_nothing(spec: dict[str, Any]) -> N
     assert claimed([ResourceClaim(metadata=ObjectMeta(name="c", namespace="default"), spec=spec)]) == {}
 
 
+def from_template(one: Pod, *made: PodResourceClaimStatus) -> Pod:
+    one.spec.resource_claims = [PodResourceClaim(name="gpu", resource_claim_template_name="gpus")]
+    one.status.resource_claim_statuses = made
+    return one
+
+
 def test_a_pod_names_its_claims_in_its_own_namespace() -> None:
     one = with_claims(pod("p", namespace="team"), "a", "b")
     one.spec.resource_claims = [*one.spec.resource_claims, PodResourceClaim(name="from-template")]
     assert claim_keys(one) == ["team/a", "team/b"]
+
+
+def test_a_claim_that_was_made_from_a_template_is_the_pods_too() -> None:
+    assert claim_keys(from_template(pod("p"))) == []
+    assert claim_keys(from_template(pod("p"), PodResourceClaimStatus(name="gpu", resource_claim_name="p-gpu-x"))) == [
+        "default/p-gpu-x"
+    ]
+
+
+# -- held back ------------------------------------------------------------------------------------------------------
+
+
+def allocated(name: str, *, node_name: str = "", consumers: int = 0, deleted: bool = False) -> ResourceClaim:
+    """A claim with devices, usable from one node or from everywhere."""
+    one = claim(name, {"deviceClassName": "gpu"})
+    field = {"key": "metadata.name", "operator": "In", "values": [node_name]}
+    where = {"nodeSelector": {"nodeSelectorTerms": [{"matchFields": [field]}]}} if node_name else {}
+    results = [{"request": "r", "driver": "d", "pool": "p", "device": "d0"}]
+    one.status = {
+        "allocation": {"devices": {"results": results}, **where},
+        "reservedFor": [{"resource": "pods", "name": f"x{k}", "uid": f"x{k}"} for k in range(consumers)],
+    }
+    if deleted:
+        one.metadata.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
+    return one
+
+
+@pytest.mark.parametrize(
+    ("there", "why"),
+    [
+        (None, "the claim default/c does not exist"),
+        (claim("c", {"deviceClassName": "gpu"}), "the claim default/c is not allocated"),
+        (allocated("c", deleted=True), "the claim default/c is being deleted"),
+        (allocated("c", consumers=256), "the claim default/c is reserved for others"),
+        (allocated("c", consumers=255), ""),
+        (allocated("c"), ""),
+    ],
+)
+def test_where_nobody_allocates_claims_a_pod_waits_until_it_can_use_its_own(
+    there: ResourceClaim | None, why: str
+) -> None:
+    hold = hold_of(with_claims(pod("p"), "c"), {} if there is None else {there.key: there})
+    assert hold == (Hold("device-claim", why) if why else None)
+
+
+def test_a_pod_for_which_a_claim_is_reserved_needs_no_more_room_on_it() -> None:
+    full, one = allocated("c", consumers=256), with_claims(pod("p"), "c")
+    one.metadata.uid = "x7"
+    assert hold_of(one, {full.key: full}) is None
+
+
+def test_a_claim_from_a_template_is_waited_for_until_it_is_made_or_found_not_needed() -> None:
+    hold = hold_of(from_template(pod("p")), {})
+    assert hold == Hold("device-claim", "the claim gpu of default/p has not been made from its template yet")
+    assert hold_of(from_template(pod("p"), PodResourceClaimStatus(name="gpu")), {}) is None
+
+
+def test_where_the_cluster_allocates_claims_they_hold_nobody_back() -> None:
+    assert hold_of(with_claims(pod("p"), "c"), None) is None
+
+
+@pytest.mark.parametrize("claims", [None, {}])
+@pytest.mark.parametrize("key", ["gpu-fraction", "gpu-memory"])
+def test_a_pod_that_asks_for_part_of_a_gpu_is_held_back_everywhere(
+    key: str, claims: dict[str, ResourceClaim] | None
+) -> None:
+    hold = hold_of(pod("p", annotations={key: "0.5"}), claims)
+    assert hold == Hold("gpu-part", f'default/p has the annotation {key}: "0.5"')
+
+
+def mirror_of(*objects: KubeObject) -> Mirror:
+    mirror = Mirror(allocates_claims=False)
+    for item in objects:
+        mirror.upsert(item)
+    return mirror
+
+
+def test_a_held_pod_is_let_go_when_its_claim_is_allocated_and_forgotten_when_it_is_gone() -> None:
+    mirror = mirror_of(node("n"), queue("default"), with_claims(pod("p", cpu=1), "c"))
+    assert mirror.snapshot().holds[0].detail == "the claim default/c does not exist"
+    mirror.upsert(claim("c", {"deviceClassName": "gpu"}))
+    assert mirror.snapshot().holds[0].detail == "the claim default/c is not allocated"
+    mirror.upsert(allocated("c"))
+    snapshot = mirror.snapshot()
+    assert not snapshot.holds
+    assert not snapshot.tasks.flags[0] & GATED
+    mirror.delete(allocated("c"))
+    assert mirror.snapshot().holds
+    mirror.delete(pod("p"))
+    assert not mirror.snapshot().holds
+
+
+def test_two_pods_may_share_an_allocated_claim_whatever_the_slices_say() -> None:
+    shared = [with_claims(pod(f"p{k}", cpu=1), "c") for k in range(2)]
+    mirror = mirror_of(node("n"), queue("default"), allocated("c"), resource_slice("s", "n", "d", 1), *shared)
+    assert column(mirror.snapshot(), "deviceclass/gpu") == [NOT_LIMITED]
+
+
+def test_a_pod_goes_only_where_its_devices_are() -> None:
+    objects = [node("n1"), node("n2"), queue("default"), with_claims(pod("p", cpu=1), "c")]
+    for name in ("n1", "n2"):
+        session = run([*objects, allocated("c", node_name=name)], configured("gang", "predicates"))
+        assert binds(session) == {"p": name}
+    unreadable = allocated("c")
+    unreadable.status["allocation"]["nodeSelector"] = {"nodeSelectorTerms": "n2"}
+    assert binds(run([*objects, unreadable], configured("gang", "predicates"))) == {}
+
+
+@pytest.mark.parametrize("cpu", [4, 8])
+@pytest.mark.parametrize("held", [True, False])
+def test_nobody_is_evicted_for_a_pod_that_is_held_back_and_no_gang_counts_on_it(cpu: int, *, held: bool) -> None:
+    """The annotated member asks for nothing else, and such a pod usually counts as placed."""
+    victim = pod("low", cpu=4, node="n", phase="Running", group="low", priority=1)
+    member = pod("part", group="gang", annotations={"gpu-fraction": "0.5"} if held else None, priority=100)
+    objects = [node("n", cpu=8), queue("default"), pod_group("low", minimum=0, phase="Running"), victim]
+    objects += [priority_class("high", 100), pod_group("gang", minimum=2, priority_class="high")]
+    objects += [pod("whole", cpu=cpu, group="gang", priority=100), member]
+    session = run(objects, configured("priority", "gang", "predicates", actions=("allocate", "backfill", "preempt")))
+    assert bool(binds(session)) == (not held and cpu == 4)
+    assert bool(having(session, TaskStatus.RELEASING)) == (not held and cpu == 8)
 
 
 # -- slices ---------------------------------------------------------------------------------------------------------

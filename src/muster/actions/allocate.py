@@ -9,9 +9,9 @@ import msgspec
 from muster.engine.lines import FlatLine
 from muster.engine.placing import Door, Found
 from muster.engine.tree_line import TreeLine
-from muster.engine.waiting import gated_jobs, schedulable_tasks, tasks_by_job, why_not_schedulable
+from muster.engine.waiting import gated_jobs, gated_verdict, schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Action, Arguments, JobVerdict, Session
-from muster.framework.reasons import GATED, NOT_TRIED
+from muster.framework.reasons import NOT_TRIED
 from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows
 
 
@@ -53,7 +53,7 @@ class Allocate(Action):
     def _line_up(self, session: Session) -> dict[int, Rows]:
         """Pending tasks of every job that can be allocated; the others get their verdicts."""
         for job in gated_jobs(session):
-            session.record(job, JobVerdict(GATED))
+            session.record(job, gated_verdict(session, job))
         waiting: dict[int, Rows] = {}
         for job, tasks in tasks_by_job(session, self._pending(session)):
             verdict = why_not_schedulable(session, job)

@@ -1,6 +1,6 @@
-"""Device claims (``resource.k8s.io/v1``): read, kept, and not yet acted upon.
+"""Device claims (``resource.k8s.io/v1``): read and kept; nothing of them is ever written.
 
-The specs stay as they were written; only their presence and names matter so far.
+Specs and statuses stay as they were written; what is made of them is in `muster.snapshot.devices`.
 """
 
 from __future__ import annotations

@@ -29,6 +29,10 @@ COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 STRATEGY_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
 STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
 
+# On pods, for KAI: a part of one GPU, as a number below 1 or as MiB of its memory.
+GPU_FRACTION: Final = "gpu-fraction"
+GPU_MEMORY: Final = "gpu-memory"
+
 # The condition of a pod that says whether it has a node.
 POD_SCHEDULED: Final = "PodScheduled"
 

@@ -117,6 +117,13 @@ class PodSpec(K8sModel):
     restart_policy: str = ""
 
 
+class PodResourceClaimStatus(K8sModel):
+    """The claim that was made from a template of the pod; none: the pod turned out to need none."""
+
+    name: str = ""
+    resource_claim_name: str | None = None
+
+
 class PodStatus(K8sModel):
     """How the pod is."""
 
@@ -126,6 +133,7 @@ class PodStatus(K8sModel):
     start_time: Timestamp | None = None
     reason: str = ""
     message: str = ""
+    resource_claim_statuses: Sequence[PodResourceClaimStatus] = ()
 
 
 class Pod(KubeObject):

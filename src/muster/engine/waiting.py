@@ -9,9 +9,11 @@ import numpy as np
 from muster.engine.constraints import why_not_placeable
 from muster.framework import JobVerdict, Session
 from muster.framework.entrance import why_queue_refuses
-from muster.framework.reasons import GROUP_MISSING, NOT_ADMITTED
+from muster.framework.reasons import DEVICE_CLAIM, GPU_PART, GROUP_MISSING, NOT_ADMITTED
+from muster.framework.reasons import GATED as GATED_REASON
 from muster.snapshot import GATED, JobPhase, Rows, TaskStatus
 
+_HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM}
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
 _PENDING = int(JobPhase.PENDING)
 
@@ -24,11 +26,21 @@ def schedulable_tasks(session: Session) -> Rows:
 
 
 def gated_jobs(session: Session) -> list[int]:
-    """Jobs with pending tasks that scheduling gates hold back; a later word on what else waits replaces this one."""
+    """Jobs with pending tasks that are held back; a later word on what else waits replaces `gated_verdict`."""
     tasks = session.snapshot.pending_tasks()
     held = tasks[(session.snapshot.tasks.flags[tasks] & GATED) != 0]
     jobs: list[int] = np.unique(session.snapshot.tasks.job[held]).tolist()
     return jobs
+
+
+def gated_verdict(session: Session, job: int) -> JobVerdict:
+    """What holds pods of a job back: what is not served here, else their scheduling gates."""
+    snapshot = session.snapshot
+    held = [task for task in snapshot.tasks_of(job).tolist() if task in snapshot.holds] if snapshot.holds else []
+    if not held:
+        return JobVerdict(GATED_REASON)
+    hold = snapshot.holds[min(held, key=snapshot.tasks.ids.__getitem__)]
+    return JobVerdict(_HOLDS[hold.kind], hold.detail)
 
 
 def tasks_by_job(session: Session, tasks: Rows) -> list[tuple[int, Rows]]:

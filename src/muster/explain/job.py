@@ -10,7 +10,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from muster.engine.waiting import has_promise, why_not_schedulable
+from muster.engine.waiting import gated_verdict, has_promise, why_not_schedulable
 from muster.explain.advice import advise
 from muster.explain.model import (
     ClosestNode,
@@ -37,7 +37,6 @@ from muster.explain.queues import bound_by_cluster, contested_resources, queue_p
 from muster.framework import Eviction, JobVerdict, Reason, Session
 from muster.framework.reasons import (
     GANG_INCOMPLETE,
-    GATED,
     INSUFFICIENT,
     NOT_ADMITTED,
     NOT_TRIED,
@@ -102,7 +101,7 @@ def job_verdict(session: Session, job: int, pending: Rows) -> JobVerdict:
     snapshot = session.snapshot
     gated = snapshot.tasks.flags[pending] & GATED_TASK
     if len(pending) and gated.all():
-        return JobVerdict(GATED)
+        return gated_verdict(session, job)
     queue = int(snapshot.jobs.queue[job])
     if queue != NO_ROW and session.overused(queue):
         return JobVerdict(QUEUE_OVERUSED)

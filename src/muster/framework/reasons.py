@@ -118,6 +118,16 @@ PROMISED = reason(
     "promised", "its nodes are promised to it, and pods have yet to leave them", remedy="wait for the pods to leave"
 )
 GATED = reason("gated", "its pods have scheduling gates", remedy="remove the gates")
+GPU_PART = reason(
+    "gpu-part",
+    "a pod asks for part of a GPU, and only whole GPUs are given out here",
+    remedy="ask for whole GPUs as a resource, or leave the pod to a scheduler that shares them",
+)
+DEVICE_CLAIM = reason(
+    "device-claim",
+    "a device claim of its pods is not allocated, and device claims are not allocated here",
+    remedy="have the claim allocated by others, or ask for devices as a resource",
+)
 NOT_TRIED = reason("not-tried", "its turn has not come")
 TOPOLOGY = reason(
     "topology",

@@ -10,7 +10,7 @@ ordinary resource and not looked at here.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
 
@@ -18,6 +18,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from muster.api import Pod, ResourceClaim
 from muster.framework.plugin import Arguments, Plugin
 from muster.framework.reasons import NODE_NOT_READY, Verdicts, reason
 from muster.framework.registry import read_arguments
@@ -28,6 +29,7 @@ from muster.plugins.ports import HostPorts
 from muster.plugins.topology_spread import HARD, TopologySpread
 from muster.plugins.volumes import VolumeRules
 from muster.snapshot import NEEDS_LIVE_CHECK, Rows
+from muster.snapshot.devices import claim_keys, device_nodes
 
 if TYPE_CHECKING:
     from muster.framework.config import SchedulerConfig
@@ -43,6 +45,11 @@ NODE_AFFINITY = reason(
     "node-affinity",
     "do not match the pod's node affinity",
     remedy="label the nodes, or change the required node affinity",
+)
+DEVICE_NODE = reason(
+    "device-node",
+    "cannot use the devices that are allocated to the pod",
+    remedy="wait for room where the devices are, or have the claim allocated anew",
 )
 TAINT = reason("taint", "have a taint that the pod does not tolerate", remedy="add a toleration, or remove the taint")
 
@@ -96,7 +103,8 @@ class PredicatesArguments(Arguments, frozen=True, kw_only=True):
         list[dict[str, int]], Meta(description="Accepted; without effect, as free storage does not score nodes.")
     ] = msgspec.field(name="volumebinding.shape", default_factory=list)
     dynamic_resources: Annotated[
-        bool, Meta(description="Accepted; device claims always count, by device class and driver.")
+        bool,
+        Meta(description="Accepted; device claims always count, by device class and driver."),
     ] = msgspec.field(name="predicate.DynamicResourceAllocationEnable", default=False)
     proportional: Annotated[
         bool, Meta(description="Not supported: reserving CPU and memory beside idle GPUs; must be false.")
@@ -153,7 +161,14 @@ class Predicates(Plugin):
             verdicts[(verdicts == 0) & taints.forbidden(pod)] = TAINT.number
         if pod.spec.volumes:
             self._volumes.reject(pod, verdicts)
+        for where in device_nodes(self._claims(pod)):
+            verdicts[(verdicts == 0) & ~terms_mask(nodes, where)] = DEVICE_NODE.number
         return verdicts
+
+    def _claims(self, pod: Pod) -> Iterator[ResourceClaim]:
+        known = self._snapshot.objects.get("ResourceClaim", {})
+        found = (known.get(key) for key in claim_keys(pod))
+        return (claim for claim in found if isinstance(claim, ResourceClaim))
 
     # -- right before a placement ----------------------------------------------------------------------------
 

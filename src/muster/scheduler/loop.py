@@ -81,13 +81,14 @@ class Scheduler:
         *,
         seed: int = 0,
         scheduler_names: Iterable[str] | None = None,
+        allocates_claims: bool = True,
     ) -> None:
         registry.check(config)
         self.cluster = cluster
         self.config = config
         self.registry = registry
         self.seed = seed
-        self.mirror = Mirror(scheduler_names)
+        self.mirror = Mirror(scheduler_names, allocates_claims=allocates_claims)
         self._hyper_nodes = HyperNodeStatuses()
         self._settled = Settled()
         self._verdicts = VerdictCache()

@@ -81,7 +81,11 @@ class Service:
         self._options = options
         self._file = ConfigFile(options.config)
         self.scheduler = Scheduler(
-            cluster, self._file.first(), builtin_registry(), scheduler_names=options.scheduler_names
+            cluster,
+            self._file.first(),
+            builtin_registry(),
+            scheduler_names=options.scheduler_names,
+            allocates_claims=False,
         )
         self.metrics = Metrics()
         self._stopping = threading.Event()

@@ -6,7 +6,7 @@ waiting, and nothing is due later: in the cluster, or by the word of the schedul
 look at the clock and do not say so (a waiting time that runs out) are not seen as "due"; give `until` to have something
 to run towards, such as a later timeline entry.
 Objects of a live cluster come with a `ClusterSnapshot`, which says when the run begins, and which pods and nodes
-it is about.
+it is about; there, as on the live cluster, nobody allocates device claims.
 """
 
 from __future__ import annotations
@@ -56,6 +56,7 @@ def simulate(
         registry or builtin_registry(),
         seed=seed,
         scheduler_names=scheduler_names or (head and head.spec.scheduler_names) or None,
+        allocates_claims=head is None,
     )
     done, settled = _run(cluster, scheduler, MAX_CYCLES if cycles is None else cycles, until, period)
     final = scheduler.observe()

@@ -14,6 +14,7 @@ import msgspec
 
 from muster.api import Pod, is_best_effort, is_critical, is_preemptable, names, pod_request, pod_scoring_request
 from muster.api.mounts import mounts_of
+from muster.snapshot.devices import claim_keys
 from muster.snapshot.tables import BEST_EFFORT, CRITICAL, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
@@ -69,5 +70,6 @@ def _constraints(pod: Pod) -> object:
     if not (spec.node_selector or node_affinity or spec.tolerations or claims or spec.resource_claims or has_wishes):
         return None
     namespace = pod.namespace if claims or spec.resource_claims else ""
-    constraints = (spec.node_selector, node_affinity, spec.tolerations, claims, spec.resource_claims, namespace)
+    devices = (spec.resource_claims, claim_keys(pod)) if spec.resource_claims else ()
+    constraints = (spec.node_selector, node_affinity, spec.tolerations, claims, devices, namespace)
     return (constraints, wishes) if has_wishes else constraints

@@ -4,14 +4,23 @@ A pod's claims count towards its request, so that queues can limit device classe
 offer count as capacity of their nodes. A device belongs to a class if the class has no selector or selects by
 driver (`device.driver == "..."`); of a class with any other selector no device is offered: a pod waits rather than
 lands on a node without its device. Without any slice in the cluster nodes are not limited.
+
+Where nobody allocates claims to the pods that are bound, as on every real cluster so far, a pod is held back until all
+its claims are allocated, and goes only where the devices are (`device_nodes`). A pod that asks for part of a GPU in
+KAI's annotations is held back everywhere: placed as if it asked for nothing, it would land on nodes without GPUs.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from muster.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
+from muster.api.affinity import NodeSelector
+from muster.api.names import GPU_FRACTION, GPU_MEMORY
 
 PREFIX = "deviceclass/"
 #: Amounts of devices are kept in thousandths, like everything that is neither bytes nor pods.
@@ -22,10 +31,64 @@ NOT_LIMITED = 2**40
 _BY_DRIVER = re.compile(r"""^\s*device\.driver\s*==\s*(['"])(?P<driver>[^'"]+)\1\s*$""")
 
 
+#: Pods that a claim may be reserved for at once, as the API server has it.
+_MOST_CONSUMERS = 256
+
+
 def claim_keys(pod: Pod) -> list[str]:
-    """Claims that a pod names, as "namespace/name"."""
-    names = (claim.resource_claim_name for claim in pod.spec.resource_claims)
+    """Claims that a pod names, or that were made for it from a template, as "namespace/name"."""
+    made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
+    names = (claim.resource_claim_name or made.get(claim.name) for claim in pod.spec.resource_claims)
     return [f"{pod.namespace}/{name}" for name in names if name]
+
+
+class Hold(NamedTuple):
+    """Why a pod is held back although it has no scheduling gates."""
+
+    kind: Literal["gpu-part", "device-claim"]
+    detail: str
+
+
+def hold_of(pod: Pod, claims: Mapping[str, ResourceClaim] | None) -> Hold | None:
+    """Why a pod may not be placed as it is, if so; `claims` are those that must be allocated first, None: none."""
+    annotations = pod.metadata.annotations
+    part = next((key for key in (GPU_FRACTION, GPU_MEMORY) if annotations.get(key)), None)
+    if part is not None:
+        return Hold("gpu-part", f'{pod.key} has the annotation {part}: "{annotations[part]}"')
+    trouble = "" if claims is None or not pod.spec.resource_claims else _unallocated(pod, claims)
+    return Hold("device-claim", trouble) if trouble else None
+
+
+def _unallocated(pod: Pod, claims: Mapping[str, ResourceClaim]) -> str:
+    """What keeps a pod from using its claims, in words; "" if all of them are allocated and can be reserved for it."""
+    statuses = {status.name for status in pod.status.resource_claim_statuses}
+    for wanted in pod.spec.resource_claims:
+        if wanted.resource_claim_template_name and not wanted.resource_claim_name and wanted.name not in statuses:
+            return f"the claim {wanted.name} of {pod.key} has not been made from its template yet"
+    return next(filter(None, (_trouble(pod, key, claims.get(key)) for key in claim_keys(pod))), "")
+
+
+def _trouble(pod: Pod, key: str, claim: ResourceClaim | None) -> str:
+    if claim is None:
+        return f"the claim {key} does not exist"
+    if claim.metadata.deletion_timestamp is not None:
+        return f"the claim {key} is being deleted"
+    if not _map(claim.status.get("allocation")):
+        return f"the claim {key} is not allocated"
+    consumers = _list(claim.status.get("reservedFor"))
+    is_ours = any(each.get("uid") == pod.metadata.uid for each in consumers)
+    return "" if is_ours or len(consumers) < _MOST_CONSUMERS else f"the claim {key} is reserved for others"
+
+
+def device_nodes(claims: Iterable[ResourceClaim]) -> Iterator[NodeSelector]:
+    """Where allocated devices can be used from; nothing of a claim that is not allocated, or usable everywhere."""
+    for claim in claims:
+        given = _map(claim.status.get("allocation")).get("nodeSelector")
+        if given is not None:
+            try:
+                yield msgspec.convert(given, NodeSelector)
+            except msgspec.ValidationError:
+                yield NodeSelector()  # what cannot be read selects nothing
 
 
 def claimed(claims: Iterable[ResourceClaim]) -> dict[str, int]:

@@ -49,6 +49,7 @@ from muster.snapshot.status import (
 )
 from muster.snapshot.tables import (
     BEST_EFFORT,
+    GATED,
     PREEMPTABLE,
     ClassTable,
     GroupTable,
@@ -67,7 +68,7 @@ T = TypeVar("T")
 #: Kinds that say what devices nodes have.
 _DEVICE_KINDS = frozenset({"ResourceSlice", "DeviceClass"})
 #: Kinds besides nodes that decide where a class may go.
-_PLACEMENT_KINDS = frozenset({"PersistentVolume", "PersistentVolumeClaim", "StorageClass", "Topology"})
+_PLACEMENT_KINDS = frozenset({"PersistentVolume", "PersistentVolumeClaim", "ResourceClaim", "StorageClass", "Topology"})
 
 _COUNTED = np.zeros(N_COUNTS, np.bool_)
 _COUNTED[list(ALLOCATED_STATUSES)] = True
@@ -79,12 +80,15 @@ class Mirror:
     """The state of a cluster as columns.
 
     `scheduler_names`: pods with another schedulerName take room but are not scheduled; None: all pods are ours.
+    `allocates_claims`: whether the cluster gives devices to the pods that are bound; if not, pods wait until their
+    device claims are allocated.
     """
 
-    def __init__(self, scheduler_names: Iterable[str] | None = None) -> None:
+    def __init__(self, scheduler_names: Iterable[str] | None = None, *, allocates_claims: bool = True) -> None:
         self._names = None if scheduler_names is None else frozenset(scheduler_names)
         self._priorities = Priorities()
-        self._book = TaskBook(self._priorities.of_job)
+        self._allocates_claims = allocates_claims
+        self._book = TaskBook(self._priorities.of_job, allocates_claims=allocates_claims)
         self._nodes: dict[str, Node] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._queues: dict[str, QueueRecord] = {}
@@ -217,6 +221,7 @@ class Mirror:
             topology=topology,
             objects={kind: dict(items) for kind, items in self._objects.items()},
             stale_nominations=stale,
+            holds=dict(self._book.holds),
             touch_log=np.empty(max(1024, BLOCK), np.int32),
         )
 
@@ -262,7 +267,8 @@ class Mirror:
         """Set what nodes offer of every device class that somebody asks for."""
         columns = {name: column for name, column in self._axis.index.items() if name.startswith(PREFIX)}
         slices = self._of_kind(ResourceSlice)
-        if not columns or not slices:
+        # A claim that is allocated has its devices already, however many pods share it.
+        if not columns or not slices or not self._allocates_claims:
             allocatable[:, list(columns.values())] = NOT_LIMITED
             return
         classes = {known.name: known for known in self._of_kind(DeviceClass)}
@@ -376,6 +382,7 @@ def _count(tasks: TaskTable, group: Rows, n_groups: int) -> Rows:
     counts: Rows = np.zeros((n_groups, N_COUNTS), np.int32)
     if n_groups:
         states = np.where(tasks.status == TaskStatus.GONE, np.int8(-1), tasks.status)
-        free = (tasks.status == TaskStatus.PENDING) & ((tasks.flags & BEST_EFFORT) != 0)
+        # Those that are held back cannot be counted on, though they ask for nothing.
+        free = (tasks.status == TaskStatus.PENDING) & ((tasks.flags & (BEST_EFFORT | GATED)) == BEST_EFFORT)
         count_tasks(counts, group, states, free)
     return counts

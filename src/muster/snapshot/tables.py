@@ -7,7 +7,8 @@ Rows of tasks and jobs may be free (status GONE, empty id); `live` selects the o
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -17,6 +18,7 @@ from muster.api import Node, Pod
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
 from muster.kernels.totals import future_total
 from muster.snapshot.axis import Amounts, ResourceAxis
+from muster.snapshot.devices import Hold
 from muster.snapshot.job_names import JobNames
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.records import JobRecord, QueueRecord
@@ -28,7 +30,7 @@ from muster.snapshot.topology import TopologyTable
 #: Task flags.
 NEEDS_LIVE_CHECK: Final = 1  # host ports, pod affinity or topology spread: other pods decide where it may go
 BEST_EFFORT: Final = 2  # asks for nothing
-GATED: Final = 4  # has scheduling gates
+GATED: Final = 4  # is held back: by scheduling gates, or because it asks for what is not served (`Snapshot.holds`)
 PREEMPTABLE: Final = 8
 FOREIGN: Final = 16  # another scheduler's pod: takes room, is never touched
 CRITICAL: Final = 32  # the cluster itself depends on it
@@ -238,6 +240,8 @@ class Snapshot:
     stale_nominations: Rows
     #: Rows changed so far, for the boards; grows with the statement.
     touch_log: Rows
+    #: Pending tasks that are held back for another reason than scheduling gates.
+    holds: Mapping[int, Hold] = field(default_factory=dict)
     touched: int = 0
     #: Task rows ordered by job, and where each job's begin; made on first use.
     _by_job: tuple[Rows, Rows] | None = None

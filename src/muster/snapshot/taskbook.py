@@ -15,14 +15,14 @@ from numpy.typing import NDArray
 
 from muster.api import KaiPodGroup, Pod, PodGroup, ResourceClaim, group_of, pod_index, role_of
 from muster.snapshot.classes import PodShape, shape_of
-from muster.snapshot.devices import claim_keys, claimed
+from muster.snapshot.devices import Hold, claim_keys, claimed, hold_of
 from muster.snapshot.grow import Columns, Names
 from muster.snapshot.job_names import JobNames
 from muster.snapshot.records import JobRecord, created_seconds, job_from_pod, refuses_eviction
 from muster.snapshot.rows import NO_ROW
 from muster.snapshot.status import TaskStatus, phase_of, status_of
 from muster.snapshot.subgroups import first_match, match_index, minimum_of, subgroup_id
-from muster.snapshot.tables import FOREIGN
+from muster.snapshot.tables import FOREIGN, GATED
 
 #: Priority of a pod that states none, as in Volcano.
 DEFAULT_TASK_PRIORITY = 1
@@ -33,8 +33,11 @@ NO_RULE = -(2**31)
 class TaskBook:
     """Rows of tasks, jobs, roles, sub-groups and classes."""
 
-    def __init__(self, priority_of: Callable[[JobRecord], int]) -> None:
+    def __init__(self, priority_of: Callable[[JobRecord], int], *, allocates_claims: bool = True) -> None:
         self._priority_of = priority_of
+        self._allocates_claims = allocates_claims
+        #: Tasks that are held back for another reason than scheduling gates.
+        self.holds: dict[int, Hold] = {}
         self.tasks = Columns(
             job=np.int32,
             cls=np.int32,
@@ -226,7 +229,7 @@ class TaskBook:
             node=self.nodes.number(node) if node else NO_ROW,
             nominated=self.nodes.number(nominated) if nominated else NO_ROW,
             priority=DEFAULT_TASK_PRIORITY if pod.spec.priority is None else pod.spec.priority,
-            flags=shape.flags | (FOREIGN if foreign else 0),
+            flags=shape.flags | (FOREIGN if foreign else 0) | self._hold(row, pod, foreign=foreign),
         )
 
     def _shape_of(self, row: int, pod: Pod) -> PodShape:
@@ -236,6 +239,16 @@ class TaskBook:
             return known
         self._shapes[row] = shape = shape_of(pod, self._devices_of(pod))
         return shape
+
+    def _hold(self, row: int, pod: Pod, *, foreign: bool) -> int:
+        """Note whether and why a pod is held back; returns the flag of those that are."""
+        claims = None if self._allocates_claims else self._claims
+        hold = None if foreign or pod.spec.node_name else hold_of(pod, claims)
+        if hold is None:
+            self.holds.pop(row, None)
+            return 0
+        self.holds[row] = hold
+        return GATED
 
     def set_claim(self, key: str, claim: ResourceClaim | None) -> None:
         """Take in a new or changed device claim, or None for one that is gone; its pods are looked at anew."""
@@ -261,6 +274,7 @@ class TaskBook:
         if row is not None:
             self._move_to_job(row, NO_ROW)
             self._shapes.pop(row, None)
+            self.holds.pop(row, None)
             self.tasks.set(row, status=TaskStatus.GONE)
             self.tasks.remove(row)
 

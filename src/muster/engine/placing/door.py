@@ -37,8 +37,9 @@ from muster.engine.placing.terms import (
     promise,
 )
 from muster.engine.placing.walk import Walk, make_work
+from muster.engine.waiting import gated_verdict
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import GANG_INCOMPLETE, GATED, INSUFFICIENT, QUEUE_FULL, TOPOLOGY
+from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
 from muster.snapshot import BEST_EFFORT, NO_ROW, OperationKind, Rows, Statement, TaskStatus
 from muster.snapshot import GATED as GATED_TASK
@@ -156,7 +157,7 @@ class Door:
         snapshot = self._session.snapshot
         own = snapshot.tasks_of(job)
         held = (snapshot.tasks.status[own] == TaskStatus.PENDING) & ((snapshot.tasks.flags[own] & GATED_TASK) != 0)
-        return JobVerdict(GATED if held.any() else GANG_INCOMPLETE)
+        return gated_verdict(self._session, job) if held.any() else JobVerdict(GANG_INCOMPLETE)
 
     def _over_capacity(self, job: int, tasks: Rows) -> JobVerdict | None:
         rejection = self._session.over_capacity(job, tasks)
