@@ -15,6 +15,7 @@ class Unreachable:
         self.is_starting = threading.Event()
         self._stopped = threading.Event()
         self.n_polls = 0
+        self.n_stood_down = 0
 
     def start(self) -> None:
         self.is_starting.set()
@@ -34,6 +35,15 @@ class Unreachable:
 
     def is_leader(self) -> bool:
         return True
+
+    def stand_down(self, seconds: float) -> None:
+        self.n_stood_down += 1
+
+    def trouble(self, limit_s: float) -> str:
+        return ""
+
+    def ask(self, path: str, body: bytes) -> bytes:
+        raise AssertionError(path)
 
     def is_busy(self) -> bool:
         return False

@@ -308,6 +308,26 @@ def run(
     listen: Annotated[
         str, typer.Option("--listen", metavar="ADDRESS", help="Where /healthz, /readyz and /metrics are answered.")
     ] = ":8080",
+    cert: Annotated[
+        Path | None,
+        typer.Option(
+            "--cert",
+            metavar="FILE",
+            help="Certificate in PEM to answer over HTTPS with; read again when it changes.",
+            show_default=False,
+        ),
+    ] = None,
+    key: Annotated[
+        Path | None,
+        typer.Option("--key", metavar="FILE", help="Its key in PEM; read again when it changes.", show_default=False),
+    ] = None,
+    metrics_auth: Annotated[
+        bool,
+        typer.Option(
+            "--metrics-auth/--no-metrics-auth",
+            help="Tell metrics only to those whose token the cluster allows to get /metrics; needs --cert.",
+        ),
+    ] = False,
     period: Annotated[
         float, typer.Option("--period", metavar="SECONDS", min=0.05, help="Time between cycles while pods wait.")
     ] = 1.0,
@@ -333,6 +353,9 @@ def run(
             lease_namespace=lease_namespace,
             lease_name=lease_name,
             listen=listen,
+            cert=cert,
+            key=key,
+            metrics_auth=metrics_auth,
             period_s=period,
         )
     )

@@ -41,6 +41,10 @@ class RunSettings:
     #: "": a name that tells the shard.
     lease_name: str = ""
     listen: str = ""
+    #: Certificate and key for what is listened on; None: plain HTTP.
+    cert: Path | None = None
+    key: Path | None = None
+    metrics_auth: bool = False
     period_s: float = 1.0
 
 
@@ -55,8 +59,15 @@ def serve(settings: RunSettings) -> None:
         volume_wait_s=volume_wait_s(ConfigFile(settings.config).first()),
         takes_over_from=settings.scheduler_names,
     )
-    listen = parse_address(settings.listen) if settings.listen else None
-    options = ServiceOptions(settings.scheduler_names, settings.config, listen, settings.period_s, settings.shard.mode)
+    options = ServiceOptions(
+        scheduler_names=settings.scheduler_names,
+        config=settings.config,
+        listen=parse_address(settings.listen) if settings.listen else None,
+        tls=tls_of(settings),
+        guards_metrics=settings.metrics_auth,
+        period_s=settings.period_s,
+        shard_mode=settings.shard.mode,
+    )
     service = Service(cluster, options)
     stop_on_signals(service.stop)
     service.run()
@@ -69,6 +80,17 @@ def stop_on_signals(stop: Callable[[], None]) -> None:
     """
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, lambda *_: threading.Thread(target=stop, name="muster-stop", daemon=True).start())
+
+
+def tls_of(settings: RunSettings) -> tuple[Path, Path] | None:
+    """The certificate and its key; None: plain HTTP. Raises UserError."""
+    if settings.cert is not None and settings.key is not None:
+        return settings.cert, settings.key
+    if settings.cert is not None or settings.key is not None:
+        raise UserError("--cert and --key: expected both, or neither")
+    if settings.metrics_auth:
+        raise UserError("--metrics-auth: needs --cert and --key, because tokens must not be sent over plain HTTP")
+    return None
 
 
 def lease_of(settings: RunSettings) -> LeaseOptions:

@@ -74,6 +74,10 @@ class Metrics:
     def record_leadership(self, *, is_leader: bool) -> None:
         self._gauges["muster_leader"] = int(is_leader)
 
+    def record_waiting(self, seconds: float) -> None:
+        """Note the longest that a pod can have waited for a decision."""
+        self._gauges["muster_oldest_undecided_pod_seconds"] = seconds
+
     def record_reload(self, *, worked: bool) -> None:
         self._reloads["ok" if worked else "failed"] += 1
 
@@ -107,6 +111,7 @@ _GAUGES: Final = {
     "muster_pods": "Pods of jobs that this scheduler serves.",
     "muster_nodes": "Nodes that this scheduler works on.",
     "muster_jobs": "Jobs that this scheduler serves.",
+    "muster_oldest_undecided_pod_seconds": "How long a waiting pod may have been without a decision of any cycle.",
     "muster_leader": "1 while this replica decides.",
 }
 

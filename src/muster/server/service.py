@@ -2,7 +2,8 @@
 
 A cycle follows events, with a pause in between that grows with what cycles cost. While pods wait there is a cycle every
 `period_s` even without events, because time itself can decide (minimum run-times, waiting limits); a cluster at rest
-gets one now and then. A replica that is not the leader keeps its mirror current and decides nothing.
+gets one now and then. A replica that is not the leader keeps its mirror current and decides nothing. Whatever a cycle
+raises costs that cycle; how often that may happen, see `health`.
 `stop` may be called from any other thread: the cycle under way ends, what was decided is sent, and the lease given up.
 """
 
@@ -13,15 +14,19 @@ import threading
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from typing import Final, Protocol
 
 from muster.api import UserError
 from muster.framework import Sharding
 from muster.scheduler import Cluster, Scheduler, builtin_registry
-from muster.server.http import StatusServer
+from muster.server.certificates import CertificateFiles
+from muster.server.health import GIVE_UP_AFTER, Health
 from muster.server.metrics import Metrics
 from muster.server.readiness import settle_memory, warm_up
 from muster.server.reload import ConfigFile
+from muster.server.status import StatusServer
+from muster.server.token_reviews import TokenReviews
 from muster.snapshot import NO_ROW, TaskStatus
 
 log = logging.getLogger("muster.server")
@@ -33,8 +38,8 @@ _BUSY_PART: Final = 0.25
 #: The longest pause because of decisions that have not been sent yet.
 _BACKLOG_S: Final = 1.0
 _IDLE_S: Final = 5.0
-#: A loop that has not come round for this long is stuck.
-_STUCK_S: Final = 120.0
+#: Seconds for which another replica may lead after our cycles have failed.
+_AWAY_S: Final = 60.0
 
 
 class LiveCluster(Cluster, Protocol):
@@ -52,6 +57,12 @@ class LiveCluster(Cluster, Protocol):
 
     def is_leader(self) -> bool: ...
 
+    def stand_down(self, seconds: float) -> None: ...
+
+    def trouble(self, limit_s: float) -> str: ...
+
+    def ask(self, path: str, body: bytes) -> bytes: ...
+
     def is_busy(self) -> bool: ...
 
     def refusals(self) -> Mapping[str, int]: ...
@@ -68,6 +79,10 @@ class ServiceOptions:
     config: str | None = None
     #: Where probes and metrics are answered; None: nowhere.
     listen: tuple[str, int] | None = None
+    #: Certificate and key to answer over TLS with.
+    tls: tuple[Path, Path] | None = None
+    #: Whether metrics are only for those whom the cluster allows to read them.
+    guards_metrics: bool = False
     period_s: float = 1.0
     #: What nodes are that stand outside of the shard that the cluster names: no choice (hard), or the last (soft).
     shard_mode: str = "hard"
@@ -88,9 +103,9 @@ class Service:
             allocates_claims=False,
         )
         self.metrics = Metrics()
+        self.health = Health(cluster.trouble)
         self._stopping = threading.Event()
         self._is_ready = False
-        self._beat = time.monotonic()
 
     def stop(self) -> None:
         """Ask the service to end; from any thread but the one that serves, and so from no signal handler."""
@@ -112,6 +127,7 @@ class Service:
             log.info("event=stopping")
         finally:
             self._is_ready = False
+            self.health.stop()
             self._cluster.stop()
             if status is not None:
                 status.close()
@@ -120,28 +136,54 @@ class Service:
         self.scheduler.observe()
         settle_memory()
         self._is_ready = True
+        self.health.start()
         log.info("event=ready scheduler_names=%s", ",".join(self._options.scheduler_names))
 
     def turn(self) -> float:
         """Do what is due once; return how long nothing will be, unless an event comes. Raises MusterError."""
-        self._beat = began = time.monotonic()
         self._cluster.check()  # a cycle would take it for a fault of its own, and go on
         self._reload()
         leads = self._cluster.is_leader()
+        self.health.begin(leads=leads)
         self.metrics.record_leadership(is_leader=leads)
-        if not leads:
-            self.scheduler.observe()
+        try:
+            return self._lead() if leads else self._follow()
+        except Exception as fault:  # whatever it is, the next cycle may not meet it again
+            self._cluster.check()
+            log.exception("event=error")
+            self._fail(f"{type(fault).__name__}: {fault}", leads=leads)
             self._stopping.wait(_PAUSE_S)
             return self._options.period_s
+
+    def _follow(self) -> float:
+        """Keep the picture current while another replica leads."""
+        self.scheduler.observe()
+        self.health.succeed()
+        self._stopping.wait(_PAUSE_S)
+        return self._options.period_s
+
+    def _lead(self) -> float:
+        """Run a cycle."""
+        began = time.monotonic()
         self._take_shard()
         result = self.scheduler.run_once()
         seconds = time.monotonic() - began
         self.metrics.record_cycle(result, seconds)
         self.metrics.record_refusals(self._cluster.refusals())
+        if result.error is None:
+            self.health.recover()
+        else:
+            self._fail(str(result.error), leads=True)
         if self.scheduler.last_session is not None:
             self.metrics.record_snapshot(self.scheduler.last_session.snapshot)
         self._pause(seconds)
         return self._options.period_s if self._has_waiting() else max(_IDLE_S, self._options.period_s)
+
+    def _fail(self, fault: str, *, leads: bool) -> None:
+        """Take in that a cycle failed; after too many in a row, another replica may do better."""
+        if self.health.fail(fault) and leads:
+            log.error("event=standing-down failed_cycles=%d error=%r", GIVE_UP_AFTER, fault)
+            self._cluster.stand_down(_AWAY_S)
 
     def _pause(self, seconds: float) -> None:
         """Rest after a cycle that took so long, and until most of what was decided is on its way."""
@@ -183,13 +225,18 @@ class Service:
     # -- probes ------------------------------------------------------------------------------------------------
 
     def _serve_status(self, address: tuple[str, int]) -> StatusServer:
-        server = StatusServer(address, healthy=self._unhealthy, ready=self._unready, metrics=self.metrics.text)
+        tls = self._options.tls
+        server = StatusServer(
+            address,
+            healthy=self.health.unhealthy,
+            ready=self.health.unready,
+            metrics=self._metrics,
+            certificates=None if tls is None else CertificateFiles(*tls),
+            reviews=TokenReviews(self._cluster.ask) if self._options.guards_metrics else None,
+        )
         log.info("event=listening port=%d", server.port)
         return server
 
-    def _unhealthy(self) -> str:
-        silent = time.monotonic() - self._beat
-        return f"no cycle for {silent:.0f} s" if self._is_ready and silent > _STUCK_S else ""
-
-    def _unready(self) -> str:
-        return "" if self._is_ready else "the cluster has not been read yet"
+    def _metrics(self) -> str:
+        self.metrics.record_waiting(self.health.undecided_s())
+        return self.metrics.text()

@@ -1,33 +1,35 @@
 """The webhook server: AdmissionReview over HTTPS, and probes.
 
-One thread per connection; rules are pure and take well under a millisecond, so nothing here waits for anything but the
-network. Handshakes happen in the connection's own thread: a client that stays silent holds up nobody else.
+Rules are pure and take well under a millisecond, so nothing here waits for anything but the network, within the limits
+of `http`. Few large questions are read at the same time, so that memory has a limit too, whoever asks.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
-import socket
-import ssl
-import sys
+import threading
 import time
+from collections.abc import Iterator
 from dataclasses import dataclass
 from http import HTTPStatus
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from typing import Any, Final
+from typing import Final
 
 from muster.admission import HOOKS, BadReviewError, Hook, Known, Settings, answer
 from muster.api import MusterError
 from muster.server.certificates import CertificateFiles
-from muster.server.http import Listener, Probe
+from muster.server.http import BoundedHandler, BoundedServer, Limits, Listener, Probe
 
 log = logging.getLogger("muster.server")
 
-#: Two versions of the largest object that an API server takes, and the question around them.
-MAX_BODY: Final = 8 * 2**20
-_HANDSHAKE_SECONDS: Final = 10.0
-#: API servers keep idle connections for a minute and a half.
-_IDLE_SECONDS: Final = 120.0
+#: Two versions of the largest object that an API server takes, 3 MiB, and the question around them.
+MAX_BODY: Final = 6 * 2**20 + 2**16
+#: A question that is larger than this is read only while few others like it are.
+_LARGE_BODY: Final = 2**18
+_N_LARGE: Final = 4
+#: API servers keep idle connections for a minute and a half, and wait at most ten seconds for an answer.
+_LIMITS: Final = Limits(n_connections=64, idle_s=120.0, request_s=10.0)
+_MAX_DIGITS: Final = 12
 _JSON: Final = "application/json"
 _TEXT: Final = "text/plain; charset=utf-8"
 
@@ -55,40 +57,24 @@ class Desk:
 class WebhookServer(Listener):
     """Answers questions about objects."""
 
-    def __init__(self, address: tuple[str, int], certificates: CertificateFiles, desk: Desk) -> None:
-        super().__init__(address, lambda: _Server(address, certificates, desk), "muster-webhooks")
+    def __init__(
+        self, address: tuple[str, int], certificates: CertificateFiles, desk: Desk, limits: Limits = _LIMITS
+    ) -> None:
+        super().__init__(address, lambda: _Server(address, certificates, desk, limits), "muster-webhooks")
 
 
-class _Server(ThreadingHTTPServer):
-    request_queue_size = 128
-
-    def __init__(self, address: tuple[str, int], certificates: CertificateFiles, desk: Desk) -> None:
-        self._certificates = certificates
+class _Server(BoundedServer):
+    def __init__(self, address: tuple[str, int], certificates: CertificateFiles, desk: Desk, limits: Limits) -> None:
         self.desk = desk
-        super().__init__(address, _Handler)
-
-    def get_request(self) -> tuple[ssl.SSLSocket, Any]:  # Any: the address is the base class's
-        plain, address = super().get_request()
-        plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return self._certificates.context().wrap_socket(plain, server_side=True, do_handshake_on_connect=False), address
-
-    def handle_error(self, request: object, client_address: object) -> None:
-        """A connection broke, or was none of TLS; the next one may be better."""
-        log.debug("event=webhook-connection-broken client=%s error=%r", client_address, sys.exception())
+        self.large = threading.BoundedSemaphore(_N_LARGE)
+        super().__init__(address, _Handler, limits, certificates)
 
 
-class _Handler(BaseHTTPRequestHandler):
+class _Handler(BoundedHandler):
     protocol_version = "HTTP/1.1"
-    timeout = _IDLE_SECONDS
     server: _Server
-    connection: ssl.SSLSocket
 
-    def setup(self) -> None:
-        self.request.settimeout(_HANDSHAKE_SECONDS)
-        self.request.do_handshake()
-        super().setup()
-
-    def do_GET(self) -> None:
+    def do_GET(self) -> None:  # noqa: N802  # the name is the base class's
         probes = {"/healthz": "", "/readyz": self.server.desk.unready()}
         wrong = probes.get(self.path.partition("?")[0])
         if wrong is None:
@@ -98,7 +84,7 @@ class _Handler(BaseHTTPRequestHandler):
         else:
             self._send(HTTPStatus.OK, b"ok\n", _TEXT)
 
-    def do_POST(self) -> None:
+    def do_POST(self) -> None:  # noqa: N802  # the same
         try:
             self._send(HTTPStatus.OK, self._answer(), _JSON)
         except _RefusalError as fault:
@@ -114,7 +100,25 @@ class _Handler(BaseHTTPRequestHandler):
             self._fail(HTTPStatus.INTERNAL_SERVER_ERROR, f"this is a bug in muster: {fault}")
 
     def _answer(self) -> bytes:
-        body = self._body()
+        length = self._length()
+        with self._room_for(length):
+            return self._answer_to(self.rfile.read(length))
+
+    @contextlib.contextmanager
+    def _room_for(self, n_bytes: int) -> Iterator[None]:
+        """Wait until a question of this size may be read. Raises _RefusalError when that takes too long."""
+        if n_bytes <= _LARGE_BODY:
+            yield
+            return
+        if not self.server.large.acquire(timeout=self.server.limits.request_s / 2):
+            self.close_connection = True
+            raise _RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, "too many large questions at once; ask again")
+        try:
+            yield
+        finally:
+            self.server.large.release()
+
+    def _answer_to(self, body: bytes) -> bytes:
         hook = self._hook()
         began = time.perf_counter()
         response, verdict = answer(hook, body, self.server.desk.known, self.server.desk.settings)
@@ -135,16 +139,16 @@ class _Handler(BaseHTTPRequestHandler):
             raise _RefusalError(HTTPStatus.SERVICE_UNAVAILABLE, lost)
         return HOOKS[path]
 
-    def _body(self) -> bytes:
-        """Read the request to its end, so that the connection can be used again."""
+    def _length(self) -> int:
+        """How long the request is; it is read to its end, so that the connection can be used again."""
         length = self.headers.get("Content-Length", "")
         if not length.isdecimal():
             self.close_connection = True
             raise _RefusalError(HTTPStatus.LENGTH_REQUIRED, "expected a Content-Length")
-        if int(length) > MAX_BODY:
+        if len(length) > _MAX_DIGITS or int(length) > MAX_BODY:
             self.close_connection = True
             raise _RefusalError(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, f"expected at most {MAX_BODY} bytes, got {length}")
-        return self.rfile.read(int(length))
+        return int(length)
 
     def _fail(self, status: HTTPStatus, text: str) -> None:
         log.warning("event=webhook-request-refused path=%s status=%d error=%r", self.path, status, text)
@@ -158,6 +162,3 @@ class _Handler(BaseHTTPRequestHandler):
             self.send_header("Connection", "close")
         self.end_headers()
         self.wfile.write(body)
-
-    def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is the base class's
-        """What matters is logged where it is decided."""

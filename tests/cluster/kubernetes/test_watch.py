@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
 import pytest
 
 from muster.api import BackendError, Pod, PodDisruptionBudget
-from muster.cluster.kubernetes import rights
+from muster.cluster.kubernetes import rights, watch
 from muster.cluster.kubernetes.client import ApiError, Client, Page
+from muster.cluster.kubernetes.engine_room import EngineRoom, Target
+from muster.cluster.kubernetes.inbox import Inbox
+from muster.cluster.kubernetes.leases import Election, LeaseOptions, elapsed_s
 from muster.cluster.kubernetes.resources import Resource
 from muster.cluster.kubernetes.watch import Reflector
 from muster.snapshot.events import Event
@@ -190,3 +194,45 @@ def test_pods_that_may_not_be_read_are_an_error(listed: list[str | ApiError]) ->
 
     with pytest.raises(BackendError, match=f"^may not {verb} pods: "):
         asyncio.run(ended())
+
+
+def test_a_watch_that_brings_nothing_shows_and_one_that_never_will_does_not(monkeypatch: pytest.MonkeyPatch) -> None:
+    now = [100.0]
+    monkeypatch.setattr(watch, "time", SimpleNamespace(monotonic=lambda: now[0]))
+    server = Server()
+    server.listed, server.watches = ["5"], [[line("ADDED", "early", 6)]]
+
+    async def silence(reflector: Reflector) -> None:
+        now[0] = 150.0
+        await synced(reflector)
+        assert reflector.silent_s() == 0
+        now[0] = 300.0
+        assert reflector.silent_s() == 150
+        room = EngineRoom(Inbox(), Target(), None)
+        room._reflectors.append(reflector)
+        assert room.trouble(149) == "no news of any Pod for 150 s"
+        assert room.trouble(151) == ""
+
+    follow(server, silence)
+    server.listed = [ApiError(404, "NotFound", "no such kind")]
+
+    async def nothing_to_hear(reflector: Reflector) -> None:
+        await synced(reflector)
+        now[0] = 900.0
+        assert reflector.silent_s() == 0
+
+    follow(server, nothing_to_hear)
+
+
+def test_a_leader_that_cannot_find_out_what_was_done_before_it_shows() -> None:
+    async def main() -> None:
+        election = Election(LeaseOptions("ns", "muster", "a"))
+        election._held_until = elapsed_s() + 5
+        election.taken_at = asyncio.get_running_loop().time() - 20
+        room = EngineRoom(Inbox(), Target(), election)
+        assert room.trouble(10) == "leads since 20 s without knowing what the leader before did"
+        assert room.trouble(30) == ""
+        room._caught_up = election.taken_at
+        assert room.trouble(10) == ""
+
+    asyncio.run(main())

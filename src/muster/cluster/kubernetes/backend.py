@@ -120,6 +120,10 @@ class KubernetesCluster:
         """What keeps us from knowing the present or from deciding for longer than a limit, "" if nothing does."""
         return self._room.trouble(limit_s)
 
+    def ask(self, path: str, body: bytes) -> bytes:
+        """Post a question that changes nothing; from any thread. Raises BackendError."""
+        return self._room.ask(path, body)
+
     def is_busy(self) -> bool:
         """Whether so much is being sent that more decisions would only have to wait; from any thread."""
         return self._room.urgent.is_busy()

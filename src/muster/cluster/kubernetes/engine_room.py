@@ -8,6 +8,7 @@ that is not trusted, a bug) is kept, and raised in the thread that asks next.
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
 import contextlib
 import logging
 import math
@@ -43,6 +44,7 @@ _REFUSALS: Final = 4
 _DRAIN_SECONDS: Final = 10.0
 #: Seconds until a new leader that could not find out what the old one did tries again.
 _CATCH_UP_SECONDS: Final = 1.0
+_ASK_SECONDS: Final = 5.0
 #: Seconds between looks whether everything that was sent has an answer.
 _LOOK_SECONDS: Final = 0.1
 #: What schedulers write and read.
@@ -159,6 +161,18 @@ class EngineRoom:
             return ""
         idle = time.monotonic() - election.taken_at
         return f"leads since {idle:.0f} s without knowing what the leader before did" if idle > limit_s else ""
+
+    def ask(self, path: str, body: bytes) -> bytes:
+        """Post a question that changes nothing; from any other thread. Raises BackendError."""
+        if not self._started.is_set() or self._loop is None or self._loop.is_closed():
+            raise BackendError("not connected", retryable=True)
+        question = self.client.request("POST", path, body, timeout_s=_ASK_SECONDS)
+        asked = asyncio.run_coroutine_threadsafe(question, self._loop)
+        try:
+            return asked.result(_ASK_SECONDS + 1.0)
+        except (TimeoutError, concurrent.futures.CancelledError):
+            asked.cancel()
+            raise BackendError("the API server does not answer", retryable=True) from None
 
     @property
     def term(self) -> float | None:
