@@ -1,5 +1,5 @@
 import logging
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 import pytest
@@ -10,10 +10,11 @@ from muster.cluster import MemoryCluster
 from muster.framework import Plugin, Registry, SchedulerConfig, Session, default_config, parse_config
 from muster.framework.registry import Action
 from muster.plugins import BUILTIN as PLUGINS
-from muster.scheduler import Scheduler, builtin_registry
+from muster.scheduler import Scheduler, builtin_registry, updates
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot import TaskStatus
-from muster.snapshot.decisions import Bind, Evict, Nominate
+from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
+from muster.snapshot.events import Event
 from muster.testing import gang, node, pod, pod_group, priority_class
 
 FULL = parse_config(
@@ -224,3 +225,51 @@ def test_decisions_keep_the_order_of_commits_and_say_why() -> None:
 
 def test_the_default_registry_has_what_the_default_configuration_names() -> None:
     builtin_registry().check(default_config())
+
+
+def test_a_report_that_cannot_be_made_costs_the_others_nothing(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    made = updates._update
+
+    def broken_for_one(job: str, *told: Any) -> JobUpdate:
+        if job == "default/odd":
+            raise ValueError("no such thing")
+        return made(job, *told)
+
+    monkeypatch.setattr(updates, "_update", broken_for_one)
+    scheduler = scheduler_of(node("n1", gpu=2), *gang("odd", 1, gpu=1), *gang("plain", 1, gpu=1))
+    result = scheduler.run_once()
+    assert (result.error, [each.job for each in result.updates]) == (None, ["default/plain"])
+    assert len(result.decisions) == 2
+    assert "job=default/odd" in caplog.text
+
+
+def test_an_object_that_breaks_the_mirror_does_not_hide_what_comes_after_it(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    scheduler = scheduler_of(node("odd"), node("n1", gpu=1), *gang("plain", 1, gpu=1))
+    taken = scheduler.mirror.apply
+
+    def broken_for_one(event: Event) -> None:
+        if event.object.name == "odd":
+            raise ValueError("no such thing")
+        taken(event)
+
+    monkeypatch.setattr(scheduler.mirror, "apply", broken_for_one)
+    assert [(made.pod, made.node) for made in scheduler.run_once().decisions] == [("default/plain-0", "n1")]
+    assert "kind=Node name=odd" in caplog.text
+
+
+def test_a_plugin_that_fails_at_the_end_costs_no_report() -> None:
+    class Broken(Plugin):
+        name: ClassVar[str] = "broken"
+
+        def close(self) -> None:
+            raise ValueError("no such thing")
+
+    registry = Registry.of([*PLUGINS, Broken], ACTIONS)
+    config = parse_config('actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: broken}]}]', "t")
+    result = scheduler_of(node("n1", gpu=1), *gang("g", 1, gpu=1), registry=registry, config=config).run_once()
+    assert [each.job for each in result.updates] == ["default/g"]
+    assert "closing the session failed" in str(result.error)

@@ -171,7 +171,7 @@ def holders(view: NodeView, resource: str, without_job: int) -> tuple[Holder, ..
     snapshot, tasks = view.snapshot, view.snapshot.tasks
     column = snapshot.axis.index[resource]
     rows: Rows = np.flatnonzero(np.isin(tasks.status, ALLOCATED_STATUSES) & (tasks.node >= 0)).astype(np.int32)
-    rows = rows[view.eligible[tasks.node[rows]] & (tasks.job[rows] != without_job)]
+    rows = rows[view.eligible[tasks.node[rows]] & (tasks.job[rows] != without_job) & (tasks.job[rows] != NO_ROW)]
     held = np.zeros(len(snapshot.jobs), np.int64)
     np.add.at(held, tasks.job[rows], snapshot.classes.requests[tasks.cls[rows], 0, column])
     found = [Holder(snapshot.jobs.records[int(job)].id, resource, int(held[job])) for job in np.flatnonzero(held)]

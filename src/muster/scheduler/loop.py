@@ -65,9 +65,8 @@ class _Cycle:
             self.step = f"action {name}"
             self.registry.make_action(name, self.config.arguments_of(name)).run(session)
         self.step = "closing the session"
-        updates = updates_of(session, self.settled)
+        self.updates = updates_of(session, self.settled)
         session.close()
-        self.updates = updates
 
 
 class Scheduler:
@@ -117,6 +116,8 @@ class Scheduler:
                 log.warning(
                     "event=bad-object kind=%s name=%s error=%r", event.object.kind, event.object.key, str(fault)
                 )
+            except Exception:  # the events that follow are told only once
+                log.exception("event=error kind=%s name=%s what=event", event.object.kind, event.object.key)
         return self.mirror.snapshot()
 
     def run_once(self) -> CycleResult:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
@@ -16,6 +17,8 @@ from muster.scheduler.stamps import Stamps, stamps_of
 from muster.scheduler.statuses import JobStatus, job_statuses, unschedulable_jobs, verdict_text
 from muster.snapshot import TaskStatus
 from muster.snapshot.decisions import JobUpdate
+
+log = logging.getLogger("muster.scheduler")
 
 UNSCHEDULABLE = "Unschedulable"
 
@@ -63,14 +66,27 @@ def _updates(
     records = session.snapshot.jobs.records
     updates = []
     for job, status in job_statuses(session, jobs, unschedulable).items():
-        group, verdict = records[job].source, unschedulable.get(job)
-        if group is not None:
-            update = _update(records[job].id, status, verdict, stamps.get(job, {}))
-            if _differs(update, group):
-                updates.append(update)
-        elif verdict is not None and not _is_told(session, job, verdict):
-            updates.append(replace(_update(records[job].id, status, verdict, {}), has_group=False))
+        try:
+            update = _update_if_any(session, job, status, unschedulable.get(job), stamps.get(job, {}))
+        except Exception:  # whatever is wrong with one object, the others are told how they are
+            log.exception("event=error job=%s what=report", records[job].id)
+            continue
+        if update is not None:
+            updates.append(update)
     return sorted(updates, key=lambda update: update.job)
+
+
+def _update_if_any(
+    session: Session, job: int, status: JobStatus, verdict: JobVerdict | None, stamps: Stamps
+) -> JobUpdate | None:
+    """What to write about a job; None: all of it stands there already."""
+    record = session.snapshot.jobs.records[job]
+    if record.source is not None:
+        update = _update(record.id, status, verdict, stamps)
+        return update if _differs(update, record.source) else None
+    if verdict is None or _is_told(session, job, verdict):
+        return None
+    return replace(_update(record.id, status, verdict, {}), has_group=False)
 
 
 def _update(job: str, status: JobStatus, verdict: JobVerdict | None, stamps: Mapping[str, str | None]) -> JobUpdate:

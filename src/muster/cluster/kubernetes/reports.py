@@ -32,6 +32,10 @@ log = logging.getLogger("muster.kubernetes")
 AGAIN_SECONDS: Final = 15.0
 
 
+class _GoneError(Exception):
+    """There is nothing to write on."""
+
+
 class Reports:
     """Writes statuses and conditions."""
 
@@ -52,25 +56,34 @@ class Reports:
         failures: list[Failure] = []
         errands: list[Errand] = []
         for update in updates:
-            if not update.has_group:
-                errands.extend(self._conditions(update, now))
-                continue
-            group = self.group(update.job)
-            resource = None if group is None else self._room.resource(type(group))
-            if group is None or resource is None:
-                failures.append(Failure(update, "the PodGroup is gone"))
-                continue
-            changed = updated_group(group, update, calls.stamp(now))
-            seen = self._assumptions.find(type(group), update.job)
-            send = partial(self._write, group, statuses.write_group(resource, changed, [seen, group]))
-            errands.append(self._pending.assume_report(with_status(changed), send))
-            if update.annotations:
-                call = calls.annotate(resource.path_of(group.key), group.metadata.uid, update.annotations)
-                send = partial(self._write, group, call)
-                errands.append(self._pending.assume_report(with_annotations(group, update.annotations), send))
-            errands.extend(self._conditions(update, now))
+            try:
+                errands += self._errands(update, now)
+            except _GoneError as gone:
+                failures.append(Failure(update, str(gone)))
+            except Exception as fault:  # one report that fails must not cost the others
+                log.exception("event=error job=%s what=report", update.job)
+                failures.append(Failure(update, f"{type(fault).__name__}: {fault}"))
         self._room.reports.submit(errands)
         return failures
+
+    def _errands(self, update: JobUpdate, now: float) -> Iterator[Errand]:
+        """What is to be sent about one job. Raises _GoneError."""
+        if not update.has_group:
+            yield from self._conditions(update, now)
+            return
+        group = self.group(update.job)
+        resource = None if group is None else self._room.resource(type(group))
+        if group is None or resource is None:
+            raise _GoneError("the PodGroup is gone")
+        changed = updated_group(group, update, calls.stamp(now))
+        seen = self._assumptions.find(type(group), update.job)
+        send = partial(self._write, group, statuses.write_group(resource, changed, [seen, group]))
+        yield self._pending.assume_report(with_status(changed), send)
+        if update.annotations:
+            call = calls.annotate(resource.path_of(group.key), group.metadata.uid, update.annotations)
+            send = partial(self._write, group, call)
+            yield self._pending.assume_report(with_annotations(group, update.annotations), send)
+        yield from self._conditions(update, now)
 
     async def _write(self, thing: KubeObject, call: Call) -> str:
         """Send a report, unless it has waited too long: a server that writes a status does not look at the uid."""
