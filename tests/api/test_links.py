@@ -79,3 +79,11 @@ def test_preemptable_by_default_and_the_annotation_wins() -> None:
 )
 def test_index(name: str, index: int) -> None:
     assert pod_index(pod(name)) == index
+
+
+def test_the_task_index_comes_before_the_name() -> None:
+    key = "volcano.sh/task-index"
+    assert pod_index(pod("train-3", labels={key: "7"})) == 7
+    assert pod_index(pod("train-3", labels={key: "7"}, annotations={key: "8"})) == 8
+    assert pod_index(pod("train-3", annotations={key: "first"})) == 3
+    assert pod_index(pod("train-3", annotations={key: "1" * 5000})) == 3

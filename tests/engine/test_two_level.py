@@ -438,3 +438,15 @@ def test_a_queue_that_is_full_is_the_reason_also_for_topology_jobs() -> None:
     )
     assert binds(session) == {}
     assert waits(session) == {"job": "queue-limit"}
+
+
+# -- orders ---------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("minimum", [2, 4])
+def test_ranks_follow_the_index_whenever_pods_were_made(minimum: int) -> None:
+    pods = members("job", 4, gpu=8)
+    for pod, second in zip(pods, (2, 1, 3, 0), strict=True):
+        pod.metadata.creation_timestamp = datetime(2026, 1, 1, 0, 0, second, tzinfo=UTC)
+    session = run([*racks({"s0": [4]}), group("job", minimum, hard(1)), *pods])
+    assert binds(session) == {f"job-{index}": f"s0-r0-n{index}" for index in range(4)}

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.api import SubGroupPolicy
 from muster.testing.builders import gang, node, pod, pod_group, priority_class
 from tests.plugins.queue_stage import Stage, running
 
@@ -18,6 +19,20 @@ def test_tasks_with_higher_priority_go_first() -> None:
     stage = Stage("priority", [pod_group("j"), *members])
     ordered = stage.session.sort_tasks(stage.tasks("j-0", "j-1", "j-2"))
     assert stage.names(ordered) == ["j-1", "j-2", "j-0"]
+
+
+def test_sub_groups_go_by_the_highest_priority_of_their_tasks() -> None:
+    policy = SubGroupPolicy(name="w", match_label_keys=["part"])
+    group = pod_group("j")
+    group.spec.sub_group_policy = [policy]
+    members = [
+        pod(f"j-{number}", group="j", priority=value, labels={"part": part})
+        for number, (part, value) in enumerate([("2", 5), ("10", 1), ("10", 9)])
+    ]
+    stage = Stage("priority", [group, *members])
+    table = stage.session.snapshot.subgroups
+    ordered = sorted(range(len(table)), key=stage.session.subgroup_key)
+    assert [table.names[row] for row in ordered] == ["default/j/w-10", "default/j/w-2"]
 
 
 def test_extreme_priorities_keep_their_order() -> None:

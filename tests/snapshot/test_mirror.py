@@ -160,7 +160,7 @@ def test_states_follow_phase_node_and_deletion() -> None:
     assert snapshot.nodes.state[USED, snapshot.nodes.index["n1"], snapshot.axis.index["pods"]] == 3
 
 
-def test_tasks_are_ranked_by_age_then_number_in_the_name_then_uid() -> None:
+def test_tasks_are_ranked_by_index_then_age_then_uid() -> None:
     items = [
         pod("one-10", "one"),
         pod("one-9", "one"),
@@ -171,7 +171,7 @@ def test_tasks_are_ranked_by_age_then_number_in_the_name_then_uid() -> None:
     snapshot = mirror_of([group("one", 1), *items]).snapshot()
     order = sorted(range(len(items)), key=lambda row: snapshot.tasks.rank[row])
 
-    assert [snapshot.tasks.ids[row] for row in order] == ["ns/one-99", "ns/one-a", "ns/one-b", "ns/one-9", "ns/one-10"]
+    assert [snapshot.tasks.ids[row] for row in order] == ["ns/one-a", "ns/one-b", "ns/one-9", "ns/one-10", "ns/one-99"]
 
 
 def test_pods_of_other_schedulers_take_room_but_belong_to_no_job() -> None:

@@ -8,6 +8,8 @@ from __future__ import annotations
 from muster.api import names
 from muster.api.pod import Pod
 
+#: No gang has more pods than a number of so many digits counts.
+_MAX_DIGITS = 18
 _TRUE = frozenset({"1", "t", "T", "true", "TRUE", "True"})
 
 
@@ -57,6 +59,12 @@ def is_critical(pod: Pod) -> bool:
 
 
 def pod_index(pod: Pod) -> int:
-    """Return the number after the last "-" of the pod's name, -1 when there is none."""
+    """Return the pod's rank among its like: `volcano.sh/task-index`, else the number after the last "-" of its name.
+
+    -1: there is neither.
+    """
     _, dash, tail = pod.metadata.name.rpartition("-")
-    return int(tail) if dash and tail.isascii() and tail.isdigit() else -1
+    for text in (_marked(pod, names.TASK_INDEX) or "", tail if dash else ""):
+        if text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS:
+            return int(text)
+    return -1

@@ -69,7 +69,7 @@ class OrderQuestions(Questions):
         return (*keys, int(table.index[subgroup]), table.names[subgroup])
 
     def sort_tasks(self, tasks: Rows) -> Rows:
-        """Order tasks by job row, then by the plugins' keys, then by age, index in the name and uid."""
+        """Order tasks by job row, then by the plugins' keys, then by index, age and uid."""
         owners = self.snapshot.tasks.job[tasks]
         by_job = np.argsort(owners, kind="stable")
         ordered: Rows = tasks[by_job]

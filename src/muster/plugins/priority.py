@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework.plugin import Eviction, Plugin
-from muster.snapshot import Pieces, Rows, TaskStatus
+from muster.snapshot import NO_ROW, Pieces, Rows, TaskStatus
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -17,10 +17,10 @@ _PIPELINED = int(TaskStatus.PIPELINED)
 
 
 class Priority(Plugin):
-    """Order by the priority of jobs and of pods."""
+    """Order by the priority of jobs, of sub-groups and of pods."""
 
     name = "priority"
-    summary = "Higher priority first, for jobs in a queue and for pods in a job; lower ones may be preempted."
+    summary = "Higher priority first, for jobs in a queue, sub-groups and pods in a job; lower ones may be preempted."
     steady_victims = True
 
     def open(self, session: Session) -> None:
@@ -28,6 +28,7 @@ class Priority(Plugin):
         jobs = session.snapshot.jobs
         self._jobs = jobs
         self._job_keys: list[int] = (-jobs.priority.astype(np.int64)).tolist()
+        self._subgroup_keys: list[int] = []
 
     def job_order(self, job: int) -> int:
         return self._job_keys[job]
@@ -37,6 +38,16 @@ class Priority(Plugin):
 
     def task_order(self, tasks: Rows) -> NDArray[np.int64]:
         return -self.session.snapshot.tasks.priority[tasks].astype(np.int64)
+
+    def subgroup_order(self, subgroup: int) -> int:
+        """By the highest priority of a sub-group's tasks."""
+        if not self._subgroup_keys:
+            tasks = self.session.snapshot.tasks
+            highest = np.full(len(self.session.snapshot.subgroups), np.iinfo(np.int64).min + 1)
+            owned = tasks.subgroup != NO_ROW
+            np.maximum.at(highest, tasks.subgroup[owned], tasks.priority[owned])
+            self._subgroup_keys = (-highest).tolist()
+        return self._subgroup_keys[subgroup]
 
     def job_starving(self, job: int) -> bool:
         """A job wants more while it has tasks that neither run nor have a place."""

@@ -118,7 +118,7 @@ class TaskTable:
     #: Pending tasks for which room is set aside on the nominated node (it counts as pipelined there).
     reserved: Mask
     priority: Rows
-    #: Order inside the job where no plugin has an opinion: age, index in the name, uid.
+    #: Order inside the job where no plugin has an opinion: index (see `pod_index`), age, uid.
     rank: Rows
     #: uint8: flags above
     flags: NDArray[np.uint8]

@@ -324,17 +324,17 @@ class TaskBook:
         return row
 
     def rank_tasks(self) -> NDArray[np.int32]:
-        """Order of tasks inside their jobs: age, number in the name, uid; only changed jobs are sorted."""
+        """Order of tasks inside their jobs: index, age, uid; only changed jobs are sorted."""
         ranks = self.tasks["rank"]
         for job in self._unranked:
-            for rank, task in enumerate(sorted(self.job_tasks[job], key=self._age)):
+            for rank, task in enumerate(sorted(self.job_tasks[job], key=self._place)):
                 ranks[task] = rank
         self._unranked.clear()
         return ranks
 
-    def _age(self, task: int) -> tuple[float, int, str, str]:
+    def _place(self, task: int) -> tuple[int, float, str, str]:
         pod = self.pods[task]
-        return created_seconds(pod.metadata), pod_index(pod), pod.metadata.uid, pod.metadata.name
+        return pod_index(pod), created_seconds(pod.metadata), pod.metadata.uid, pod.metadata.name
 
 
 def _same_shape(old: Pod, new: Pod) -> bool:
