@@ -58,6 +58,7 @@ def serve(settings: RunSettings) -> None:
         lease=lease_of(settings) if settings.leader_elect else None,
         volume_wait_s=volume_wait_s(ConfigFile(settings.config).first()),
         takes_over_from=settings.scheduler_names,
+        makes_queues=True,
     )
     options = ServiceOptions(
         scheduler_names=settings.scheduler_names,

@@ -30,6 +30,7 @@ from muster.cluster.kubernetes.leases import Election, LeaseOptions
 from muster.cluster.kubernetes.newcomers import Newcomers
 from muster.cluster.kubernetes.news import Newsroom
 from muster.cluster.kubernetes.pending import Answered, Pending
+from muster.cluster.kubernetes.queues import StandardQueues
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
@@ -61,6 +62,7 @@ class KubernetesCluster:
         eviction_patience_s: float = EVICTION_PATIENCE_S,
         clock: Callable[[], float] = time.time,
         takes_over_from: Collection[str] = (),
+        makes_queues: bool = False,
     ) -> None:
         self._clock = clock
         self._inbox = Inbox()
@@ -73,6 +75,7 @@ class KubernetesCluster:
         self._reports = Reports(self._room, self._assumptions, self._pending, self._pods)
         self._news = Newsroom(self._room.tell, self._reports.group)
         self._newcomers = Newcomers()
+        self._queues = StandardQueues(self._room, self._pending, wanted=makes_queues)
         self._evictions = Evictions(self._room, self._pending, self.now, eviction_patience_s)
         self._custody = Custody(self._room, self._assumptions, self._pods, self._reports, half_bound_s, takes_over_from)
         self._bindings = Bindings(
@@ -162,6 +165,8 @@ class KubernetesCluster:
             self._pods.observe(event)
             self._evictions.guards.observe(event)
             self._bindings.observe(event)
+            self._queues.observe(event)
+        self._queues.make_missing()
         seen = [*made, *map(self._assumptions.observe, events)]
         self._evictions.look_at_beneficiaries(self._is_waiting)
         self._bindings.settle()

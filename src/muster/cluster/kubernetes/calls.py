@@ -14,9 +14,10 @@ from typing import Any
 
 import msgspec
 
-from muster.api import Condition, PersistentVolume, PersistentVolumeClaim, Pod, encode_hook
+from muster.api import Condition, PersistentVolume, PersistentVolumeClaim, Pod, Queue, encode_hook
 from muster.api.names import BOUND_BY_CONTROLLER, POD_SCHEDULED
 from muster.cluster.kubernetes.client import JSON, MERGE_PATCH, STRATEGIC_PATCH
+from muster.cluster.kubernetes.resources import Resource
 
 Json = dict[str, Any]  # Any: a document
 
@@ -114,6 +115,17 @@ def claim_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Call
 def patch_status(path: str, uid: str, status: Mapping[str, object]) -> Call:
     """Write an object's status as far as given, at the path of the status."""
     return Call("PATCH", path, _encode({"metadata": {"uid": uid}, "status": status}), MERGE_PATCH)
+
+
+def make_queue(resource: Resource, name: str, reclaimable: bool) -> Call:  # noqa: FBT001  # a field of the queue
+    """Make a queue of Volcano."""
+    queue = {
+        "apiVersion": Queue.api_version,
+        "kind": Queue.kind,
+        "metadata": {"name": name},
+        "spec": {"weight": 1, "reclaimable": reclaimable},
+    }
+    return Call("POST", resource.path, _encode(queue))
 
 
 def annotate(path: str, uid: str, annotations: Mapping[str, str | None]) -> Call:
