@@ -18,12 +18,15 @@ export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 # Named after the contents of its inputs, so that neither a checkout nor a touch installs anything again.
 STAMP := $(VENV)/setup-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-').done
 
+COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --quiet --generate-hashes \
+	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
+
 # Top-level packages that stand beside src; each is checked as soon as it exists.
 CHECKED := src $(wildcard tests conformance benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-kubernetes soak storm lint imports docs-check manifests format lock clean
+.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-kubernetes soak storm lint imports docs-check manifests format lock lock-apart sbom clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -105,12 +108,20 @@ format: setup ## Rewrite the sources in the project's format.
 	$(BIN)/ruff format $(CHECKED)
 
 # Not after setup, which fails when the lock is behind.
-lock: | $(BIN)/python ## Choose newest versions of every dependency again and write requirements.lock.
+lock: | $(BIN)/python ## Choose newest versions of every dependency again and write the locks.
 	$(BIN)/python -m pip install --quiet uv
-	$(BIN)/uv pip compile pyproject.toml --extra dev --universal --python-version 3.11 --upgrade --quiet \
-		--generate-hashes --no-emit-index-url --no-emit-find-links \
-		--custom-compile-command "make lock" --output-file requirements.lock
+	$(COMPILE) pyproject.toml --extra dev --upgrade --output-file requirements.lock
+	@$(MAKE) --no-print-directory lock-apart
+
+# What runs, and what builds the package, apart from what develops it, in the versions that were tested: the image gets
+# nothing else.
+lock-apart: | $(BIN)/python
+	$(COMPILE) pyproject.toml --constraint requirements.lock --upgrade --output-file requirements-run.lock
+	$(COMPILE) --group build --constraint requirements.lock --upgrade --output-file requirements-build.lock
+
+sbom: setup ## Write muster.cdx.json: every package of the image with version, licence and hashes (CycloneDX).
+	@$(BIN)/python -m tests.deploy.sbom $(or $(SBOM),muster.cdx.json)
 
 clean: ## Remove what a run leaves behind, .venv excepted.
-	rm -rf dist build .hypothesis $(VENV)/*-cache conformance/results.json benchmarks/results.json benchmarks/results-kubernetes.json
+	rm -rf dist build muster.cdx.json .hypothesis $(VENV)/*-cache conformance/results.json benchmarks/results.json benchmarks/results-kubernetes.json
 	find src tests $(wildcard conformance benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +

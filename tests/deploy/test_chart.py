@@ -2,21 +2,28 @@
 
 from __future__ import annotations
 
+import json
 import re
+import tomllib
 from collections.abc import Iterator, Sequence
+from pathlib import Path
 from typing import Any
 
 import pytest
 import typer
 import yaml
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 from typer.core import TyperGroup
 
 from muster import __version__
 from muster.api import KINDS
 from muster.cli.commands import app
 from muster.framework import parse_config
+from tests.deploy import sbom
 from tests.deploy.manifests import CHART, DEPLOY, made_files
 from tests.deploy.rendering import Chart, Values
+from tests.deploy.sbom import ROOT, locked
 
 Json = dict[str, Any]
 
@@ -72,7 +79,7 @@ def test_the_chart_is_of_this_version(chart: Chart) -> None:
 def test_the_chart_has_all_its_parts(chart: Chart) -> None:
     assert set(rendered(chart)) == {
         *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount"),
-        *("ConfigMap", "Deployment", "PodDisruptionBudget", "Service"),
+        *("ConfigMap", "Deployment", "PodDisruptionBudget", "Service", "NetworkPolicy"),
     }
     assert rendered(chart)["Deployment"]["spec"]["replicas"] == 2
 
@@ -175,10 +182,107 @@ def test_containers_have_no_root_no_capabilities_and_nothing_to_write_to(chart: 
 def test_images_have_tags_that_do_not_move(chart: Chart) -> None:
     images = [each["image"] for each in containers(chart)]
     images += re.findall(r"^(?:FROM|ARG PYTHON_IMAGE=)\s*([^\s$]+)", (DEPLOY / "Dockerfile").read_text(), re.MULTILINE)
-    assert len(images) == 3
-    for image in images:
+    *ours, base = images
+    assert len(ours) == 2
+    for image in ours:
         assert re.fullmatch(r"[\w./-]+:[\w.-]+", image)
         assert not image.endswith(":latest")
+    assert re.fullmatch(r"[\w./-]+:[\w.-]+@sha256:[0-9a-f]{64}", base), "tags move"
+
+
+def test_an_image_can_be_named_by_its_digest(chart: Chart) -> None:
+    digest = f"sha256:{'0' * 64}"
+    text = chart.render({"image": {"repository": "example/muster", "digest": digest}, "webhooks": {"enabled": True}})
+    assert set(re.findall(r"image: (\S+)", text)) == {f"example/muster@{digest}"}
+
+
+def test_the_image_is_built_of_what_runs_and_of_no_tool() -> None:
+    dockerfile = (DEPLOY / "Dockerfile").read_text()
+    assert set(re.findall(r"requirements[\w-]*\.lock", dockerfile)) == {
+        "requirements-run.lock",
+        "requirements-build.lock",
+    }
+    names = {each.name for each in locked((ROOT / "requirements-run.lock").read_text())}
+    assert {"aiohttp", "numba", "typer"} <= names
+    assert names.isdisjoint({"pytest", "ruff", "mypy", "hypothesis", "ortools", "hatchling", "uv"})
+
+
+@pytest.mark.parametrize("part", ["run", "build"])
+def test_what_runs_was_tested_in_that_version(part: str) -> None:
+    tested = {(each.name, each.version) for each in locked((ROOT / "requirements.lock").read_text())}
+    apart = list(locked((ROOT / f"requirements-{part}.lock").read_text()))
+    assert apart
+    assert {(each.name, each.version) for each in apart} <= tested, "run: make lock"
+    assert all(each.hashes for each in apart)
+
+
+def test_every_dependency_is_locked_for_the_image() -> None:
+    about = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    wanted = {canonicalize_name(Requirement(text).name) for text in about["project"]["dependencies"]}
+    assert wanted <= {each.name for each in locked((ROOT / "requirements-run.lock").read_text())}
+
+
+def test_the_bill_of_materials_names_what_is_in_the_image(tmp_path: Path) -> None:
+    for name in ("first.json", "second.json"):
+        assert sbom.main([str(tmp_path / name)]) == 0
+    text = (tmp_path / "first.json").read_text()
+    assert text == (tmp_path / "second.json").read_text(), "the same lock, the same bill"
+    bill = json.loads(text)
+    assert (bill["bomFormat"], bill["specVersion"]) == ("CycloneDX", "1.5")
+    found = [each["name"] for each in bill["components"]]
+    assert len(set(found)) == len(found), "one version of each"
+    assert {"aiohttp", "numpy", "python"} <= set(found)
+    assert "colorama" not in found, "the image is no Windows"
+    known = {each["bom-ref"] for each in bill["components"]} | {"muster"}
+    for each in bill["dependencies"]:
+        assert {each["ref"], *each["dependsOn"]} <= known
+    told = next(each for each in bill["components"] if each["name"] == "aiohttp")
+    assert told["licenses"]
+    assert re.fullmatch(r"pkg:pypi/aiohttp@[\d.]+", told["purl"])
+
+
+def test_metrics_over_tls_with_tokens(chart: Chart) -> None:
+    values: Values = {
+        "metrics": {"secretName": "muster-tls", "authentication": True},
+        "serviceMonitor": {"enabled": True},
+    }
+    documents = list(yaml.safe_load_all(chart.render(values)))
+    found = {document["kind"]: document for document in documents if "reader" not in document["metadata"]["name"]}
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    scheduler = pod["containers"][0]
+    read = run_options(scheduler["args"])
+    folder = next(each["mountPath"] for each in scheduler["volumeMounts"] if each["name"] == "certificate")
+    assert (str(read["cert"]), str(read["key"])) == (f"{folder}/tls.crt", f"{folder}/tls.key")
+    assert read["metrics_auth"] is True
+    assert {"name": "certificate", "secret": {"secretName": "muster-tls"}} in pod["volumes"]
+    assert {scheduler[f"{each}Probe"]["httpGet"]["scheme"] for each in ("liveness", "readiness", "startup")} == {
+        "HTTPS"
+    }
+    added = set(rules(found["ClusterRole"])) - set(rules(rendered(chart)["ClusterRole"]))
+    assert added == {
+        ("authentication.k8s.io", "tokenreviews", "create"),
+        ("authorization.k8s.io", "subjectaccessreviews", "create"),
+    }
+    endpoint = found["ServiceMonitor"]["spec"]["endpoints"][0]
+    assert (endpoint["scheme"], endpoint["tlsConfig"]["serverName"]) == ("https", "muster.muster-system.svc")
+    assert endpoint["bearerTokenFile"]
+    reader = next(document for document in documents if document["metadata"]["name"] == "muster-metrics-reader")
+    assert reader["rules"] == [{"nonResourceURLs": ["/metrics"], "verbs": ["get"]}]
+
+
+def test_pods_are_reached_on_their_port_alone(chart: Chart) -> None:
+    found = rendered(chart)
+    policy, pod = found["NetworkPolicy"]["spec"], found["Deployment"]["spec"]["template"]
+    assert policy["podSelector"]["matchLabels"].items() <= pod["metadata"]["labels"].items()
+    assert policy["policyTypes"] == ["Ingress"]
+    ports = [each["name"] for each in pod["spec"]["containers"][0]["ports"]]
+    assert policy["ingress"] == [{"ports": [{"protocol": "TCP", "port": ports[0]}]}]
+    peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "monitoring"}}}]
+    away = [{"ports": [{"protocol": "TCP", "port": 6443}]}]
+    strict = rendered(chart, {"networkPolicy": {"metricsFrom": peers, "egress": away}})["NetworkPolicy"]["spec"]
+    assert strict["ingress"][0]["from"] == peers
+    assert (strict["policyTypes"], strict["egress"]) == (["Ingress", "Egress"], away)
+    assert "NetworkPolicy" not in rendered(chart, {"networkPolicy": {"enabled": False}})
 
 
 def test_the_image_and_the_deployment_agree(chart: Chart) -> None:

@@ -9,7 +9,11 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
 
 {{- define "muster.image" -}}
-{{ .Values.image.repository }}:{{ .Values.image.tag | default .Chart.AppVersion }}
+{{ .Values.image.repository }}{{ if .Values.image.digest }}@{{ .Values.image.digest }}{{ else }}:{{ .Values.image.tag | default .Chart.AppVersion }}{{ end }}
+{{- end }}
+
+{{- define "muster.scheme" -}}
+{{ if .Values.metrics.secretName }}HTTPS{{ else }}HTTP{{ end }}
 {{- end }}
 
 {{- define "muster.webhooks.selector" -}}
