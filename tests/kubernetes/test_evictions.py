@@ -6,6 +6,7 @@ import pytest
 
 from muster.api import Pod
 from muster.cluster.kubernetes import KubernetesCluster
+from muster.framework import parse_config
 from muster.snapshot.decisions import Evict, Nominate
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.kubectl import Json, Kubectl, gang, node, pod, priority_class, queue
@@ -190,3 +191,30 @@ def test_guarded_pods_that_may_all_go_do(impatient: KubernetesCluster, kubectl: 
     until_known(impatient, kubectl, ["one", "two"])
     assert evict_and_hear(impatient, kubectl, evictions) == set()
     assert kubectl.get("PodDisruptionBudget", "one")["status"]["disruptionsAllowed"] == 0
+
+
+RECLAIMING = parse_config(
+    """
+actions: "enqueue, allocate, reclaim"
+tiers:
+- plugins: [{name: priority}, {name: conformance}]
+- plugins: [{name: predicates}, {name: proportion}]
+""",
+    "reclaiming",
+)
+
+
+def test_what_other_schedulers_hold_does_not_count_as_anybodys_share(
+    cluster: KubernetesCluster, kubectl: Kubectl
+) -> None:
+    """Of eight GPUs another scheduler's pod has four: each of two queues is entitled to two, not to four."""
+    system = pod("system", gpu=4, schedulerName="default-scheduler", nodeName="n1")
+    kubectl.create_all([queue("a"), queue("b"), node("n1"), system, *gang("old", 4, minimum=1, group={"queue": "a"})])
+    stage = Stage(cluster, kubectl, RECLAIMING)
+    stage.run_until(lambda: all(known["status"]["phase"] == "Running" for known in kubectl.list("Pod")))
+    kubectl.create_all(gang("new", 2, group={"queue": "b"}))
+    stage.run_until(lambda: stage.is_bound("new-0", "new-1"))
+    evicted = {made.pod for result in stage.results for made in result.decisions if isinstance(made, Evict)}
+    assert len(evicted) == 2
+    assert all(name.startswith("default/old-") for name in evicted)
+    assert kubectl.nodes_of_pods()["system"] == "n1"

@@ -4,11 +4,11 @@ import msgspec
 import numpy as np
 import pytest
 
-from muster.plugins.fair_tree import total_capacity
+from muster.framework import PluginOption, SchedulerConfig, Session
 from muster.snapshot import UNLIMITED, Mirror
 from muster.testing.builders import gang, node, pod, queue
 from tests.plugins.fair_queues import fair, gpus, job, kai_queue, with_gate
-from tests.plugins.queue_stage import GPU, Stage, prioritised
+from tests.plugins.queue_stage import GPU, REGISTRY, Stage, prioritised
 
 
 def shares(stage: Stage) -> dict[str, float]:
@@ -57,7 +57,9 @@ def test_pods_of_other_schedulers_are_not_divided() -> None:
     mirror.upsert(node("n1", gpu=8))
     mirror.upsert(msgspec.structs.replace(foreign, spec=msgspec.structs.replace(foreign.spec, scheduler_name="other")))
     snapshot = mirror.snapshot()
-    assert total_capacity(snapshot)[snapshot.axis.index[GPU]] == 5000
+    session = Session(snapshot, SchedulerConfig((), ((PluginOption("fairshare"),),)), REGISTRY)
+    assert session.shared_total[snapshot.axis.index[GPU]] == 5000
+    assert session.total[snapshot.axis.index[GPU]] == 8000
 
 
 def test_nodes_that_are_not_ready_are_not_divided() -> None:

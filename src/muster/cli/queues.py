@@ -75,6 +75,8 @@ def _print_resource(console: Console, tree: QueueTree, resource: str) -> None:
     total = tree.total.get(resource, 0)
     held = sum(queue.resources[resource].held for queue in (*tree.top, *tree.broken))
     title = f"{_plural(resource)}: {_shown(resource, total)} in the cluster, {_shown(resource, held)} held"
+    if others := tree.held_by_others.get(resource, 0):
+        title += f", {_shown(resource, others)} held by pods of other schedulers"
     console.print(heading(title))
     numbers = ("quota", "limit", "weight", "fair share", "holds", "asks for")
     table = plain_table("queue", *numbers, "use of its share", "", right=numbers)

@@ -73,6 +73,8 @@ EXPLAIN_FIELDS = (
     ("`nodes.groups[]`", "nodes with the same reason and the same allocatable amounts"),
     ("`nodes.closest`", "the node that lacks least, of those that only lack room; or null"),
     ("`holders[]`", "who holds what it lacks, on nodes where it may run"),
+    ("`heldByOthers`", "what pods of other schedulers hold of what it lacks, which queues do not share"),
+    ("`noEvictions`", "why pods of other queues are not evicted for it, where that can be told; else empty"),
     ("`placements[]`", "its pods that have a node: `pod`, `node`, `status`, `runningSeconds` (or null)"),
     ("`protected[]`", "for how long its minimum is safe: from `ownQueue` or `queues`, `secondsLeft`"),
     ("`advice[]`", "what would let it start, for people"),

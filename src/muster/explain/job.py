@@ -33,7 +33,13 @@ from muster.explain.nodes import (
     node_groups,
     view_nodes,
 )
-from muster.explain.queues import bound_by_cluster, contested_resources, queue_pictures
+from muster.explain.queues import (
+    bound_by_cluster,
+    contested_resources,
+    held_by_others,
+    queue_pictures,
+    why_nobody_leaves,
+)
 from muster.framework import Eviction, JobVerdict, Reason, Session
 from muster.framework.reasons import (
     GANG_INCOMPLETE,
@@ -145,6 +151,11 @@ def _with_verdict(session: Session, job: int, base: Explanation, pending: Rows) 
         closest=closest,
         holders=held,
         has_eligible_nodes=view is not None and bool(view.eligible.any()),
+    )
+    explanation = replace(
+        explanation,
+        held_by_others=held_by_others(session, explanation.lacking),
+        no_evictions=why_nobody_leaves(session, job, explanation),
     )
     return advise(explanation, view, needed)
 

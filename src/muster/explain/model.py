@@ -192,6 +192,10 @@ class Explanation:
     groups: tuple[NodeGroup, ...] = ()
     closest: ClosestNode | None = None
     holders: tuple[Holder, ...] = ()
+    #: What pods of other schedulers hold of what it lacks; queues do not share that.
+    held_by_others: Named = field(default_factory=dict)
+    #: Why pods of other queues are not evicted for it; "" where that is not the trouble, or cannot be told in a word.
+    no_evictions: str = ""
     placements: tuple[Placement, ...] = ()
     #: By minimum runtimes; empty when the gang may be evicted.
     shields: tuple[Shield, ...] = ()
@@ -210,6 +214,12 @@ class Explanation:
     def wanted(self) -> Named:
         """What it asks for next."""
         return self.request if self.asks_for_one else {need.resource: need.needed for need in self.needs}
+
+    @property
+    def lacking(self) -> frozenset[str]:
+        """Resources that are short: in all, or on the node that lacks least."""
+        short = {need.resource for need in self.needs if need.missing}
+        return frozenset(short | set(self.closest.lacks if self.closest else ()))
 
     @property
     def n_nodes(self) -> int:
@@ -252,6 +262,8 @@ class Explanation:
                 "closest": None if self.closest is None else self.closest.to_json(),
             },
             "holders": [holder.to_json() for holder in self.holders],
+            "heldByOthers": amounts_json(self.held_by_others),
+            "noEvictions": self.no_evictions,
             "placements": [placement.to_json() for placement in self.placements],
             "protected": [shield.to_json() for shield in self.shields],
             "advice": list(self.advice),

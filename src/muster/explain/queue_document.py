@@ -9,6 +9,7 @@ from muster.snapshot import UNLIMITED
 
 FIELDS = (
     ("`total`", "by resource: what the ready nodes have"),
+    ("`heldByOthers`", "by resource: what of it pods of other schedulers hold, which queues do not share"),
     ("`queues[]`", "every queue, parents before the queues below them, queues with a fault at the end"),
     ("`queues[].name`, `parent`, `priority`", "as in the object; `parent` is empty at the top"),
     ("`queues[].open`, `reclaimable`", "false: it takes no more jobs; nothing is taken back from it"),
@@ -32,6 +33,7 @@ def tree_document(tree: QueueTree) -> Json:
     """Return the document."""
     return {
         "total": {name: format_amount(name, amount) for name, amount in tree.total.items()},
+        "heldByOthers": {name: format_amount(name, amount) for name, amount in tree.held_by_others.items()},
         "queues": [_queue(queue) for queue in tree.walk()],
         "loans": [
             {

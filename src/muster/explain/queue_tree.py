@@ -74,6 +74,8 @@ class QueueTree:
     """All queues: the top ones, those that hang in the air, and queues that jobs name but nobody made."""
 
     total: Mapping[str, int]
+    #: Of that, what pods of other schedulers hold: it is not shared out.
+    held_by_others: Mapping[str, int]
     top: tuple[QueueView, ...]
     broken: tuple[QueueView, ...]
     #: Name of the queue, and how many jobs wait for it.
@@ -94,6 +96,7 @@ def queue_tree(session: Session) -> QueueTree:
     tops = [row for row in rows if table.parent[row] == NO_ROW and not reader.is_idle_standard(row)]
     return QueueTree(
         total=session.snapshot.axis.amounts(session.total),
+        held_by_others=session.snapshot.axis.amounts(session.snapshot.held_by_others()),
         top=tuple(reader.view(row) for row in tops),
         broken=tuple(reader.view(row) for row in sorted(table.broken)),
         missing=tuple(sorted(reader.missing.items())),
@@ -169,7 +172,7 @@ class _Reader:
 
     def _budget(self, parent: int | None, column: int, name: str) -> int:
         """What siblings have between them: the cluster, or what their parent was promised or got beyond that."""
-        total = int(self._session.total[column])
+        total = int(self._session.shared_total[column])
         if parent is None:
             return total
         promised = min(total, _quota(self._table.records[parent], name) or 0)

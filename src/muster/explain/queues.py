@@ -33,7 +33,7 @@ def bound_by_cluster(session: Session, queues: tuple[QueuePicture, ...], needed:
                 return False
             if wanted > queue.deserved.get(name, wanted):
                 broken = True
-                if queue.deserved[name] < session.total[session.snapshot.axis.index[name]]:
+                if queue.deserved[name] < session.shared_total[session.snapshot.axis.index[name]]:
                     return False
     return broken
 
@@ -56,8 +56,7 @@ def used_up_shares(explanation: Explanation) -> tuple[str, tuple[QueuePicture, .
 
     No queues where nobody else waits for what is short: then it is the cluster that is full, whatever the shares.
     """
-    lacking = frozenset(explanation.closest.lacks) if explanation.closest else frozenset()
-    needs = [need for need in explanation.needs if need.contested and (need.missing or need.resource in lacking)]
+    needs = [need for need in explanation.needs if need.contested and need.resource in explanation.lacking]
     for name in sorted((need.resource for need in needs), key=lambda name: ("/" not in name, name)):
         more = explanation.wanted.get(name, 0)
         queues = tuple(
@@ -68,6 +67,39 @@ def used_up_shares(explanation: Explanation) -> tuple[str, tuple[QueuePicture, .
         if queues:
             return name, queues
     return "", ()
+
+
+def held_by_others(session: Session, resources: frozenset[str]) -> Named:
+    """What pods of other schedulers hold of some resources, on the ready nodes."""
+    held = session.snapshot.axis.amounts(session.snapshot.held_by_others())
+    return {name: amount for name, amount in held.items() if name in resources and amount > 0}
+
+
+def why_nobody_leaves(session: Session, job: int, explanation: Explanation) -> str:
+    """Why pods of other queues are not evicted for a job that lacks room; "" where that cannot be told in a word."""
+    snapshot = session.snapshot
+    own, lacking = int(snapshot.jobs.queue[job]), sorted(explanation.lacking)
+    if own == NO_ROW or not lacking or not any(session.has_action(name) for name in ("reclaim", "gangreclaim")):
+        return ""
+    shares = {queue: _entitled(session, queue) for queue in range(len(snapshot.queues))}
+    if any(share is None for share in shares.values()):
+        return ""
+    line = set(snapshot.queues.paths[own].tolist())
+    for queue, share in shares.items():
+        held = snapshot.queues.tree_allocated[queue]
+        for name in lacking:
+            column = snapshot.axis.index[name]
+            asked = explanation.wanted.get(name, 0) if queue in line else 0
+            if share is not None and held[column] + asked > share[column]:
+                return ""  # somebody has too much, or this queue would: the rest is for the actions to say
+    return "no other queue has more than it is entitled to"
+
+
+def _entitled(session: Session, queue: int) -> Amounts | None:
+    """What a queue may keep while others want more: what it deserves or its fair share; None: no plugin says."""
+    said = [ask(queue) for point in ("queue_deserved", "queue_fair_share") for ask in session.asked(point)]
+    known: list[Amounts] = [answer for answer in said if answer is not None]
+    return np.maximum.reduce(known) if known else None
 
 
 def _picture(session: Session, queue: int, resources: frozenset[str]) -> QueuePicture:

@@ -132,6 +132,11 @@ def _facts(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "nodes", _nodes(explanation)
     if explanation.closest:
         yield "closest", f"{explanation.closest.name} lacks {amounts_text(explanation.closest.lacks)}"
+    if explanation.held_by_others:
+        held = amounts_text(explanation.held_by_others)
+        yield "others", f"pods of other schedulers hold {held}, which queues do not share"
+    if explanation.no_evictions:
+        yield "evictions", f"none: {explanation.no_evictions}"
     if explanation.shields:
         yield "protected", _protected(explanation)
     yield from _placed(explanation)

@@ -69,7 +69,9 @@ class Session(OrderQuestions, VictimQuestions):
         self.rng = random.Random(seed)  # noqa: S311 - reproducible choices, not secrets
         self.committed: list[Committed] = []
         self.verdicts: dict[int, JobVerdict] = {}
+        #: Capacity of the ready nodes, and the part of it that queues share: what others hold is not theirs.
         self.total = snapshot.total()
+        self.shared_total: Amounts = np.maximum(self.total - snapshot.held_by_others(), 0)
         #: What queues have had in the past, by queue and resource, as a fraction of the cluster; empty: nobody counts.
         self.usage: Mapping[str, Mapping[str, float]] = {} if usage is None else usage
         #: Moments that plugins remember from one cycle to the next, under their own names; lost with the process.

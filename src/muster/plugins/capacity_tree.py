@@ -1,9 +1,9 @@
 """What queues deserve and may have at most, flat or as a tree, for the capacity plugin.
 
-Flat: every queue stands for itself, and what is guaranteed to others is off limits. Tree: a queue's limit
-follows from its parent's limit less what is guaranteed to its siblings, and an amount that it does not limit
-itself is its parent's. The queue `root` is on top of everything and unlimited unless it says otherwise; a queue
-without a parent hangs under it. All of this is fixed when the session opens.
+Flat: every queue stands for itself, and what is guaranteed to others or held by pods of other schedulers is off limits.
+Tree: a queue's limit follows from its parent's limit less what is guaranteed to its siblings, and an amount that it
+does not limit itself is its parent's. The queue `root` is on top of everything and unlimited unless it says otherwise;
+a queue without a parent hangs under it. All of this is fixed when the session opens.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ def flat_standing(session: Session, books: QueueBooks) -> Standing:
     """Queues side by side."""
     guarantees = books.guarantees()
     promised = guarantees.sum(axis=0)
-    limits = np.minimum(np.maximum(session.total - promised, 0) + guarantees, books.capabilities())
+    limits = np.minimum(np.maximum(session.shared_total - promised, 0) + guarantees, books.capabilities())
     deserved, named = _deserved(session, books)
     # A limit counts for what the cluster has; a queue may deserve what is yet to be added.
     exists = (session.total > promised) | (guarantees > 0)

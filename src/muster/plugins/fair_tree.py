@@ -24,7 +24,6 @@ from muster.plugins.fair_quotas import (
     whole_units,
 )
 from muster.snapshot import (
-    FOREIGN,
     GATED,
     NO_ROW,
     UNLIMITED,
@@ -36,7 +35,6 @@ from muster.snapshot import (
     Snapshot,
     TaskStatus,
 )
-from muster.snapshot.status import OCCUPYING_STATUSES
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -81,7 +79,7 @@ def fair_shares(session: Session, k: float = 0.0) -> FairShares:
     said = read_entitlements(queues.records, axis)
     broken = sorted(queues.broken)
     said.shared[broken] = False
-    lines, total, units = lines_of(queues), total_capacity(snapshot), whole_units(axis)
+    lines, total, units = lines_of(queues), session.shared_total, whole_units(axis)
     demand = tree_sums(_own_demand(snapshot), lines)
     usage = _usage(session.usage, queues, axis) if k else None
     fair = divide_tree(queues.records, said, lines, total, demand, units, usage, k)
@@ -112,17 +110,6 @@ def lines_of(queues: QueueTable) -> list[Line]:
         line = tuple(path.tolist()) if row not in queues.broken else (row,)
         lines.append(line[:-1] if len(line) > 1 and line[-1] == root else line)
     return lines
-
-
-def total_capacity(snapshot: Snapshot) -> Amounts:
-    """Capacity of the ready nodes, less what pods of other schedulers take."""
-    tasks, nodes = snapshot.tasks, snapshot.nodes
-    foreign = np.flatnonzero((tasks.flags & FOREIGN) != 0)
-    foreign = foreign[(tasks.node[foreign] != NO_ROW) & np.isin(tasks.status[foreign], OCCUPYING_STATUSES)]
-    foreign = foreign[nodes.ready[tasks.node[foreign]]]
-    taken = snapshot.classes.requests[tasks.cls[foreign], 0].sum(axis=0)
-    total: Amounts = np.maximum(snapshot.total() - taken, 0)
-    return total
 
 
 def _own_demand(snapshot: Snapshot) -> Amounts:

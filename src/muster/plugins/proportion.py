@@ -2,7 +2,8 @@
 
 What a queue deserves is fixed when the session opens: its weighted part of the cluster, no more than it asks
 for or may have, no less than its guarantee (`water_filling`). From then on the queue is measured by what it
-holds, read from the snapshot. Differences from Volcano: amounts are whole base units, rounded down; guarantees
+holds, read from the snapshot. Differences from Volcano: what pods of other schedulers hold is not divided, as no queue
+could ever have it; amounts are whole base units, rounded down; guarantees
 that add up to more than the weights allow never make the queues deserve more than the cluster has; a queue's
 limit counts also for a resource that other queues' guarantees use up.
 """
@@ -38,7 +39,7 @@ class Proportion(Plugin):
         self._open: list[bool] = [record.open for record in snapshot.queues.records]
         self._priority: list[int] = [-record.priority for record in snapshot.queues.records]
         guarantees = self._books.guarantees()
-        unreserved = np.maximum(session.total - guarantees.sum(axis=0), 0)
+        unreserved = np.maximum(session.shared_total - guarantees.sum(axis=0), 0)
         limits = np.minimum(unreserved + guarantees, self._books.capabilities())
         self._limits: list[list[int]] = limits.tolist()
         deserved = self._divide(guarantees, limits)
@@ -56,7 +57,7 @@ class Proportion(Plugin):
         rows = self._books.queues_with_jobs()
         weights = [max(0, self._queues.records[row].weight) for row in rows]
         caps = np.minimum(self._books.by_queue(self._books.requests()), limits)
-        for column, total in enumerate(self.session.total.tolist()):
+        for column, total in enumerate(self.session.shared_total.tolist()):
             deserved[rows, column] = water_fill(
                 total, weights, guarantees[rows, column].tolist(), caps[rows, column].tolist()
             )

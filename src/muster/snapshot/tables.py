@@ -22,8 +22,14 @@ from muster.snapshot.devices import Hold
 from muster.snapshot.job_names import JobNames
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.records import JobRecord, QueueRecord
-from muster.snapshot.rows import Mask, Rows
-from muster.snapshot.status import ALLOCATED_STATUSES, BEST_EFFORT_PENDING, READY_STATUSES, TaskStatus
+from muster.snapshot.rows import NO_ROW, Mask, Rows
+from muster.snapshot.status import (
+    ALLOCATED_STATUSES,
+    BEST_EFFORT_PENDING,
+    OCCUPYING_STATUSES,
+    READY_STATUSES,
+    TaskStatus,
+)
 from muster.snapshot.taints import TaintColumn
 from muster.snapshot.topology import TopologyTable
 
@@ -250,6 +256,15 @@ class Snapshot:
         """Capacity of the ready nodes."""
         total: Amounts = self.nodes.state[ALLOCATABLE][self.nodes.ready].sum(axis=0)
         return total
+
+    def held_by_others(self) -> Amounts:
+        """What pods of other schedulers hold on the ready nodes."""
+        tasks = self.tasks
+        foreign = np.flatnonzero((tasks.flags & FOREIGN) != 0)
+        foreign = foreign[(tasks.node[foreign] != NO_ROW) & np.isin(tasks.status[foreign], OCCUPYING_STATUSES)]
+        foreign = foreign[self.nodes.ready[tasks.node[foreign]]]
+        held: Amounts = self.classes.requests[tasks.cls[foreign], 0].sum(axis=0)
+        return held
 
     def pending_tasks(self) -> Rows:
         """Rows of pending tasks of this scheduler, gated and best-effort ones included."""
