@@ -10,7 +10,7 @@ from muster.snapshot.queues import build_queues
 
 
 def table(*records: QueueRecord) -> QueueTable:
-    return build_queues({record.name: record for record in records}, ResourceAxis(("cpu",)))
+    return build_queues({record.name: record for record in records}, ResourceAxis(("cpu",)), {})
 
 
 def reclaims(parent: str = "", **values: float | None) -> list[QueueRecord]:

@@ -14,7 +14,6 @@ from muster.scheduler import Scheduler, builtin_registry, updates
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot import TaskStatus
 from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
-from muster.snapshot.events import Event
 from muster.testing import gang, node, pod, pod_group, priority_class
 
 FULL = parse_config(
@@ -249,14 +248,14 @@ def test_an_object_that_breaks_the_mirror_does_not_hide_what_comes_after_it(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     scheduler = scheduler_of(node("odd"), node("n1", gpu=1), *gang("plain", 1, gpu=1))
-    taken = scheduler.mirror.apply
+    taken = scheduler.mirror.upsert
 
-    def broken_for_one(event: Event) -> None:
-        if event.object.name == "odd":
+    def broken_for_one(item: KubeObject) -> None:
+        if item.name == "odd":
             raise ValueError("no such thing")
-        taken(event)
+        taken(item)
 
-    monkeypatch.setattr(scheduler.mirror, "apply", broken_for_one)
+    monkeypatch.setattr(scheduler.mirror, "upsert", broken_for_one)
     assert [(made.pod, made.node) for made in scheduler.run_once().decisions] == [("default/plain-0", "n1")]
     assert "kind=Node name=odd" in caplog.text
 

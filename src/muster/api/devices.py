@@ -22,6 +22,27 @@ class ResourceClaim(KubeObject):
     status: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
 
 
+def requested_devices(claim: ResourceClaim) -> dict[str, int]:
+    """How many devices of which class a claim asks for; what no server would write asks for none."""
+    counts: dict[str, int] = {}
+    for request in as_list(as_map(claim.spec.get("devices")).get("requests")):
+        wanted = as_map(request.get("exactly")) or request
+        name, count = wanted.get("deviceClassName"), wanted.get("count", 1)
+        if isinstance(name, str) and isinstance(count, int):
+            counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def as_map(value: object) -> dict[str, object]:
+    """A mapping of a document that is kept as written; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[dict[str, object]]:
+    """The mappings in a list of such a document."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
+
+
 class DeviceClass(KubeObject):
     """A kind of device."""
 

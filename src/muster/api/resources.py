@@ -3,6 +3,8 @@
 The mirror calls `pod_request` for each pod and `to_base` for each node and queue; reports call
 `format_amount`. Base units: cpu in thousandths, memory and storage in bytes, pods and other objects
 counted, everything else (GPUs among them) in thousandths. Amounts are never negative.
+What an object says of one resource, alone and added up over its containers, fits 64 bits or is refused here; what the
+columns of a cycle make of large amounts stands in `muster.snapshot.ceilings`.
 """
 
 from __future__ import annotations
@@ -13,7 +15,7 @@ from typing import Final, Literal
 
 from muster.api.errors import UserError
 from muster.api.pod import Container, Pod, ResourceRequirements
-from muster.api.quantity import Quantity
+from muster.api.quantity import INT64_MAX, Quantity
 
 CPU: Final = "cpu"
 MEMORY: Final = "memory"
@@ -141,6 +143,14 @@ def _containers_request(pod: Pod, *, scoring: bool) -> dict[str, int]:
     return total
 
 
+def _check_sums(total: Mapping[str, int]) -> None:
+    """Raise UserError when amounts that fit 64 bits each do not fit together."""
+    for name, amount in total.items():
+        if amount > INT64_MAX:
+            text = f'expected amounts that fit 64 bits together, got "{format_amount(name, amount)}"'
+            raise UserError(text, field=name)
+
+
 def _is_pod_level(name: str) -> bool:
     return name in {CPU, MEMORY} or name.startswith("hugepages-")
 
@@ -168,6 +178,7 @@ def _request(pod: Pod, *, scoring: bool) -> dict[str, int]:
             _apply_pod_level(total, pod, pod.spec.resources)
         if pod.spec.overhead:
             _add(total, to_base_all(pod.spec.overhead))
+        _check_sums(total)
     except UserError as error:
         raise error.located(subject=f"Pod {pod.key}") from None
     request = {name: amount for name, amount in total.items() if amount}

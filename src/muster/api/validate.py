@@ -13,6 +13,8 @@ from typing import Any, Final
 
 from muster.api import names
 from muster.api.affinity import Affinity, NodeSelector
+from muster.api.counting import uncountable
+from muster.api.devices import ResourceClaim
 from muster.api.errors import UserError
 from muster.api.kai import KaiPodGroup, KaiQueue, Topology
 from muster.api.meta import KubeObject, LabelSelector, LabelSelectorRequirement
@@ -20,7 +22,7 @@ from muster.api.node import Node
 from muster.api.patterns import compile_pattern
 from muster.api.pod import Container, Pod
 from muster.api.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
-from muster.api.problems import Problem, Problems, amounts, at_least, choices, one_of
+from muster.api.problems import Problem, Problems, at_least, choices, one_of
 from muster.api.scheduling import NetworkTopology, PodGroup, Queue
 from muster.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from muster.api.topology import HyperNode, Member
@@ -121,15 +123,12 @@ def _affinity(affinity: Affinity | None) -> Problems:
             yield from _selector(f"{field}.namespaceSelector", term.namespace_selector)
 
 
-def _containers(field: str, containers: Sequence[Container]) -> Problems:
+def _ports(field: str, containers: Sequence[Container]) -> Problems:
     for index, container in enumerate(containers):
-        here = f"{field}[{index}]"
-        yield from amounts(f"{here}.resources.requests", container.resources.requests)
-        yield from amounts(f"{here}.resources.limits", container.resources.limits)
         for number, port in enumerate(container.ports):
             if not 0 <= port.host_port <= 65535:
                 text = f"expected a port between 1 and 65535, got {port.host_port}"
-                yield Problem(f"{here}.ports[{number}].hostPort", text)
+                yield Problem(f"{field}[{index}].ports[{number}].hostPort", text)
 
 
 def _run_seconds(pod: Pod) -> Problems:
@@ -142,12 +141,9 @@ def _run_seconds(pod: Pod) -> Problems:
 def _pod(pod: Pod) -> Problems:
     spec = pod.spec
     yield from _run_seconds(pod)
-    yield from _containers("spec.containers", spec.containers)
-    yield from _containers("spec.initContainers", spec.init_containers)
-    yield from amounts("spec.overhead", spec.overhead)
-    if spec.resources is not None:
-        yield from amounts("spec.resources.requests", spec.resources.requests)
-        yield from amounts("spec.resources.limits", spec.resources.limits)
+    yield from uncountable(pod)
+    yield from _ports("spec.containers", spec.containers)
+    yield from _ports("spec.initContainers", spec.init_containers)
     yield from one_of("spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION_POLICIES)
     yield from at_least("spec.terminationGracePeriodSeconds", spec.termination_grace_period_seconds, 0)
     yield from _affinity(spec.affinity)
@@ -163,8 +159,7 @@ def _pod(pod: Pod) -> Problems:
 def _node(node: Node) -> Problems:
     for index, taint in enumerate(node.spec.taints):
         yield from one_of(f"spec.taints[{index}].effect", taint.effect, _TAINT_EFFECTS)
-    yield from amounts("status.allocatable", node.status.allocatable)
-    yield from amounts("status.capacity", node.status.capacity)
+    yield from uncountable(node)
 
 
 def network_topology(field: str, topology: NetworkTopology | None) -> Problems:
@@ -183,7 +178,7 @@ def _pod_group(group: PodGroup) -> Problems:
     yield from at_least("spec.minMember", spec.min_member, 0)
     for role, minimum in spec.min_task_member.items():
         yield from at_least(f"spec.minTaskMember.{role}", minimum, 0)
-    yield from amounts("spec.minResources", spec.min_resources)
+    yield from uncountable(group)
     yield from network_topology("spec.networkTopology", spec.network_topology)
     seen: set[str] = set()
     for index, policy in enumerate(spec.sub_group_policy):
@@ -204,9 +199,7 @@ def _pod_group(group: PodGroup) -> Problems:
 def _queue(queue: Queue) -> Problems:
     spec = queue.spec
     yield from at_least("spec.weight", spec.weight, 0)
-    yield from amounts("spec.capability", spec.capability)
-    yield from amounts("spec.deserved", spec.deserved)
-    yield from amounts("spec.guarantee.resource", spec.guarantee.resource)
+    yield from uncountable(queue)
     yield from one_of("spec.dequeueStrategy", spec.dequeue_strategy, _DEQUEUE_STRATEGIES)
     if spec.parent and spec.parent == queue.name:
         text = f'expected another queue, got the queue itself, "{spec.parent}"'
@@ -263,17 +256,17 @@ def _priority_class(priority: PriorityClass) -> Problems:
 
 
 def _quota(quota: ResourceQuota) -> Problems:
-    yield from amounts("spec.hard", quota.spec.hard)
+    yield from uncountable(quota)
 
 
 def _volume(volume: PersistentVolume) -> Problems:
-    yield from amounts("spec.capacity", volume.spec.capacity)
+    yield from uncountable(volume)
     if volume.spec.node_affinity is not None:
         yield from _node_selector("spec.nodeAffinity.required", volume.spec.node_affinity.required)
 
 
 def _claim(claim: PersistentVolumeClaim) -> Problems:
-    yield from amounts("spec.resources.requests", claim.spec.resources.requests)
+    yield from uncountable(claim)
     yield from _selector("spec.selector", claim.spec.selector)
 
 
@@ -297,4 +290,5 @@ _CHECKS: Final[dict[type[KubeObject], Callable[[Any], Problems]]] = {
     PersistentVolume: _volume,
     PersistentVolumeClaim: _claim,
     StorageClass: _storage_class,
+    ResourceClaim: uncountable,
 }

@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from muster.api.counting import uncountable
 from muster.api.kai import (
     UNLIMITED,
     KaiPodGroup,
@@ -45,6 +46,7 @@ def kai_pod_group(group: KaiPodGroup) -> Problems:
     """Find what is wrong with a PodGroup."""
     spec = group.spec
     yield from at_least("spec.minMember", spec.min_member, 0)
+    yield from uncountable(group)
     yield from one_of("spec.preemptibility", spec.preemptibility, PREEMPTIBILITY)
     yield from seconds("spec.stalenessGracePeriod", spec.staleness_grace_period)
     yield from _constraint("spec.topologyConstraint", spec.topology_constraint)

@@ -16,11 +16,15 @@ _RUNNING = [TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING]
 
 
 def stale_jobs(snapshot: Snapshot) -> Mask:
-    """Jobs that run below a minimum: their own, of a role, of sub-groups; never those of which a pod has succeeded."""
+    """Jobs that run below a minimum: their own, of a role, of sub-groups.
+
+    Never those of which a pod has succeeded, or of which something was put aside.
+    """
     jobs = snapshot.jobs
     runs = jobs.counts[:, _RUNNING].any(axis=1)
     finishing = jobs.counts[:, TaskStatus.SUCCEEDED] > 0
     suspects: Mask = jobs.live & runs & ~finishing
+    suspects[list(jobs.aside)] = False  # who is missing may be among what cannot be read
     if not suspects.any():
         return np.zeros(len(jobs), np.bool_)
     return suspects & (job_surplus(snapshot, promised=True) < 0)

@@ -9,7 +9,7 @@ import numpy as np
 from muster.engine.constraints import why_not_placeable
 from muster.framework import JobVerdict, Session
 from muster.framework.entrance import why_queue_refuses
-from muster.framework.reasons import DEVICE_CLAIM, GPU_PART, GROUP_MISSING, NOT_ADMITTED
+from muster.framework.reasons import DEVICE_CLAIM, GPU_PART, GROUP_MISSING, NOT_ADMITTED, QUARANTINED
 from muster.framework.reasons import GATED as GATED_REASON
 from muster.snapshot import GATED, JobPhase, Rows, TaskStatus
 
@@ -67,6 +67,8 @@ def has_promise(session: Session, job: int) -> bool:
 def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
     """Why a job may not be placed in this cycle; None: it may."""
     jobs = session.snapshot.jobs
+    if job in jobs.aside:
+        return JobVerdict(QUARANTINED, jobs.aside[job])
     if not jobs.has_group[job]:
         return JobVerdict(GROUP_MISSING, jobs.records[job].id)
     refusal = why_queue_refuses(session, job)

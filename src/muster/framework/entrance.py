@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from muster.framework.reasons import QUEUE_BROKEN, QUEUE_CLOSED, QUEUE_MISSING, QUEUE_NOT_A_LEAF
+from muster.framework.reasons import QUARANTINED, QUEUE_BROKEN, QUEUE_CLOSED, QUEUE_MISSING, QUEUE_NOT_A_LEAF
 from muster.framework.verdicts import JobVerdict
 from muster.snapshot import NO_ROW, JobPhase
 
@@ -27,6 +27,8 @@ def why_queue_refuses(session: Session, job: int) -> JobVerdict | None:
     queue, name = int(snapshot.jobs.queue[job]), snapshot.jobs.records[job].queue
     if queue == NO_ROW:
         return JobVerdict(QUEUE_MISSING, name)
+    if queue in snapshot.queues.aside:
+        return JobVerdict(QUARANTINED, snapshot.queues.aside[queue])
     if queue in snapshot.queues.broken:
         return JobVerdict(QUEUE_BROKEN, snapshot.queues.broken[queue])
     if session.asked("queue_turn"):

@@ -67,6 +67,16 @@ def eviction_helps(verdicts: Verdicts) -> NDArray[np.bool_]:
 
 # Reasons that belong to no plugin.
 NODE_NOT_READY = reason("node-not-ready", "are not ready", remedy="repair the node or wait for it")
+QUARANTINED = reason(
+    "quarantined",
+    "something that it depends on cannot be used",
+    remedy="correct the object that is named; it is tried again at once when it changes",
+)
+NODE_QUARANTINED = reason(
+    "node-quarantined",
+    "cannot be used as they are described",
+    remedy="correct what the node offers; `/debug/quarantine` says what is wrong",
+)
 INSUFFICIENT = reason(
     "insufficient-resources",
     "lack free resources",

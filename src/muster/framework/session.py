@@ -29,7 +29,7 @@ from muster.framework.plugin import (
     overrides,
 )
 from muster.framework.questions import Points
-from muster.framework.reasons import FITS, NODE_NOT_READY, NOT_ADMITTED, Verdicts
+from muster.framework.reasons import FITS, NODE_NOT_READY, NODE_QUARANTINED, NOT_ADMITTED, Verdicts
 from muster.framework.registry import Registry
 from muster.framework.verdicts import JobVerdict
 from muster.framework.victim_questions import VictimQuestions
@@ -203,6 +203,7 @@ class Session(OrderQuestions, VictimQuestions):
         verdicts = self._known_verdicts.get(key)
         if verdicts is None:
             verdicts = np.where(self.snapshot.nodes.ready, FITS, NODE_NOT_READY.number).astype(np.int16)
+            verdicts[self.snapshot.nodes.aside] = NODE_QUARANTINED.number
             for ask in self._points.flat["node_mask"]:
                 verdicts = np.where(verdicts == FITS, ask(cls), verdicts)
             self._known_verdicts[key] = verdicts

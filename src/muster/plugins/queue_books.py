@@ -22,6 +22,7 @@ from muster.snapshot import (
     Mask,
     TaskStatus,
 )
+from muster.snapshot.ceilings import summable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -137,8 +138,7 @@ class QueueBooks:
     def minimums(self) -> Amounts:
         """int64[jobs, resources]: `minResources` of every job, zero where there is none."""
         numbers = [self._number(record.min_resources) for record in self._jobs.records]
-        table: Amounts = np.array(self._minimums, np.int64)[numbers]
-        return table
+        return summable(np.array(self._minimums, np.int64)[numbers])
 
     @cached_property
     def _gated(self) -> Amounts | None:

@@ -22,7 +22,7 @@ from muster.scheduler.protocol import Cluster
 from muster.scheduler.settled import Settled
 from muster.scheduler.updates import updates_of
 from muster.scheduler.usage import meter_for
-from muster.snapshot import Mirror, Snapshot
+from muster.snapshot import Intake, Mirror, Snapshot
 from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
 
 log = logging.getLogger("muster.scheduler")
@@ -88,6 +88,7 @@ class Scheduler:
         self.registry = registry
         self.seed = seed
         self.mirror = Mirror(scheduler_names, allocates_claims=allocates_claims)
+        self.intake = Intake(self.mirror)
         self._hyper_nodes = HyperNodeStatuses()
         self._settled = Settled()
         self._verdicts = VerdictCache()
@@ -109,16 +110,8 @@ class Scheduler:
 
     def observe(self) -> Snapshot:
         """Take in everything that has happened and return the present picture."""
-        for event in self.cluster.poll():
-            try:
-                self.mirror.apply(event)
-            except UserError as fault:  # one object that cannot be used must not hide the others
-                log.warning(
-                    "event=bad-object kind=%s name=%s error=%r", event.object.kind, event.object.key, str(fault)
-                )
-            except Exception:  # the events that follow are told only once
-                log.exception("event=error kind=%s name=%s what=event", event.object.kind, event.object.key)
-        return self.mirror.snapshot()
+        self.intake.take(self.cluster.poll(), self.cluster.now())
+        return self.intake.snapshot()
 
     def run_once(self) -> CycleResult:
         """Run one cycle. A broken plugin or action is reported in the result, not raised."""

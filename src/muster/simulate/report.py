@@ -20,7 +20,7 @@ from muster.framework import JobVerdict, Session
 from muster.framework.reasons import NOT_TRIED, PROMISED
 from muster.scheduler import CycleResult
 from muster.scheduler.statuses import job_status, leaving_counts, verdict_text
-from muster.snapshot import NO_ROW, JobPhase, Snapshot, TaskStatus
+from muster.snapshot import NO_ROW, Aside, JobPhase, Snapshot, TaskStatus
 from muster.snapshot.decisions import Bind, Decision, Evict
 
 _ON_NODE = (TaskStatus.BOUND, TaskStatus.RUNNING)
@@ -57,6 +57,8 @@ class SimulationResult:
     nodes: dict[str, NodeReport]
     #: True: it ended because nothing would change any more; False: a limit was reached.
     settled: bool
+    #: What could not be used at the end, by kind, namespace and name; None: the objects are a user's own.
+    quarantined: tuple[Aside, ...] | None = None
     last_session: Session | None = field(default=None, repr=False, compare=False)
 
     def to_json(self) -> dict[str, Any]:  # Any: JSON
@@ -77,6 +79,7 @@ class SimulationResult:
                 for name, node in self.nodes.items()
             },
             "cycles": len(self.cycles),
+            **({} if self.quarantined is None else {"quarantined": [aside.to_json() for aside in self.quarantined]}),
         }
 
 
@@ -140,7 +143,7 @@ def report_nodes(snapshot: Snapshot) -> dict[str, NodeReport]:
     pods = _pods_by_node(snapshot)
     reports = {}
     for row, name in sorted(enumerate(nodes.names), key=lambda known: known[1]):
-        offered = nodes.objects[row].status.allocatable
+        offered = {} if nodes.aside[row] else nodes.objects[row].status.allocatable
         used = axis.amounts(nodes.used()[row])
         reports[name] = NodeReport(
             allocatable={

@@ -20,6 +20,7 @@ from muster.cluster import MemoryCluster, Timeline
 from muster.framework import Registry, SchedulerConfig, Sharding, default_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate.report import SimulationResult, report_jobs, report_nodes
+from muster.snapshot import Aside
 
 #: A run that never settles (pods that come and go for ever) ends here unless told otherwise.
 MAX_CYCLES = 100_000
@@ -40,6 +41,7 @@ def simulate(
     """Run until nothing changes, `cycles` cycles were run, or `until` seconds have passed.
 
     `scheduler_names`: whose pods are scheduled; none: those of a live cluster's scheduler, else all.
+    What cannot be used of a live cluster or a saved snapshot is put aside and listed; of other input it is an error.
     Raises UserError for input that cannot be simulated, InternalError when a plugin or action broke.
     """
     if not period > 0:
@@ -60,14 +62,24 @@ def simulate(
     )
     done, settled = _run(cluster, scheduler, MAX_CYCLES if cycles is None else cycles, until, period)
     final = scheduler.observe()
+    if head is None:
+        _refuse(scheduler.mirror.quarantine)
     return SimulationResult(
         start=cluster.start,
         cycles=done,
         jobs=report_jobs(final, scheduler.last_session),
         nodes=report_nodes(final),
         settled=settled,
+        quarantined=None if head is None else tuple(scheduler.mirror.quarantine),
         last_session=scheduler.last_session,
     )
+
+
+def _refuse(quarantined: Iterable[Aside]) -> None:
+    """Raise UserError for the first object that could not be used: who gives files wants to correct them."""
+    for aside in quarantined:
+        if not aside.is_asked:
+            raise UserError(aside.reason, subject=f"{aside.kind} {aside.object.key}")
 
 
 def _bare(thing: KubeObject | Loaded) -> KubeObject:

@@ -2,7 +2,9 @@
 
 from muster.snapshot.axis import UNLIMITED, Amounts, ResourceAxis
 from muster.snapshot.board import Board
+from muster.snapshot.intake import Intake
 from muster.snapshot.mirror import Mirror
+from muster.snapshot.quarantine import Aside, Quarantine
 from muster.snapshot.records import GroupConstraint, JobRecord, QueueRecord
 from muster.snapshot.rows import NO_ROW, Mask, Pieces, Rows
 from muster.snapshot.statement import Operation, OperationKind, Statement
@@ -45,10 +47,12 @@ __all__ = [
     "READY_STATUSES",
     "UNLIMITED",
     "Amounts",
+    "Aside",
     "Board",
     "ClassTable",
     "GroupConstraint",
     "GroupTable",
+    "Intake",
     "JobPhase",
     "JobRecord",
     "JobTable",
@@ -58,6 +62,7 @@ __all__ = [
     "Operation",
     "OperationKind",
     "Pieces",
+    "Quarantine",
     "QueueRecord",
     "QueueTable",
     "ResourceAxis",

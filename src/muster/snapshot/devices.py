@@ -20,6 +20,7 @@ import msgspec
 
 from muster.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
 from muster.api.affinity import NodeSelector
+from muster.api.devices import as_list, as_map, requested_devices
 from muster.api.names import GPU_FRACTION, GPU_MEMORY
 
 PREFIX = "deviceclass/"
@@ -73,9 +74,9 @@ def _trouble(pod: Pod, key: str, claim: ResourceClaim | None) -> str:
         return f"the claim {key} does not exist"
     if claim.metadata.deletion_timestamp is not None:
         return f"the claim {key} is being deleted"
-    if not _map(claim.status.get("allocation")):
+    if not as_map(claim.status.get("allocation")):
         return f"the claim {key} is not allocated"
-    consumers = _list(claim.status.get("reservedFor"))
+    consumers = as_list(claim.status.get("reservedFor"))
     is_ours = any(each.get("uid") == pod.metadata.uid for each in consumers)
     return "" if is_ours or len(consumers) < _MOST_CONSUMERS else f"the claim {key} is reserved for others"
 
@@ -83,7 +84,7 @@ def _trouble(pod: Pod, key: str, claim: ResourceClaim | None) -> str:
 def device_nodes(claims: Iterable[ResourceClaim]) -> Iterator[NodeSelector]:
     """Where allocated devices can be used from; nothing of a claim that is not allocated, or usable everywhere."""
     for claim in claims:
-        given = _map(claim.status.get("allocation")).get("nodeSelector")
+        given = as_map(claim.status.get("allocation")).get("nodeSelector")
         if given is not None:
             try:
                 yield msgspec.convert(given, NodeSelector)
@@ -95,11 +96,8 @@ def claimed(claims: Iterable[ResourceClaim]) -> dict[str, int]:
     """Amounts per device class that claims ask for."""
     amounts: dict[str, int] = {}
     for claim in claims:
-        for request in _list(_map(claim.spec.get("devices")).get("requests")):
-            wanted = _map(request.get("exactly")) or request
-            name, count = wanted.get("deviceClassName"), wanted.get("count", 1)
-            if isinstance(name, str) and isinstance(count, int):
-                amounts[PREFIX + name] = amounts.get(PREFIX + name, 0) + count * _UNIT
+        for name, count in requested_devices(claim).items():
+            amounts[PREFIX + name] = amounts.get(PREFIX + name, 0) + count * _UNIT
     return amounts
 
 
@@ -111,7 +109,7 @@ def offered(slices: Iterable[ResourceSlice], classes: Mapping[str, DeviceClass])
         node, driver = one.spec.get("nodeName"), one.spec.get("driver")
         if not isinstance(node, str):
             continue
-        count = len(_list(one.spec.get("devices"))) * _UNIT
+        count = len(as_list(one.spec.get("devices"))) * _UNIT
         amounts = nodes.setdefault(node, {})
         for name, allowed in drivers.items():
             if allowed is None or allowed == {driver}:
@@ -122,16 +120,8 @@ def offered(slices: Iterable[ResourceSlice], classes: Mapping[str, DeviceClass])
 def _drivers(known: DeviceClass) -> set[str] | None:
     """Drivers that a class selects; None: any; an empty set: a selector that is not understood."""
     drivers: set[str] | None = None
-    for selector in _list(known.spec.get("selectors")):
-        match = _BY_DRIVER.match(str(_map(selector.get("cel")).get("expression", "")))
+    for selector in as_list(known.spec.get("selectors")):
+        match = _BY_DRIVER.match(str(as_map(selector.get("cel")).get("expression", "")))
         found = {match["driver"]} if match else set()
         drivers = found if drivers is None else drivers & found
     return drivers
-
-
-def _map(value: object) -> dict[str, object]:
-    return value if isinstance(value, dict) else {}
-
-
-def _list(value: object) -> list[dict[str, object]]:
-    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []

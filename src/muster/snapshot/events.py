@@ -1,7 +1,7 @@
-"""What a cluster tells: an object came, changed or went.
+"""What a cluster tells: an object came, changed or went, or cannot be read.
 
-Made by clusters (the embedded one and a real one alike), read by the mirror. An event carries the whole
-object as it is afterwards; for DELETED, as it was last.
+Made by clusters (the embedded one and a real one alike), read by `intake`. An event carries the whole object as it is
+afterwards; for DELETED, as it was last; for UNREADABLE as much of it as is known, its name at least.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import Literal
 
 from muster.api.meta import KubeObject
 
-EventKind = Literal["ADDED", "MODIFIED", "DELETED"]
+EventKind = Literal["ADDED", "MODIFIED", "DELETED", "UNREADABLE"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,3 +20,5 @@ class Event:
 
     kind: EventKind
     object: KubeObject
+    #: What is wrong with an object that is UNREADABLE.
+    fault: str = ""

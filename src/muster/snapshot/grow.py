@@ -12,7 +12,7 @@ class Columns:
     """Named arrays of equal length. Freed rows are handed out again, smallest first is not promised."""
 
     def __init__(self, **columns: DTypeLike) -> None:
-        self._columns: dict[str, NDArray[Any]] = {name: np.empty(256, dtype) for name, dtype in columns.items()}
+        self._columns: dict[str, NDArray[Any]] = {name: np.zeros(256, dtype) for name, dtype in columns.items()}
         self._free: list[int] = []
         self.size = 0
 
@@ -21,12 +21,15 @@ class Columns:
         return self._columns[name][: self.size]
 
     def add(self) -> int:
-        """Hand out a row; its values are whatever they were."""
+        """Hand out a row of zeros."""
         if self._free:
-            return self._free.pop()
+            row = self._free.pop()
+            for column in self._columns.values():
+                column[row] = 0
+            return row
         if self.size == len(next(iter(self._columns.values()))):
             for name, column in self._columns.items():
-                self._columns[name] = np.concatenate([column, np.empty_like(column)])
+                self._columns[name] = np.concatenate([column, np.zeros_like(column)])
         self.size += 1
         return self.size - 1
 

@@ -1,15 +1,17 @@
-"""The mirror: keeps columns current from a cluster's events, and takes snapshots of them.
+"""The mirror: keeps columns current from a cluster's objects, and takes snapshots of them.
 
-Objects in (`upsert`, `delete`, or `apply` for events), pictures out (`snapshot`). A snapshot owns everything in
-it that changes; objects are shared and never modified. Callers: the scheduler loop, the conformance runner.
+Objects in (`upsert`, `delete`), pictures out (`snapshot`). A snapshot owns everything in it that changes; objects are
+shared and never modified. An object is looked at in full before anything changes; `put_aside` is for those that cannot
+be used. Callers: `intake`, which takes in what clusters tell, and the conformance runner.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from typing import TypeVar
 
+import msgspec
 import numpy as np
 
 from muster.api import (
@@ -18,25 +20,30 @@ from muster.api import (
     KaiPodGroup,
     KaiQueue,
     KubeObject,
+    LabelSelector,
     Node,
     Pod,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
     PodGroup,
     PriorityClass,
     Queue,
     ResourceClaim,
     ResourceSlice,
-    to_base,
+    to_base_all,
 )
+from muster.api.counting import check_countable
 from muster.kernels.placement import BLOCK
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
 from muster.kernels.totals import add_rows, book_on_nodes, count_tasks, sum_requests
 from muster.snapshot.axis import Amounts, ResourceAxis
+from muster.snapshot.ceilings import limit_columns
 from muster.snapshot.devices import NOT_LIMITED, PREFIX, offered
-from muster.snapshot.events import Event
 from muster.snapshot.grow import Columns
 from muster.snapshot.kai_records import job_from_kai, queue_from_kai
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.priorities import Priorities
+from muster.snapshot.quarantine import Quarantine
 from muster.snapshot.queues import build_queues
 from muster.snapshot.records import QueueRecord, check_family, is_of_other_family, job_from_group, queue_from_volcano
 from muster.snapshot.reservations import reserve_nominated
@@ -89,7 +96,13 @@ class Mirror:
         self._priorities = Priorities()
         self._allocates_claims = allocates_claims
         self._book = TaskBook(self._priorities.of_job, allocates_claims=allocates_claims)
+        #: What cannot be used, and why; filled by `intake`.
+        self.quarantine = Quarantine()
+        #: How a pod is looked at again when something has changed that it depends on.
+        self.again: Callable[[Pod], None] = self.upsert
         self._nodes: dict[str, Node] = {}
+        #: What nodes offer, in base units; a node without an entry was put aside.
+        self._offers: dict[str, Mapping[str, int]] = {}
         self._hyper_nodes: dict[str, HyperNode] = {}
         self._queues: dict[str, QueueRecord] = {}
         self._objects: dict[str, dict[str, object]] = {}
@@ -102,22 +115,18 @@ class Mirror:
 
     # -- objects in ----------------------------------------------------------------------------------------
 
-    def apply(self, event: Event) -> None:
-        """Take in one event of the cluster."""
-        if event.kind == "DELETED":
-            self.delete(event.object)
-        else:
-            self.upsert(event.object)
-
     def upsert(self, item: KubeObject) -> None:
         """Take in a new or changed object. Raises UserError for one that cannot be used; nothing changes then."""
-        if isinstance(item, Pod):
-            self._book.set_pod(item, foreign=self._is_foreign(item))
-        elif isinstance(item, PodGroup | KaiPodGroup):
+        if isinstance(item, Pod):  # counts itself, and most of its events change nothing that is counted
+            self._book.set_pod(item, foreign=self.is_foreign(item))
+            return
+        check_countable(item)
+        if isinstance(item, PodGroup | KaiPodGroup):
             check_family(self._book.group(item.key), item)
-            self._book.set_job(job_from_group(item) if isinstance(item, PodGroup) else job_from_kai(item))
+            record = job_from_group(item) if isinstance(item, PodGroup) else job_from_kai(item)
+            self._look_again(self._book.set_job(record))
         elif isinstance(item, Node):
-            self._set_node(item.name, item)
+            self._set_node(item.name, item, to_base_all(item.status.allocatable))
         elif isinstance(item, HyperNode):
             self._set_hyper_node(item.name, item)
         elif isinstance(item, Queue | KaiQueue):
@@ -130,7 +139,32 @@ class Mirror:
             self._objects.setdefault(item.kind, {})[item.key] = item
             self._note_change(item.kind)
             if isinstance(item, ResourceClaim):
-                self._book.set_claim(item.key, item)
+                self._look_again(self._book.set_claim(item.key, item))
+
+    def put_aside(self, item: KubeObject) -> None:
+        """Do without an object that cannot be used: nothing of what it says is in the columns afterwards.
+
+        A node stays as one that takes no pods, a queue as one that starts no jobs, a budget protects everybody it may
+        be about; of a PodGroup its pods are left; a pod that has a node keeps its room there, as far as it is known.
+        """
+        if isinstance(item, Pod):
+            self._book.drop_unplaced(item.key)
+        elif isinstance(item, Node):
+            self._set_node(item.name, self._nodes.get(item.name, item), None)
+        elif isinstance(item, Queue | KaiQueue):
+            if not is_of_other_family(self._queue(item.name), item):
+                parent = item.spec.parent if isinstance(item, Queue) else item.spec.parent_queue
+                self._queues[item.name] = QueueRecord(item.name, parent, source=item)
+        elif isinstance(item, PodDisruptionBudget):
+            spec = PodDisruptionBudgetSpec(selector=item.spec.selector or LabelSelector(), max_unavailable=0)
+            self._objects.setdefault(item.kind, {})[item.key] = msgspec.structs.replace(item, spec=spec, status=None)
+        else:
+            self.delete(item)
+
+    def _look_again(self, pods: Iterable[Pod]) -> None:
+        """Something that pods depend on has changed."""
+        for pod in pods:
+            self.again(pod)
 
     def delete(self, item: KubeObject) -> None:
         """Forget an object; one that is not known is ignored."""
@@ -140,7 +174,7 @@ class Mirror:
             if not is_of_other_family(self._book.group(item.key), item):
                 self._book.drop_group(item.key)
         elif isinstance(item, Node):
-            self._set_node(item.name, None)
+            self._set_node(item.name, None, None)
         elif isinstance(item, HyperNode):
             self._set_hyper_node(item.name, None)
         elif isinstance(item, Queue | KaiQueue):
@@ -153,12 +187,16 @@ class Mirror:
             self._objects.get(item.kind, {}).pop(item.key, None)
             self._note_change(item.kind)
             if isinstance(item, ResourceClaim):
-                self._book.set_claim(item.key, None)
+                self._look_again(self._book.set_claim(item.key, None))
 
     @property
     def hyper_nodes(self) -> Mapping[str, HyperNode]:
         """The HyperNodes as they stand, by name."""
         return self._hyper_nodes
+
+    def group(self, job: str) -> PodGroup | KaiPodGroup | None:
+        """The PodGroup of a job; None: it has none, or one that was put aside."""
+        return self._book.group(job)
 
     def _queue(self, name: str) -> Queue | KaiQueue | None:
         known = self._queues.get(name)
@@ -170,14 +208,18 @@ class Mirror:
         if kind in _DEVICE_KINDS:
             self._layout = None
 
-    def _is_foreign(self, pod: Pod) -> bool:
+    def is_foreign(self, pod: Pod) -> bool:
+        """Whether the pod is another scheduler's."""
         return self._names is not None and pod.spec.scheduler_name not in self._names
 
-    def _set_node(self, name: str, node: Node | None) -> None:
-        old = self._nodes.pop(name, None)
+    def _set_node(self, name: str, node: Node | None, offers: Mapping[str, int] | None) -> None:
+        old, was_offered = self._nodes.pop(name, None), self._offers.pop(name, None)
         if node is not None:
             self._nodes[name] = node
-        if old is None or node is None or not _same_placement(old, node):
+        if offers is not None:
+            self._offers[name] = offers
+        is_same = old is not None and node is not None and _same_placement(old, node)
+        if not is_same or (offers is None) != (was_offered is None):
             self.placement_revision += 1
         self._layout = None
 
@@ -198,8 +240,9 @@ class Mirror:
         self._extend_axis()
         classes = self._build_classes()
         nodes, topology = self._build_nodes()
-        queues = build_queues(self._queues, self._axis)
+        queues = build_queues(self._queues, self._axis, self._why_queues_wait())
         tasks = self._build_tasks(nodes)
+        limit_columns(classes.requests, tasks.cls[tasks.status != TaskStatus.GONE], nodes.state[ALLOCATABLE])
         jobs = self._build_jobs(tasks, classes, queues)
         book_on_nodes(
             nodes.state,
@@ -254,14 +297,22 @@ class Mirror:
         index = {name: row for row, name in enumerate(names)}
         state = np.zeros((N_PLANES, len(names), len(self._axis)), np.int64)
         ready = np.ones(len(names), np.bool_)
+        aside = np.zeros(len(names), np.bool_)
         for row, node in enumerate(objects):
-            for name, quantity in node.status.allocatable.items():
-                column = self._axis.index.get(name)
-                if column is not None:
-                    state[ALLOCATABLE, row, column] = to_base(name, quantity)
+            offers = self._offers.get(node.name)
+            if offers is None:
+                ready[row], aside[row] = False, True
+                continue
+            state[ALLOCATABLE, row] = self._axis.vector(offers)
             ready[row] = is_ready(node)
         self._add_devices(state[ALLOCATABLE], index)
-        return NodeTable(names, index, objects, state, ready, NodeLabels(objects), TaintColumn(objects)), topology
+        labels, taints = NodeLabels(objects), TaintColumn(objects)
+        return NodeTable(names, index, objects, state, ready, labels, taints, aside), topology
+
+    def _why_queues_wait(self) -> dict[str, str]:
+        """What is wrong with queues that were put aside; one that only lost its name to another has no jobs to keep."""
+        asides = (aside for aside in self.quarantine if isinstance(aside.object, Queue | KaiQueue))
+        return {held.object.name: str(held) for held in asides if self._queue(held.object.name) is held.object}
 
     def _add_devices(self, allocatable: Amounts, index: dict[str, int]) -> None:
         """Set what nodes offer of every device class that somebody asks for."""
@@ -339,6 +390,7 @@ class Mirror:
             has_group=columns["has_group"].copy(),
             roles=list(book.role_rows),
             subgroups=list(book.subgroup_rows),
+            aside={book.job_rows[job]: why for job, why in self.quarantine.jobs().items() if job in book.job_rows},
         )
 
     def _preemptible(self, tasks: TaskTable) -> Mask:

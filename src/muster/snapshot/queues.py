@@ -3,34 +3,51 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
-from muster.snapshot.axis import ResourceAxis
+from muster.snapshot.axis import UNLIMITED, ResourceAxis
+from muster.snapshot.ceilings import common_ceiling, cut
 from muster.snapshot.records import QueueRecord
 from muster.snapshot.rows import NO_ROW
 from muster.snapshot.tables import QueueTable
 
 
-def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis) -> QueueTable:
-    """Lay the queues out, sorted by name, with empty totals."""
-    ordered = [records[name] for name in sorted(records)]
+def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis, why: Mapping[str, str]) -> QueueTable:
+    """Lay the queues out, sorted by name, with empty totals; `why` names those that were put aside."""
+    ordered = _summable([records[name] for name in sorted(records)])
     index = {record.name: row for row, record in enumerate(ordered)}
     parent = np.array([index.get(record.parent, NO_ROW) for record in ordered], np.int32)
     broken: dict[int, str] = {}
+    aside: dict[int, str] = {}
     paths = []
     steps = []
     for row, record in enumerate(ordered):
         path, fault = _walk_up(row, ordered, index)
+        for above in path if why else ():
+            if (wrong := why.get(ordered[above].name)) is not None:
+                aside[row] = broken[row] = wrong
         if fault:
             broken[row] = f"queue {record.name}: {fault}"
         paths.append(np.array(path, np.int32))
         steps.append(list(zip(path, (*path[1:], NO_ROW), strict=True)))
     shape = (len(ordered), len(axis))
     own, tree, firm = (np.zeros(shape, np.int64) for _ in range(3))
-    return QueueTable(
-        ordered, index, parent, paths, steps, own, tree, firm, frozenset(parent[parent != NO_ROW].tolist()), broken
-    )
+    parents = frozenset(parent[parent != NO_ROW].tolist())
+    return QueueTable(ordered, index, parent, paths, steps, own, tree, firm, parents, broken, aside)
+
+
+def _summable(records: list[QueueRecord]) -> list[QueueRecord]:
+    """The queues with what they deserve and are guaranteed in amounts that may be added up."""
+    most = int(UNLIMITED)
+    ceiling = common_ceiling((given for known in records for given in (known.deserved, known.guarantee)), most)
+    if ceiling == most:
+        return records
+    return [
+        replace(known, deserved=cut(known.deserved, ceiling, most), guarantee=cut(known.guarantee, ceiling, most))
+        for known in records
+    ]
 
 
 def _walk_up(row: int, records: list[QueueRecord], index: dict[str, int]) -> tuple[list[int], str]:

@@ -25,12 +25,13 @@ from muster.api import (
     to_base,
 )
 from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE, PREEMPT_MIN_RUNTIME, PREEMPTABLE, QUEUE_NAME, RECLAIM_MIN_RUNTIME
+from muster.snapshot.axis import UNLIMITED
 from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
 
 
 def base_amounts(resources: Mapping[str, Quantity]) -> dict[str, int]:
-    """Convert a resource list of the API to base units."""
-    return {name: to_base(name, quantity) for name, quantity in resources.items()}
+    """Convert limits of the API to base units; what nothing reaches has no end."""
+    return {name: min(to_base(name, quantity), int(UNLIMITED)) for name, quantity in resources.items()}
 
 
 def created_seconds(meta: ObjectMeta) -> float:

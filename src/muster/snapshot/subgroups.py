@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from muster.api import SubGroupPolicy
+from muster.api import Pod, SubGroupPolicy, UserError
 
 #: A sub-group without a size of its own is held together by one pod.
 DEFAULT_SIZE = 1
+#: What the columns hold; a label says more only by mistake.
+MAX_INDEX = 2**31 - 1
 
 
 def match_values(policy: SubGroupPolicy, labels: Mapping[str, str]) -> tuple[str, ...] | None:
@@ -46,4 +48,16 @@ def minimum_of(policy: SubGroupPolicy | None) -> int:
 def match_index(values: Sequence[str]) -> int:
     """Position of a sub-group among those of its policy: its first label value, if that is a number."""
     text = values[0] if values else ""
-    return int(text) if text.isascii() and text.isdigit() else 0
+    return min(int(text), MAX_INDEX) if text.isascii() and text.isdigit() else 0
+
+
+def check_index(pod: Pod, policies: Sequence[SubGroupPolicy]) -> None:
+    """Raise UserError for a pod whose label is a number beyond all positions."""
+    number, values = first_match(policies, pod.metadata.labels)
+    if values and match_index(values) == MAX_INDEX:
+        key = policies[number].match_label_keys[0]
+        raise UserError(
+            f'expected a number below {MAX_INDEX}, or no number, for the position of a sub-group, got "{values[0]}"',
+            subject=f"Pod {pod.key}",
+            field=f'metadata.labels["{key}"]',
+        )

@@ -55,6 +55,8 @@ class NodeTable:
     ready: Mask
     labels: NodeLabels
     taints: TaintColumn
+    #: Nodes that were put aside: not ready, and without anything to offer.
+    aside: Mask
 
     def __len__(self) -> int:
         return len(self.names)
@@ -163,6 +165,8 @@ class JobTable:
     #: Rows of the job's roles and sub-groups.
     roles: list[tuple[int, ...]]
     subgroups: list[tuple[int, ...]]
+    #: Jobs that were put aside, with the object that cannot be used and what is wrong with it.
+    aside: dict[int, str]
 
     def __len__(self) -> int:
         return len(self.records)
@@ -216,6 +220,8 @@ class QueueTable:
     parents: frozenset[int]
     #: Queues whose chain of parents ends in a cycle or at a queue that does not exist, with the reason.
     broken: dict[int, str]
+    #: Those of them that were put aside, or that stand below one, with what is wrong.
+    aside: dict[int, str]
 
     def __len__(self) -> int:
         return len(self.records)

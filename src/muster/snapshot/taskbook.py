@@ -21,7 +21,7 @@ from muster.snapshot.job_names import JobNames
 from muster.snapshot.records import JobRecord, created_seconds, job_from_pod, refuses_eviction
 from muster.snapshot.rows import NO_ROW
 from muster.snapshot.status import TaskStatus, phase_of, status_of
-from muster.snapshot.subgroups import first_match, match_index, minimum_of, subgroup_id
+from muster.snapshot.subgroups import check_index, first_match, match_index, minimum_of, subgroup_id
 from muster.snapshot.tables import FOREIGN, GATED
 
 #: Priority of a pod that states none, as in Volcano.
@@ -94,13 +94,15 @@ class TaskBook:
 
     # -- jobs ----------------------------------------------------------------------------------------------
 
-    def set_job(self, record: JobRecord, *, has_group: bool = True) -> None:
-        """Take in a new or changed job."""
+    def set_job(self, record: JobRecord, *, has_group: bool = True) -> list[Pod]:
+        """Take in a new or changed job; returns those of its pods that have to be looked at anew."""
         row = self.job_rows.get(record.id)
+        again: list[Pod] = []
         if row is None:
             row = self._add_job(record)
         elif self.records[row].sub_groups != record.sub_groups or self.records[row].min_roles != record.min_roles:
             self._reset_groups(row, record)
+            again = [self.pods[task] for task in sorted(self.job_tasks[row])]
         self.records[row] = record
         self.resources.update(record.min_resources or ())
         self.jobs.set(
@@ -117,6 +119,7 @@ class TaskBook:
             preemptible_below=NO_RULE if record.preemptible_below is None else record.preemptible_below,
             spared=refuses_eviction(record.annotations, record.labels),
         )
+        return again
 
     def group(self, job_id: str) -> PodGroup | KaiPodGroup | None:
         """The PodGroup of a job, of either family; None: it has none."""
@@ -210,14 +213,23 @@ class TaskBook:
     # -- tasks ---------------------------------------------------------------------------------------------
 
     def set_pod(self, pod: Pod, *, foreign: bool) -> None:
-        """Take in a new or changed pod."""
+        """Take in a new or changed pod. Raises for one that cannot be used; nothing has changed then."""
         row = self.task_rows.get(pod.key)
+        shape = self._shape_of(row, pod)
+        lone = None if foreign else self._check_member(pod)
+        hold = self._hold_of(pod, foreign=foreign)
+        # From here on nothing can go wrong.
         if row is None:
             row = self._add_task(pod)
-        job = NO_ROW if foreign else self._job_of(pod)
+        job = NO_ROW if foreign else self._job_of(pod, lone)
         self._move_to_job(row, job)
-        shape = self._shape_of(row, pod)
+        self._shapes[row] = shape
         self.pods[row] = pod
+        self.holds.pop(row, None)
+        if hold is not None:
+            self.holds[row] = hold
+        for key in claim_keys(pod):
+            self._claimants.setdefault(key, set()).add(pod.key)
         node = pod.spec.node_name
         nominated = pod.status.nominated_node_name
         self.tasks.set(
@@ -229,54 +241,66 @@ class TaskBook:
             node=self.nodes.number(node) if node else NO_ROW,
             nominated=self.nodes.number(nominated) if nominated else NO_ROW,
             priority=DEFAULT_TASK_PRIORITY if pod.spec.priority is None else pod.spec.priority,
-            flags=shape.flags | (FOREIGN if foreign else 0) | self._hold(row, pod, foreign=foreign),
+            flags=shape.flags | (FOREIGN if foreign else 0) | (0 if hold is None else GATED),
         )
 
-    def _shape_of(self, row: int, pod: Pod) -> PodShape:
+    def _shape_of(self, row: int | None, pod: Pod) -> PodShape:
         """The pod's shape; most events change nothing that it depends on, so the old one is kept then."""
-        known, old = self._shapes.get(row), self.pods[row]
-        if known is not None and not pod.spec.resource_claims and _same_shape(old, pod):
-            return known
-        self._shapes[row] = shape = shape_of(pod, self._devices_of(pod))
-        return shape
+        if row is not None and not pod.spec.resource_claims and _same_shape(self.pods[row], pod):
+            return self._shapes[row]
+        return shape_of(pod, self._devices_of(pod))
 
-    def _hold(self, row: int, pod: Pod, *, foreign: bool) -> int:
-        """Note whether and why a pod is held back; returns the flag of those that are."""
+    def _hold_of(self, pod: Pod, *, foreign: bool) -> Hold | None:
+        """Whether and why a pod is held back."""
         claims = None if self._allocates_claims else self._claims
-        hold = None if foreign or pod.spec.node_name else hold_of(pod, claims)
-        if hold is None:
-            self.holds.pop(row, None)
-            return 0
-        self.holds[row] = hold
-        return GATED
+        return None if foreign or pod.spec.node_name else hold_of(pod, claims)
 
-    def set_claim(self, key: str, claim: ResourceClaim | None) -> None:
-        """Take in a new or changed device claim, or None for one that is gone; its pods are looked at anew."""
+    def _check_member(self, pod: Pod) -> JobRecord | None:
+        """Look at the pod as a member of its job; returns the job if the pod is one of its own. Raises UserError.
+
+        A pod that has a node is not refused as a member: it takes its room whatever its labels say.
+        """
+        group = group_of(pod)
+        if group is None:
+            return job_from_pod(pod)
+        job = self.job_rows.get(f"{pod.namespace}/{group}")
+        if job is not None and self.records[job].sub_groups and not pod.spec.node_name:
+            check_index(pod, self.records[job].sub_groups)
+        return None
+
+    def set_claim(self, key: str, claim: ResourceClaim | None) -> list[Pod]:
+        """Take in a new or changed device claim, or None for one that is gone; returns the pods that name it."""
         if claim is None:
             self._claims.pop(key, None)
         else:
             self._claims[key] = claim
-        for task_id in sorted(self._claimants.get(key, ())):
-            row = self.task_rows.get(task_id)
-            if row is not None:
-                self.set_pod(self.pods[row], foreign=bool(self.tasks["flags"][row] & FOREIGN))
+        rows = (self.task_rows.get(task_id) for task_id in sorted(self._claimants.get(key, ())))
+        return [self.pods[row] for row in rows if row is not None]
 
     def _devices_of(self, pod: Pod) -> dict[str, int]:
         if not pod.spec.resource_claims:
             return {}
-        keys = claim_keys(pod)
-        for key in keys:
-            self._claimants.setdefault(key, set()).add(pod.key)
-        return claimed(self._claims[key] for key in keys if key in self._claims)
+        return claimed(self._claims[key] for key in claim_keys(pod) if key in self._claims)
 
     def drop_pod(self, key: str) -> None:
         row = self.task_rows.pop(key, None)
         if row is not None:
             self._move_to_job(row, NO_ROW)
+            for claim in claim_keys(self.pods[row]):
+                claimants = self._claimants.get(claim, set())
+                claimants.discard(key)
+                if not claimants:
+                    self._claimants.pop(claim, None)
             self._shapes.pop(row, None)
             self.holds.pop(row, None)
             self.tasks.set(row, status=TaskStatus.GONE)
             self.tasks.remove(row)
+
+    def drop_unplaced(self, key: str) -> None:
+        """Forget a pod, unless it takes room on a node."""
+        row = self.task_rows.get(key)
+        if row is None or self.tasks["node"][row] == NO_ROW:
+            self.drop_pod(key)
 
     def _add_task(self, pod: Pod) -> int:
         row = self.tasks.add()
@@ -288,13 +312,11 @@ class TaskBook:
         self.tasks.set(row, job=NO_ROW, rank=0)
         return row
 
-    def _job_of(self, pod: Pod) -> int:
-        group = group_of(pod)
-        if group is None:
-            record = job_from_pod(pod)
-            self.set_job(record)
-            return self.job_rows[record.id]
-        job_id = f"{pod.namespace}/{group}"
+    def _job_of(self, pod: Pod, lone: JobRecord | None) -> int:
+        if lone is not None:
+            self.set_job(lone)
+            return self.job_rows[lone.id]
+        job_id = f"{pod.namespace}/{group_of(pod)}"
         if job_id not in self.job_rows:
             self.set_job(_groupless(job_id), has_group=False)
         return self.job_rows[job_id]

@@ -28,7 +28,7 @@ def _is_in_need(session: Session, job: int) -> bool:
     snapshot = session.snapshot
     jobs = snapshot.jobs
     queue = int(jobs.queue[job])
-    if not jobs.has_group[job] or queue == NO_ROW or queue in snapshot.queues.broken:
+    if job in jobs.aside or not jobs.has_group[job] or queue == NO_ROW or queue in snapshot.queues.broken:
         return False
     if jobs.phase[job] == JobPhase.PENDING or session.job_valid(job) is not None:
         return False
