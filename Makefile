@@ -10,6 +10,8 @@ OUT    ?= conformance/results.json
 STRICT ?=
 ONLY   ?=
 SCALE  ?=
+BASE   ?=
+PAIRS  ?=
 PYTEST_ARGS ?=
 
 export RUFF_CACHE_DIR  ?= $(CURDIR)/$(VENV)/ruff-cache
@@ -26,7 +28,7 @@ CHECKED := src $(wildcard tests conformance benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-kubernetes soak storm lint imports docs-check manifests format lock lock-apart sbom clean
+.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-compare bench-kubernetes soak storm lint imports docs-check manifests format lock lock-apart sbom clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -79,6 +81,10 @@ conformance-if-present: unit
 bench: setup ## Time the benchmark cases and write benchmarks/results.json: [ONLY=A1,A2].
 	$(BIN)/python -m benchmarks $(if $(ONLY),--only "$(ONLY)")
 
+bench-compare: setup ## Compare the speed of HEAD with another commit, in pairs: BASE=COMMIT [ONLY=A1,B] [PAIRS=7].
+	@[ -n "$(BASE)" ] || { echo "bench-compare: name the commit to compare with: make bench-compare BASE=COMMIT"; exit 1; }
+	$(BIN)/python -m benchmarks.compare "$(BASE)" $(if $(ONLY),--only "$(ONLY)") $(if $(PAIRS),--pairs $(PAIRS))
+
 bench-kubernetes: setup ## Time Muster on a real API server, beside kube-scheduler: [ONLY=K1,K2] [SCALE=0.1].
 	$(BIN)/python -m muster.testing.real_parts --all
 	$(BIN)/python -m benchmarks.kubernetes $(if $(ONLY),--only "$(ONLY)") $(if $(SCALE),--scale $(SCALE))
@@ -123,5 +129,5 @@ sbom: setup ## Write muster.cdx.json: every package of the image with version, l
 	@$(BIN)/python -m tests.deploy.sbom $(or $(SBOM),muster.cdx.json)
 
 clean: ## Remove what a run leaves behind, .venv excepted.
-	rm -rf dist build muster.cdx.json .hypothesis $(VENV)/*-cache conformance/results.json benchmarks/results.json benchmarks/results-kubernetes.json
+	rm -rf dist build muster.cdx.json .hypothesis $(VENV)/*-cache conformance/results.json benchmarks/results.json benchmarks/results-kubernetes.json benchmarks/compare.json
 	find src tests $(wildcard conformance benchmarks) -name __pycache__ -type d -prune -exec rm -rf {} +
