@@ -29,7 +29,7 @@ from muster.api import (
     encode_hook,
     names,
 )
-from muster.framework import Session
+from muster.framework import Eviction, Evictor, Session
 from muster.plugins.capacity_tree import queue_share
 from muster.plugins.cdp import Cdp, cooldown_time
 from muster.plugins.pdb import victims
@@ -201,7 +201,8 @@ def _cooled_down(given: Body) -> Body:
     session = objects_session({"pods": pods}, Cdp.name)
     tasks = session.snapshot.tasks
     candidates = np.array([tasks.ids.index(f"default/{item['task']}") for item in given["preemptees"]], np.int32)
-    victims = session.preemptable(int(candidates[0]), candidates)
+    evictor = Evictor(int(tasks.job[candidates[0]]), candidates[:1])
+    victims = session.evictable(Eviction.PREEMPT, evictor, candidates)
     return {"victims": [tasks.ids[task].rpartition("/")[2] for task in victims.tolist()]}
 
 

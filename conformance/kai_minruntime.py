@@ -15,7 +15,7 @@ from conformance.pictures import document
 from conformance.results import Value
 from conformance.scheduling import NOW
 from muster.api import KaiQueue, Node, Pod, PodGroup, UserError, decode, names
-from muster.framework import Eviction, PluginOption, Scenario, SchedulerConfig, Session
+from muster.framework import Eviction, Evictor, PluginOption, Scenario, SchedulerConfig, Session
 from muster.plugins.minruntime import MinRuntime
 from muster.plugins.runtimes import Method, MinRuntimes
 from muster.scheduler.builtin import builtin_registry
@@ -109,9 +109,10 @@ def _job(given: Body) -> Iterator[Body]:
 
 def _may_be_victim(kind: Eviction, given: Body) -> bool:
     session = _session(given, [given["pendingJob"], given["victimJob"]])
-    index = session.snapshot.jobs.index
-    victim = np.array([index[f"default/{given['victimJob']['name']}"]], np.int32)
-    return len(session.filter_victims(kind, index[f"default/{given['pendingJob']['name']}"], victim)) > 0
+    snapshot = session.snapshot
+    victim, job = (snapshot.jobs.index[f"default/{given[key]['name']}"] for key in ("victimJob", "pendingJob"))
+    evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
+    return len(session.may_go(kind, evictor, snapshot.tasks_of(victim))) > 0
 
 
 def _is_valid(kind: Eviction, given: Body) -> bool:

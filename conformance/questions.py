@@ -16,7 +16,7 @@ from conformance.results import Mismatch, Value
 from conformance.scheduling import decode_all, open_session
 from conformance.topology_questions import SCORED_NODES, TOPOLOGY_QUESTIONS
 from muster.api import KubeObject, decode, names
-from muster.framework import FITS, Eviction, Registry, Session, reason_number
+from muster.framework import FITS, Eviction, Evictor, Registry, Session, reason_number
 from muster.kernels.placement import score_node
 
 #: Recorded scores are cut after eight places; what floats lose comes on top.
@@ -206,8 +206,9 @@ def _preemptable_victims(session: Session, _: Value) -> Value:
     """Candidates that every plugin lets go, whoever asks for them."""
     tasks = session.snapshot.tasks
     victims = np.arange(len(tasks), dtype=np.int32)
-    for ask in session.asked("preemptable"):
-        answer = ask(int(victims[0]), victims)
+    evictor = Evictor(int(tasks.job[0]), victims[:1])
+    for ask in session.asked("evictable"):
+        answer = ask(Eviction.PREEMPT, evictor, victims)
         victims = victims if answer is None else answer
     return [tasks.ids[task] for task in victims.tolist()]
 
@@ -226,7 +227,7 @@ def _evictable_victims(session: Session, wanted: Value) -> Value:
     for name in wanted:
         victims = np.arange(len(tasks), dtype=np.int32)
         for ask in session.asked("evictable"):
-            answer = ask(evictor, kinds[name], victims)
+            answer = ask(kinds[name], Evictor(evictor, session.snapshot.tasks_of(evictor), breaks_gangs=True), victims)
             victims = victims if answer is None else answer
         got[name] = sorted(tasks.ids[task] for task in victims.tolist())
     return got

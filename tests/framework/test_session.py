@@ -12,6 +12,8 @@ from muster.api import KubeObject
 from muster.framework import (
     FITS,
     Arguments,
+    Eviction,
+    Evictor,
     JobVerdict,
     NodeScores,
     Plugin,
@@ -338,7 +340,7 @@ def test_every_plugin_must_let_a_queue_take_from_others() -> None:
 # -- evictions ------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("point", ["preemptable", "reclaimable"])
+@pytest.mark.parametrize("kind", list(Eviction))
 @pytest.mark.parametrize(
     ("tiers", "expected"),
     [
@@ -354,13 +356,24 @@ def test_every_plugin_must_let_a_queue_take_from_others() -> None:
     ],
 )
 def test_victims_are_those_all_agree_on_in_the_first_tier_with_an_opinion(
-    point: str, tiers: list[list[tuple[int, ...] | None]], expected: list[int]
+    kind: Eviction, tiers: list[list[tuple[int, ...] | None]], expected: list[int]
 ) -> None:
     classes = [
-        [plugin(f"p{i}{k}", **{point: None if a is None else rows(*a)}) for k, a in enumerate(tier)]
+        [plugin(f"p{i}{k}", evictable=None if a is None else rows(*a)) for k, a in enumerate(tier)]
         for i, tier in enumerate(tiers)
     ]
-    assert getattr(opened(*classes), point)(0, rows(1, 2, 3)).tolist() == expected
+    assert opened(*classes).evictable(kind, Evictor(0, rows(0)), rows(1, 2, 3)).tolist() == expected
+
+
+@pytest.mark.parametrize("breaks_gangs", [True, False])
+def test_who_is_protected_stays_whatever_tier_says_so(breaks_gangs: bool) -> None:
+    opinion, shield = plugin("o", evictable=rows(1, 2, 3)), plugin("s", evictable=rows(2, 3))
+    shield.protects = True
+    for tiers in ([[opinion], [shield]], [[shield], [opinion]], [[opinion, shield]]):
+        session = opened(*tiers)
+        evictor = Evictor(0, rows(0), breaks_gangs)
+        assert session.may_go(Eviction.RECLAIM, evictor, rows(1, 2, 3)).tolist() == [2, 3]
+        assert session.evictable(Eviction.RECLAIM, evictor, rows(1, 2, 3)).tolist() == [2, 3]
 
 
 # -- changes --------------------------------------------------------------------------------------------------------

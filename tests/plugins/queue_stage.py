@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from muster.api import KubeObject, Pod, PodGroup, Queue, SubGroupPolicy
-from muster.framework import PluginOption, Registry, SchedulerConfig, Session
+from muster.framework import Eviction, Evictor, PluginOption, Registry, SchedulerConfig, Session
 from muster.framework.plugin import Plugin
 from muster.plugins import BUILTIN
 from muster.snapshot import Amounts, Mirror, Rows
@@ -57,6 +57,16 @@ class Stage:
 
     def names(self, tasks: Rows) -> list[str]:
         return [self.snapshot.tasks.ids[task].removeprefix("default/") for task in tasks.tolist()]
+
+    def evictable(self, kind: Eviction, task: int, candidates: Rows, *, breaks_gangs: bool = False) -> Any:
+        """What the plugin says about victims for one task."""
+        evictor = Evictor(int(self.snapshot.tasks.job[task]), np.array([task], np.int32), breaks_gangs)
+        return self.plugin.evictable(kind, evictor, candidates)
+
+    def victims(self, kind: Eviction, task: int, candidates: Rows, *, breaks_gangs: bool = False) -> Rows:
+        """What the session makes of it."""
+        evictor = Evictor(int(self.snapshot.tasks.job[task]), np.array([task], np.int32), breaks_gangs)
+        return self.session.evictable(kind, evictor, candidates)
 
     def amounts(self, **amounts: float) -> Amounts:
         """A request: `cpu` in cores, `gpu` in GPUs, others as they are."""

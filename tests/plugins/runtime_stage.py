@@ -10,7 +10,7 @@ import numpy as np
 
 from muster.api import KubeObject, PodGroup, Queue
 from muster.api.names import PREEMPT_MIN_RUNTIME, RECLAIM_MIN_RUNTIME, START_STAMP
-from muster.framework import Eviction, Scenario
+from muster.framework import Eviction, Evictor, Scenario
 from muster.snapshot import Rows
 from muster.snapshot.marks import stamp_text
 from muster.testing import builders
@@ -55,10 +55,12 @@ class RuntimeStage(Stage):
         super().__init__("minruntime", [node, *objects, *waiting], arguments=arguments, now=NOW)
 
     def may_evict(self, kind: Eviction, queue: str, *victims: str) -> list[bool]:
-        """What the victim filter says to a job of a queue."""
-        rows = np.array([self.job(name) for name in victims], np.int32)
-        answer: list[bool] = self.plugin.victim_filter(kind, self.job(f"new-{queue}"), rows).tolist()
-        return answer
+        """Whether a job of a queue may evict pods of these jobs."""
+        job = self.job(f"new-{queue}")
+        evictor = Evictor(job, self.snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
+        pods = [self.snapshot.tasks_of(self.job(name)) for name in victims]
+        gone = self.session.may_go(kind, evictor, np.concatenate(pods))
+        return [bool(np.isin(own, gone).any()) for own in pods]
 
     def scenario(self, kind: Eviction, queue: str, evicted: Rows, moved: Rows | None = None) -> Scenario:
         moved = np.empty(0, np.int32) if moved is None else moved

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from muster.api import KubeObject, Quantity, UserError
-from muster.framework import Vote
+from muster.framework import Eviction, Vote
 from muster.plugins.capacity_tree import queue_share
 from muster.testing.builders import gang, node, pod_group, queue
 from tests.plugins.queue_stage import GPU, Stage, closed, prioritised, running
@@ -146,7 +146,7 @@ def reclaim(source: KubeObject, victims: list[dict[str, Any]], wanted: dict[str,
     busy = [item for number, held in enumerate(victims) for item in running(f"v{number}", "b", **held)]
     stage = flat(queue("a", deserved={"cpu": 9}), source, *busy, *gang("w", 1, queue="a", **wanted), gpu=8)
     offered = stage.tasks(*(f"v{number}-0" for number in range(len(victims))))
-    return stage.names(stage.plugin.reclaimable(stage.task("w-0"), offered))
+    return stage.names(stage.evictable(Eviction.RECLAIM, stage.task("w-0"), offered))
 
 
 def test_a_queue_gives_back_until_it_is_down_to_what_it_deserves() -> None:
@@ -188,7 +188,7 @@ def test_a_resource_that_a_queue_deserves_none_of_may_be_taken() -> None:
 
 def test_a_reclaimer_without_a_queue_gets_nothing() -> None:
     stage = flat(queue("b"), *running("v", "b", cpu=1), *gang("w", 1, queue="nowhere", cpu=1))
-    assert stage.plugin.reclaimable(stage.task("w-0"), stage.tasks("v-0")).tolist() == []
+    assert stage.evictable(Eviction.RECLAIM, stage.task("w-0"), stage.tasks("v-0")).tolist() == []
 
 
 @pytest.mark.parametrize("name", ["capacity.DRAConsumableCapacityEnable"])

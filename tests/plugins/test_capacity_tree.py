@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.api import KubeObject
-from muster.framework import Vote
+from muster.framework import Eviction, Vote
 from muster.testing.builders import gang, node, pod_group, queue
 from tests.plugins.queue_stage import GPU, Stage, running
 
@@ -193,19 +193,19 @@ def test_the_root_entitles_nobody() -> None:
 def test_an_ancestor_that_is_not_over_protects_its_queues(level: int, victims: list[str]) -> None:
     # b is over what it deserves, p is not.
     stage = family(*running("v", "b", cpu=4), *gang("w", 1, queue="c", cpu=1), level=level)
-    assert stage.names(stage.plugin.reclaimable(stage.task("w-0"), stage.tasks("v-0"))) == victims
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("w-0"), stage.tasks("v-0"))) == victims
 
 
 def test_an_ancestor_in_common_does_not_protect() -> None:
     stage = family(*running("v", "b", cpu=4), *gang("w", 1, queue="a", cpu=1), level=1)
-    assert stage.names(stage.plugin.reclaimable(stage.task("w-0"), stage.tasks("v-0"))) == ["v-0"]
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("w-0"), stage.tasks("v-0"))) == ["v-0"]
 
 
 def test_an_ancestor_is_taken_down_with_its_queues() -> None:
     busy = [*running("v1", "a", cpu=5), *running("v2", "b", cpu=4)]
     stage = family(*busy, *gang("w", 1, queue="c", cpu=1), level=1)
     # Together 9, p deserves 6: after the first victim p has 4 left, although b is still over.
-    assert stage.names(stage.plugin.reclaimable(stage.task("w-0"), stage.tasks("v1-0", "v2-0"))) == ["v1-0"]
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("w-0"), stage.tasks("v1-0", "v2-0"))) == ["v1-0"]
 
 
 @pytest.mark.parametrize(("level", "victims"), [(0, ["v-0"]), (1, [])])
@@ -219,4 +219,4 @@ def test_relatives_that_deserve_nothing_leave_each_other_alone(level: int, victi
         *gang("w", 1, queue="a", cpu=1),
         level=level,
     )
-    assert stage.names(stage.plugin.reclaimable(stage.task("w-0"), stage.tasks("v-0"))) == victims
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("w-0"), stage.tasks("v-0"))) == victims

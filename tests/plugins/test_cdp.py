@@ -5,10 +5,10 @@ from __future__ import annotations
 import logging
 
 import msgspec
-import numpy as np
 import pytest
 
 from muster.api import Condition, Pod
+from muster.engine.evictions.candidates import Pool
 from muster.framework import Eviction
 from muster.testing.builders import moment, node, pod, pod_group
 from tests.plugins.queue_stage import Stage
@@ -42,9 +42,9 @@ def victims(stage: Stage, *names: str) -> list[str]:
     """What every kind of eviction by tasks is left with; all must agree."""
     offered, asker = stage.tasks(*names), stage.task("p")
     answers = [
-        stage.plugin.preemptable(asker, offered),
-        stage.plugin.reclaimable(asker, offered),
-        stage.plugin.evictable(stage.job("g"), Eviction.PREEMPT, offered),
+        stage.evictable(Eviction.PREEMPT, asker, offered),
+        stage.evictable(Eviction.RECLAIM, asker, offered),
+        stage.evictable(Eviction.CONSOLIDATE, asker, offered, breaks_gangs=True),
     ]
     found = [stage.names(answer) for answer in answers]
     assert found[0] == found[1] == found[2]
@@ -80,10 +80,11 @@ def test_a_cooldown_that_cannot_be_read_protects_nothing_and_is_logged_once(capl
     assert COOLDOWN in caplog.text
 
 
-def test_a_job_is_no_victim_of_the_solver_while_one_of_its_pods_is_protected() -> None:
+def test_a_gang_gives_only_what_it_can_spare_while_one_of_its_pods_is_protected() -> None:
     stage = stage_of(started("a", 800, "600s"), started("b", 100, "600s"))
-    jobs = np.array([stage.job("g"), stage.job("pod/p")], np.int32)
-    assert stage.plugin.victim_filter(Eviction.CONSOLIDATE, 0, jobs).tolist() == [False, True]
+    # Both pods are the minimum.
+    stage.snapshot.jobs.min_member[stage.job("g")] = 2
+    assert Pool(stage.session, Eviction.CONSOLIDATE).find(stage.job("pod/p")).tasks.tolist() == []
 
 
 def test_the_session_is_told_when_the_next_protection_ends() -> None:

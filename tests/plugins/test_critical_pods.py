@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import pytest
 
+from muster.framework import Eviction
 from muster.testing.builders import node, pod
 from tests.plugins.queue_stage import Stage
 
@@ -20,5 +21,6 @@ def test_pods_that_the_cluster_needs_are_never_victims(namespace: str, priority_
     victim = pod("v", namespace=namespace, priority_class=priority_class, node="n1")
     stage = Stage("conformance", [node("n1"), victim, pod("p")])
     offered = stage.tasks(f"{namespace}/v")
-    for answer in (stage.plugin.preemptable, stage.plugin.reclaimable):
-        assert answer(stage.task("p"), offered).tolist() == (offered.tolist() if is_evictable else [])
+    for kind in Eviction:
+        answer = stage.evictable(kind, stage.task("p"), offered)
+        assert answer.tolist() == (offered.tolist() if is_evictable else [])

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject, Queue
+from muster.framework import Eviction
 from muster.plugins.drf_tree import HIERARCHY, HIERARCHY_WEIGHTS
 from muster.testing.builders import gang, node, pod, pod_group, queue
 from tests.plugins.queue_stage import Stage, annotated, running
@@ -49,13 +50,13 @@ def test_victims_leave_their_job_with_at_least_as_much_as_the_preemptor_gets(wan
     members.append(pod("v-3", group="v", cpu=1, node="n1"))
     stage = Stage("drf", [node("n1", cpu=12), pod_group("v"), *members, *gang("p", 1, cpu=wanted)])
     offered = stage.tasks("v-0", "v-1", "v-2")
-    assert stage.names(stage.plugin.preemptable(stage.task("p-0"), offered)) == victims
+    assert stage.names(stage.evictable(Eviction.PREEMPT, stage.task("p-0"), offered)) == victims
 
 
 def test_queues_are_not_ordered_without_a_hierarchy() -> None:
     stage = Stage("drf", [node("n1", cpu=10), queue("a"), queue("b"), *running("r", "a", cpu=4)])
     assert stage.plugin.queue_order(stage.queue("a")) == stage.plugin.queue_order(stage.queue("b"))
-    assert stage.plugin.reclaimable(0, stage.tasks("r-0")) is None
+    assert stage.evictable(Eviction.RECLAIM, 0, stage.tasks("r-0")) is None
 
 
 # -- the tree ------------------------------------------------------------------------------------------------
@@ -169,10 +170,10 @@ def test_the_tree_reclaims_from_queues_that_still_come_after_the_reclaimer() -> 
     )
     offered = stage.tasks("rich-2", "rich-3")
     # With 4 for a, b would be left with 5 or 8 of 10.
-    assert stage.names(stage.plugin.reclaimable(stage.task("poor-0"), offered)) == ["rich-2", "rich-3"]
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("poor-0"), offered)) == ["rich-2", "rich-3"]
     stage.place("poor-0")
     # With 8 it would have as much as b at best.
-    assert stage.names(stage.plugin.reclaimable(stage.task("poor-1"), offered)) == []
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("poor-1"), offered)) == []
 
 
 # -- against a plain recursion ---------------------------------------------------------------------------------

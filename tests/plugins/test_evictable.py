@@ -19,7 +19,7 @@ BOTH = list(Eviction)
 
 
 def evictable(stage: Stage, kind: Eviction, *names: str) -> list[str] | None:
-    answer = stage.plugin.evictable(stage.job("new"), kind, stage.tasks(*names))
+    answer = stage.evictable(kind, stage.task("new-0"), stage.tasks(*names), breaks_gangs=True)
     return None if answer is None else stage.names(answer)
 
 
@@ -73,11 +73,11 @@ def test_shares_have_no_say_inside_a_queue(plugin: str) -> None:
 def test_many_at_once_are_judged_like_one_after_the_other(
     plugin: str, held: list[tuple[str, int]], deserved: int
 ) -> None:
-    """`evictable` for a gang of one equals `reclaimable` for its pod."""
+    """Whether gangs may be broken makes no difference to what a queue deserves."""
     queues = [queue("mine", deserved={"cpu": 50}), *(queue(name, deserved={"cpu": deserved}) for name in "ab")]
     old = [item for k, (owner, cpu) in enumerate(held) for item in running(f"j{k}", owner, cpu=cpu)]
     stage = Stage(plugin, objects(*queues, *old, cpu=30))
     candidates = stage.tasks(*(f"j{k}-0" for k in range(len(held))))
-    together = stage.plugin.evictable(stage.job("new"), Eviction.RECLAIM, candidates)
-    one_by_one = stage.plugin.reclaimable(stage.task("new-0"), candidates)
+    together = stage.evictable(Eviction.RECLAIM, stage.task("new-0"), candidates, breaks_gangs=True)
+    one_by_one = stage.evictable(Eviction.RECLAIM, stage.task("new-0"), candidates)
     assert np.array_equal(together, one_by_one)

@@ -221,7 +221,7 @@ def test_a_firm_evictor_stays_within_the_quota_of_every_queue_above() -> None:
 
 def test_candidates_are_named_while_their_queue_has_more_than_it_may_keep() -> None:
     stage = two_queues(borrowed=6)
-    asked = stage.session.reclaimable(stage.task("ja-0"), stage.tasks(*(f"jb-{index}" for index in range(6))))
+    asked = stage.victims(Eviction.RECLAIM, stage.task("ja-0"), stage.tasks(*(f"jb-{index}" for index in range(6))))
     assert stage.names(asked) == ["jb-0", "jb-1"]
 
 
@@ -229,15 +229,15 @@ def test_gangs_are_named_as_a_whole() -> None:
     rigid = job("rigid", "b", running=3, minimum=3)
     stage = fair(kai_queue("a", gpu=(4, -1, 1)), kai_queue("b", gpu=(2, -1, 0)), *job("ja", "a", pending=4), *rigid)
     candidates = stage.tasks("rigid-2", "rigid-1", "rigid-0")
-    named = stage.session.evictable(stage.job("ja"), Eviction.RECLAIM, candidates)
+    named = stage.victims(Eviction.RECLAIM, stage.task("ja-0"), candidates, breaks_gangs=True)
     assert stage.names(named) == ["rigid-2", "rigid-1", "rigid-0"]
-    assert len(stage.session.evictable(stage.job("ja"), Eviction.PREEMPT, candidates)) == 0
+    assert len(stage.victims(Eviction.PREEMPT, stage.task("ja-0"), candidates, breaks_gangs=True)) == 0
 
 
 def test_nothing_is_named_in_a_queue_within_its_share() -> None:
     stage = two_queues(borrowed=4)
     candidates = stage.tasks("jb-0", "jb-1")
-    assert len(stage.session.reclaimable(stage.task("ja-0"), candidates)) == 0
+    assert len(stage.victims(Eviction.RECLAIM, stage.task("ja-0"), candidates)) == 0
 
 
 def test_admission_is_bound_by_limits() -> None:
@@ -261,4 +261,4 @@ def test_a_job_without_a_queue_gets_nothing_and_breaks_nothing() -> None:
     tasks = stage.tasks("j-0")
     assert code(stage.session.can_reclaim(stage.job("j"), tasks)) == "queue-missing"
     assert code(stage.session.over_capacity(stage.job("j"), tasks)) == "queue-missing"
-    assert len(stage.session.reclaimable(stage.task("j-0"), NOBODY)) == 0
+    assert len(stage.victims(Eviction.RECLAIM, stage.task("j-0"), NOBODY)) == 0

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject, SubGroupPolicy
+from muster.framework import Eviction
 from muster.plugins.gang import TOO_FEW_OF_ROLE, TOO_FEW_SUBGROUPS, TOO_FEW_TASKS
 from muster.testing.builders import node, pod, pod_group
 from tests.plugins.queue_stage import Stage, leaving, with_policies
@@ -104,8 +105,8 @@ def test_a_starving_job_has_fewer_placed_tasks_than_its_minimum(members: list[st
 def test_only_the_surplus_of_a_gang_can_be_evicted() -> None:
     stage = job_of(":Running", ":Running", ":Running", ":Pending", minimum=2)
     offered = stage.tasks("j-1", "j-0", "j-2")
-    assert stage.names(stage.plugin.preemptable(stage.task("j-3"), offered)) == ["j-1"]
-    assert stage.names(stage.plugin.reclaimable(stage.task("j-3"), offered)) == ["j-1"]
+    assert stage.names(stage.evictable(Eviction.PREEMPT, stage.task("j-3"), offered)) == ["j-1"]
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("j-3"), offered)) == ["j-1"]
 
 
 # -- sub-groups ----------------------------------------------------------------------------------------------

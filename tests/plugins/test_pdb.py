@@ -13,6 +13,7 @@ from muster.api import (
     PodDisruptionBudgetSpec,
     PodDisruptionBudgetStatus,
 )
+from muster.framework import Eviction
 from muster.plugins.pdb import disruptions_allowed, victims
 from muster.testing.builders import node, pod
 from tests.plugins.queue_stage import Stage, leaving
@@ -80,17 +81,17 @@ def test_without_a_status_the_allowance_follows_from_the_pods(spec: dict[str, An
 def test_what_was_evicted_in_the_session_is_charged() -> None:
     stage = Stage("pdb", [node("n1"), web(0), web(1), web(2), pod("x"), budget(allowed=2)])
     offered = stage.tasks("p1", "p2")
-    assert stage.names(stage.plugin.preemptable(stage.task("x"), offered)) == ["p1", "p2"]
+    assert stage.names(stage.evictable(Eviction.PREEMPT, stage.task("x"), offered)) == ["p1", "p2"]
     stage.session.statement().evict(stage.tasks("p0"))
-    assert stage.names(stage.plugin.reclaimable(stage.task("x"), offered)) == ["p1"]
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("x"), offered)) == ["p1"]
 
 
 def test_pods_that_were_leaving_before_are_not_charged() -> None:
     stage = Stage("pdb", [node("n1"), leaving(web(0)), web(1), pod("x"), budget(allowed=1)])
-    assert stage.names(stage.plugin.preemptable(stage.task("x"), stage.tasks("p1"))) == ["p1"]
+    assert stage.names(stage.evictable(Eviction.PREEMPT, stage.task("x"), stage.tasks("p1"))) == ["p1"]
 
 
 def test_without_budgets_everybody_may_go() -> None:
     stage = Stage("pdb", [node("n1"), web(0), pod("x")])
     offered = stage.tasks("p0")
-    assert np.array_equal(stage.plugin.preemptable(stage.task("x"), offered), offered)
+    assert np.array_equal(stage.evictable(Eviction.PREEMPT, stage.task("x"), offered), offered)

@@ -3,6 +3,7 @@ from __future__ import annotations
 import pytest
 
 from muster.api import SubGroupPolicy
+from muster.framework import Eviction
 from muster.testing.builders import gang, node, pod, pod_group, priority_class
 from tests.plugins.queue_stage import Stage, running
 
@@ -60,9 +61,9 @@ def test_only_lower_priority_can_be_preempted() -> None:
     ]
     stage = Stage("priority", [node("n1"), *CLASSES, *groups, *members])
     offered = stage.tasks("high-1", "high-2", "low-0")
-    assert stage.names(stage.plugin.preemptable(stage.task("high-0"), offered)) == ["high-1", "low-0"]
+    assert stage.names(stage.evictable(Eviction.PREEMPT, stage.task("high-0"), offered)) == ["high-1", "low-0"]
 
 
 def test_equal_priority_is_safe() -> None:
     stage = Stage("priority", [node("n1"), *running("a", "default"), *gang("b", 1)])
-    assert stage.names(stage.plugin.preemptable(stage.task("b-0"), stage.tasks("a-0"))) == []
+    assert stage.names(stage.evictable(Eviction.PREEMPT, stage.task("b-0"), stage.tasks("a-0"))) == []

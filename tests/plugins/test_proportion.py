@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
-from muster.framework import Vote
+from muster.framework import Eviction, Vote
 from muster.testing.builders import gang, node, pod_group, queue
 from tests.plugins.queue_stage import GPU, Stage, closed, prioritised, running
 
@@ -201,16 +201,16 @@ def test_a_queue_gives_back_while_it_holds_more_than_it_deserves() -> None:
     stage = sharing(queue("a"), queue("b"), *busy, *demand("a", 99))
     offered = stage.tasks("r0-0", "r1-0", "r2-0")
     # Twelve held, six deserved: after two victims four are left.
-    assert stage.names(stage.plugin.reclaimable(stage.task("a-job-0"), offered)) == ["r0-0", "r1-0"]
+    assert stage.names(stage.evictable(Eviction.RECLAIM, stage.task("a-job-0"), offered)) == ["r0-0", "r1-0"]
 
 
 def test_a_queue_within_what_it_deserves_gives_nothing() -> None:
     stage = sharing(queue("a"), queue("b"), *running("r", "b", cpu=6), *demand("a", 99))
-    assert stage.plugin.reclaimable(stage.task("a-job-0"), stage.tasks("r-0")).tolist() == []
+    assert stage.evictable(Eviction.RECLAIM, stage.task("a-job-0"), stage.tasks("r-0")).tolist() == []
 
 
 def test_asking_changes_nothing() -> None:
     stage = sharing(queue("a"), queue("b"), *running("r", "b", cpu=9), *demand("a", 99))
     before = stage.snapshot.queues.own_allocated.copy()
-    stage.plugin.reclaimable(stage.task("a-job-0"), stage.tasks("r-0"))
+    stage.evictable(Eviction.RECLAIM, stage.task("a-job-0"), stage.tasks("r-0"))
     assert np.array_equal(stage.snapshot.queues.own_allocated, before)

@@ -10,7 +10,7 @@ import pytest
 
 from muster.api import KubeObject, Pod, UserError
 from muster.cluster import MemoryCluster
-from muster.framework import SchedulerConfig, parse_config, reason_number
+from muster.framework import Eviction, SchedulerConfig, parse_config, reason_number
 from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot.decisions import Bind, Evict
 from muster.testing.builders import node, pod, pod_group, queue
@@ -128,8 +128,8 @@ def test_only_pods_that_are_to_stay_preempt_and_only_within_budgets_on_ordinary_
     firm = pod("firm", gpu=1, annotations={PREEMPTABLE: "false"})
     stage = stage_of(*running(3, "plain", most="2"), *running(1, "d"), firm, pod("soft", gpu=1))
     offered = stage.tasks("plain-0", "plain-1", "plain-2", "d-0")
-    assert stage.names(stage.plugin.preemptable(stage.task("firm"), offered)) == ["plain-0", "plain-1"]
-    assert stage.names(stage.plugin.preemptable(stage.task("soft"), offered)) == []
+    assert stage.names(stage.evictable(Eviction.PREEMPT, stage.task("firm"), offered)) == ["plain-0", "plain-1"]
+    assert stage.names(stage.evictable(Eviction.PREEMPT, stage.task("soft"), offered)) == []
 
 
 # -- leaving -----------------------------------------------------------------------------------------------------

@@ -14,7 +14,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject, Pod, PodGroup
-from muster.engine.evictions.deserved import deserved_of
 from muster.framework import SchedulerConfig, Session, parse_config
 from muster.scheduler import builtin_registry
 from muster.snapshot import Mirror, OperationKind, Statement, TaskStatus
@@ -218,8 +217,7 @@ def test_queues_are_taken_from_only_while_they_have_too_much(name: str, world: W
             task for one in statement.operations if one.kind is OperationKind.EVICT for task in one.tasks.tolist()
         ]
         for queue_row in {int(snapshot.jobs.queue[snapshot.tasks.job[task]]) for task in victims}:
-            deserved = deserved_of(session, queue_row)
-            assert deserved is not None
+            deserved = next(ask(queue_row) for ask in session.asked("queue_deserved"))
             mine = [task for task in victims if snapshot.jobs.queue[snapshot.tasks.job[task]] == queue_row]
             # Whoever went last, the queue had too much of something before that.
             assert any((after[queue_row] + snapshot.request(task) > deserved).any() for task in mine)

@@ -3,7 +3,7 @@ from typing import ClassVar
 import numpy as np
 import pytest
 
-from muster.framework import NodeScores, Plugin, Verdicts
+from muster.framework import Eviction, Evictor, NodeScores, Plugin, Verdicts
 from muster.plugins import BUILTIN
 from muster.snapshot import JobPhase, Rows
 from muster.testing import check_plugin
@@ -77,8 +77,8 @@ class Negative(Base):
 
 
 class Overreach(Base):
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows:
-        return np.array([preemptor], np.int32)
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows:
+        return evictor.tasks
 
 
 @pytest.mark.parametrize(

@@ -53,6 +53,14 @@ def is_preemptable(pod: Pod) -> bool:
     return value is None or value in _TRUE
 
 
+def began_at(pod: Pod) -> float | None:
+    """When a pod got its node, seconds since the epoch; where nobody has noted that, when it started."""
+    for known in pod.status.conditions:
+        if known.type == names.POD_SCHEDULED and known.status == "True" and known.last_transition_time is not None:
+            return known.last_transition_time.timestamp()
+    return None if pod.status.start_time is None else pod.status.start_time.timestamp()
+
+
 def is_critical(pod: Pod) -> bool:
     """Whether the cluster itself depends on the pod, so that nobody evicts it."""
     return pod.namespace == SYSTEM_NAMESPACE or pod.spec.priority_class_name in CRITICAL_CLASSES

@@ -14,6 +14,9 @@ KAI_GROUP_NAME: Final = "pod-group-name"
 
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 KAI_QUEUE: Final = "kai.scheduler/queue"
+#: Of pods and PodGroups: preemptible, non-preemptible or semi-preemptible.
+KAI_PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"
+KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_SUBGROUP: Final = "kai.scheduler/subgroup-name"
 # On nodes, queues and PodGroups: the shard of KAI that they are in.
 KAI_NODE_POOL: Final = "kai.scheduler/node-pool"

@@ -1,8 +1,6 @@
-"""Victims: who may be evicted for whom, and who goes first.
+"""Which victim goes first: the reverse of the order of service.
 
-Candidates are pods that run or are bound, that did not ask to be spared, and that belong to this scheduler. The
-order of victims is the reverse of the order of service: the queue that gives first, then the job that would be
-served last, then the job's last task.
+The queue that gives first, then the job that would be served last, then the job's last task.
 """
 
 from __future__ import annotations
@@ -12,48 +10,7 @@ from collections.abc import Iterable
 import numpy as np
 
 from muster.framework import Session
-from muster.snapshot import FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, TaskStatus
-
-
-def may_be_evicted(session: Session) -> Mask:
-    """Tasks that somebody might evict."""
-    tasks = session.snapshot.tasks
-    on_node = ((tasks.status == TaskStatus.RUNNING) | (tasks.status == TaskStatus.BOUND)) & (tasks.node != NO_ROW)
-    willing = (tasks.flags & (PREEMPTABLE | FOREIGN)) == PREEMPTABLE
-    mask: Mask = on_node & willing & (tasks.job != NO_ROW)
-    return mask
-
-
-def in_queue_of(session: Session, job: int) -> Mask:
-    """Tasks of other jobs in the job's queue."""
-    return tasks_of(session, jobs_in_queue_of(session, job))
-
-
-def in_other_queues(session: Session, job: int) -> Mask:
-    """Tasks in other queues than the job's, as far as those queues let themselves be taken from."""
-    return tasks_of(session, jobs_in_other_queues(session, job))
-
-
-def jobs_in_queue_of(session: Session, job: int) -> Mask:
-    """Other jobs in the job's queue."""
-    queues = session.snapshot.jobs.queue
-    mask: Mask = queues == queues[job]
-    mask[job] = False
-    return mask
-
-
-def jobs_in_other_queues(session: Session, job: int) -> Mask:
-    """Jobs in other queues than the job's, as far as those queues let themselves be taken from."""
-    queues = session.snapshot.jobs.queue
-    giving = np.array([record.reclaimable for record in session.snapshot.queues.records] + [False], np.bool_)
-    mask: Mask = (queues != queues[job]) & giving[queues]
-    return mask
-
-
-def tasks_of(session: Session, jobs: Mask) -> Mask:
-    """Tasks of the jobs; those of no job are not among them."""
-    mask: Mask = np.append(jobs, np.False_)[session.snapshot.tasks.job]
-    return mask
+from muster.snapshot import Rows
 
 
 def victim_order(session: Session, tasks: Rows, evictor: int) -> Rows:

@@ -23,9 +23,9 @@ from typing import Any
 
 from muster.api import UserError
 from muster.api.documents import read_yaml
-from muster.framework.plugin import BEHAVIOUR_FLAGS, FLAGS, OTHER_FLAGS
+from muster.framework.plugin import BEHAVIOUR_FLAGS, EVICTION_FLAGS, FLAGS, OTHER_FLAGS, Eviction
 
-_KNOWN_FLAGS = frozenset(FLAGS.values()) | BEHAVIOUR_FLAGS | OTHER_FLAGS
+_KNOWN_FLAGS = frozenset(FLAGS.values()) | frozenset(EVICTION_FLAGS.values()) | BEHAVIOUR_FLAGS | OTHER_FLAGS
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +41,11 @@ class PluginOption:
     def is_on(self, point: str) -> bool:
         """Is the extension point enabled?"""
         flag = FLAGS.get(point)
+        return True if flag is None else self.flags.get(flag, self.absent)
+
+    def has_opinion(self, kind: Eviction) -> bool:
+        """Does the plugin's opinion on single victims count?"""
+        flag = EVICTION_FLAGS.get(kind)
         return True if flag is None else self.flags.get(flag, self.absent)
 
     @property

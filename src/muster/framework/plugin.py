@@ -68,6 +68,19 @@ class Eviction(IntEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Evictor:
+    """Who asks for room, and how victims are chosen for it."""
+
+    job: int
+    #: Its tasks that need a place: the one in question where victims are chosen task by task, else all of them.
+    tasks: Rows
+    #: Whether gangs may be broken: who chooses has counted what each gang can spare, and takes whole gangs if it must.
+    breaks_gangs: bool = False
+    #: Whether every candidate is asked about by itself: what is too much together is for `scenario_validator` to see.
+    each_alone: bool = False
+
+
+@dataclass(frozen=True, slots=True)
 class Rejection:
     """No, and why: the reason code, and the numbers behind it as text."""
 
@@ -134,8 +147,13 @@ class Plugin:
     #: One line for `muster plugins`.
     summary: ClassVar[str] = ""
     Args: ClassVar[type[Arguments]] = Arguments
-    #: True promises for `preemptable` and `reclaimable`: there is always an opinion; it depends on the evictor's queue,
-    #: priority and request alone; and candidates that are named together, of one node or of many, may go together.
+    #: True: whoever `evictable` leaves out is protected. Such plugins are asked across all tiers, by every strategy and
+    #: whatever flags are set; False: the answer is an opinion, and the tiers decide whose counts.
+    protects: ClassVar[bool] = False
+    #: The kinds of eviction on which `evictable` may have something to say.
+    victim_kinds: ClassVar[frozenset[Eviction]] = frozenset(Eviction)
+    #: True promises for `evictable`: there is always an opinion; it depends on the evictor's queue, priority and
+    #: request alone; and candidates that are named together, of one node or of many, may go together.
     #: The engine then asks once for many nodes and tasks, else once per node and task.
     steady_victims: ClassVar[bool] = False
     #: False: what `search_space` answers for evictions is made without looking at victims, and how many domains it
@@ -319,13 +337,17 @@ class Plugin:
         """May the queue take resources from others for these tasks? Every plugin must agree."""
         return True
 
-    # -- evictions: intersection within a tier, the first tier with an opinion decides -----------------------
+    # -- evictions ----------------------------------------------------------------------------------------------
 
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        """Which candidates may the job `evictor` evict as parts of whole gangs? None: no opinion.
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Which candidates may go for the evictor? None: no opinion.
 
-        Asked once for the whole list, in the order in which victims would be taken: what a plugin counts (a queue's
-        share, a budget) is used up from the front. Not controlled by a flag.
+        One question for every kind of eviction and every strategy; Volcano's PreemptableFn, ReclaimableFn and
+        UnifiedEvictableFn, and KAI's victim filters. Candidates stand in the order in which they would be taken: what
+        a plugin counts (a queue's share, a budget) is used up from the front, unless each is asked about alone.
+        Plugins that protect (`protects`) are asked across all tiers, and each of them must agree. Beyond that the
+        tiers decide: intersection within a tier, and the first tier with an opinion counts. `enablePreemptable` and
+        `enableReclaimable` turn the opinion off where victims are chosen task by task.
         """
 
     def protected(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
@@ -351,15 +373,6 @@ class Plugin:
     def can_reclaim(self, job: int, tasks: Rows) -> Rejection | None:
         """May the job take from other queues for these tasks? Every plugin must agree; without any, nobody may."""
 
-    def victim_filter(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
-        """Which of the jobs `victims` may the job `evictor` evict? Every plugin must agree.
-
-        Of the evictor only queue and priority may matter: the answer is kept for all jobs that have them in common.
-
-        Asked after the rules of the action itself (queue, priority, preemptible) have been applied.
-        """
-        raise AssertionError("only called when overridden")
-
     def solution_start(self, kind: Eviction, job: int) -> None:
         """The search for a job's victims begins: what a validator compares with is as it stands now."""
 
@@ -370,12 +383,6 @@ class Plugin:
     def scenario_validator(self, kind: Eviction, scenario: Scenario) -> bool:
         """Is the outcome of a dry run acceptable? Every plugin must agree."""
         return True
-
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
-        """Which candidates may the task `preemptor` evict, inside its queue? None: no opinion."""
-
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
-        """Which candidates may the task `reclaimer` evict from other queues? None: no opinion."""
 
 
 #: Extension point -> the flag of Volcano's configuration file that turns it off. Points without a flag are always on.
@@ -400,9 +407,12 @@ FLAGS: dict[str, str] = {
     "overused": "enabledOverused",
     "queue_allocatable": "enabledAllocatable",
     "preemptive": "enablePreemptive",
-    "preemptable": "enablePreemptable",
-    "reclaimable": "enableReclaimable",
     "must_leave": "enabledVictim",
+}
+#: The flag that turns off a plugin's opinion on victims that are chosen task by task, by kind of eviction.
+EVICTION_FLAGS: dict[Eviction, str] = {
+    Eviction.PREEMPT: "enablePreemptable",
+    Eviction.RECLAIM: "enableReclaimable",
 }
 #: Flags that change what a plugin does rather than whether it is asked; off unless set.
 BEHAVIOUR_FLAGS: frozenset[str] = frozenset({"enableHierarchy"})

@@ -16,10 +16,11 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.framework.config import SchedulerConfig
+from muster.framework.config import PluginOption, SchedulerConfig
 from muster.framework.entrance import let_in_where_nobody_decides
 from muster.framework.orders import OrderQuestions
 from muster.framework.plugin import (
+    Eviction,
     NodeScores,
     Plugin,
     Purpose,
@@ -107,10 +108,23 @@ class Session(OrderQuestions, VictimQuestions):
             for point, methods in bound.items():
                 self._points.tiers[point].append(methods)
                 self._points.flat[point].extend(methods)
+        self._opinions = {kind: self._opinions_on(kind, tiers) for kind in Eviction}
         self._victim_order = [
             (ask, ask.__self__.victim_order if overrides(ask.__self__, "victim_order") else None)
             for ask in self._points.flat["job_order"]
         ]
+
+    def _opinions_on(self, kind: Eviction, tiers: Sequence[Sequence[tuple[PluginOption, Plugin]]]) -> list[list[Any]]:
+        """Who says which single tasks may be victims, tier by tier."""
+        asked = [
+            [
+                plugin.evictable
+                for option, plugin in tier
+                if overrides(plugin, "evictable") and kind in plugin.victim_kinds and option.has_opinion(kind)
+            ]
+            for tier in tiers
+        ]
+        return [tier for tier in asked if tier]
 
     def _divide(self, plugins: Iterable[Plugin]) -> dict[str, Rows]:
         divisions: dict[str, Division] = {}

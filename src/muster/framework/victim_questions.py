@@ -2,30 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from muster.framework.plugin import Departure, Eviction, Rejection, Scenario, ScenarioFilter
+from muster.framework.plugin import Departure, Eviction, Evictor, Rejection, Scenario, ScenarioFilter
 from muster.framework.questions import Questions
 from muster.framework.reasons import NOBODY_RECLAIMS
 from muster.snapshot import Mask, Rows
+
+#: A bound method of a plugin.
+Ask = Callable[..., Any]
 
 
 class VictimQuestions(Questions):
     """Who has to go, and who must not."""
 
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows:
-        """Which candidates a task may evict inside its queue."""
-        return self._victims("preemptable", candidates, preemptor)
+    #: By kind: the plugins' opinions on victims chosen task by task, tier by tier.
+    _opinions: dict[Eviction, list[list[Ask]]]
 
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows:
-        """Which candidates a task may evict from other queues."""
-        return self._victims("reclaimable", candidates, reclaimer)
+    def may_go(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows:
+        """Which candidates nobody protects, whatever tier he stands in; see `Plugin.protects`."""
+        for ask in self._points.flat["evictable"]:
+            if len(candidates) and ask.__self__.protects:
+                answer: Rows | None = ask(kind, evictor, candidates)
+                if answer is not None and len(answer) < len(candidates):
+                    candidates = candidates[np.isin(candidates, answer)]
+        return candidates
 
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows:
-        """Which candidates a job may evict as parts of whole gangs."""
-        return self._victims("evictable", candidates, evictor, kind)
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows:
+        """Which candidates may go, and by the opinion that counts should.
+
+        Opinions intersect within a tier; the first tier with one decides, also if its opinion is: nobody.
+        """
+        candidates = self.may_go(kind, evictor, candidates)
+        tiers = self._points.tiers["evictable"] if evictor.breaks_gangs else self._opinions[kind]
+        for tier in tiers:
+            agreed: Rows | None = None
+            for ask in tier:
+                answer: Rows | None = ask(kind, evictor, candidates)
+                if answer is not None:
+                    agreed = answer if agreed is None else agreed[np.isin(agreed, answer)]
+            if agreed is not None:
+                return agreed[np.isin(agreed, candidates)]
+        return candidates[:0]
 
     def must_leave(self) -> list[Departure]:
         """Who has to go although nobody takes their place."""
@@ -39,14 +60,6 @@ class VictimQuestions(Questions):
             return Rejection(NOBODY_RECLAIMS)
         return self._first_rejection("can_reclaim", job, tasks)
 
-    def filter_victims(self, kind: Eviction, evictor: int, victims: Rows) -> Rows:
-        """Which jobs every plugin lets the job `evictor` evict."""
-        for ask in self._points.flat["victim_filter"]:
-            if len(victims) == 0:
-                break
-            victims = victims[ask(kind, evictor, victims)]
-        return victims
-
     def start_solution(self, kind: Eviction, job: int) -> None:
         for tell in self._points.flat["solution_start"]:
             tell(kind, job)
@@ -59,9 +72,10 @@ class VictimQuestions(Questions):
 
     def has_steady_victims(self, kind: Eviction) -> bool:
         """Whether many nodes and tasks may be asked about at once; see `Plugin.steady_victims`."""
-        tiers = self._points.tiers["preemptable" if kind is Eviction.PREEMPT else "reclaimable"]
+        protecting = [ask for ask in self._points.flat["evictable"] if ask.__self__.protects]
         # Steady plugins always have an opinion, so no later tier is ever asked.
-        return not tiers or all(method.__self__.steady_victims for method in tiers[0])
+        deciding = self._opinions[kind][:1]
+        return all(ask.__self__.steady_victims for asked in (protecting, *deciding) for ask in asked)
 
     def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
         """The first plugin's own choice of victims; None: nobody makes one."""
@@ -70,18 +84,6 @@ class VictimQuestions(Questions):
             if chosen is not None:
                 return chosen
         return None
-
-    def _victims(self, point: str, candidates: Rows, *evictor: int) -> Rows:
-        """Intersect within a tier; the first tier with an opinion decides, also if its opinion is: nobody."""
-        for tier in self._points.tiers[point]:
-            agreed: Rows | None = None
-            for ask in tier:
-                answer: Rows | None = ask(*evictor, candidates)
-                if answer is not None:
-                    agreed = answer if agreed is None else agreed[np.isin(agreed, answer)]
-            if agreed is not None:
-                return agreed
-        return np.empty(0, np.int32)
 
     def victim_queue_key(self, queue: int, evictor: int) -> tuple[Any, ...]:
         """Order of a queue as a source of victims for the queue `evictor`; smaller is taken from first."""

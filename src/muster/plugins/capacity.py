@@ -14,7 +14,8 @@ import msgspec
 import numpy as np
 
 from muster.api import UserError
-from muster.framework.plugin import Arguments, Eviction, OrderKey, Plugin, Vote
+from muster.engine.chunks import requests_of
+from muster.framework.plugin import Arguments, Eviction, Evictor, OrderKey, Plugin, Vote
 from muster.plugins.capacity_reclaim import Reclaim
 from muster.plugins.capacity_tree import TreeKey, flat_standing, queue_share, tree_standing
 from muster.plugins.queue_books import NO_LIMIT, QueueBooks, slots
@@ -50,6 +51,7 @@ class Capacity(Plugin):
     name = "capacity"
     summary = "Queues have a deserved amount, a guarantee and a limit; enableHierarchy makes them a tree."
     Args: ClassVar[type[Arguments]] = CapacityArgs
+    victim_kinds = frozenset({Eviction.RECLAIM})
     steady_victims = True
 
     def __init__(self, arguments: Arguments) -> None:
@@ -191,29 +193,16 @@ class Capacity(Plugin):
             for column, amount in enumerate(wanted)
         )
 
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Between queues: tasks of queues that hold more than they deserve; equal tasks in a row are asked at once."""
         snapshot = self.session.snapshot
-        queue = int(snapshot.jobs.queue[snapshot.tasks.job[reclaimer]])
-        if queue == NO_ROW:
-            return np.empty(0, np.int32)
-        reclaim = self._reclaim()
-        victims = []
-        for task in candidates.tolist():
-            source = int(snapshot.jobs.queue[snapshot.tasks.job[task]])
-            if source != NO_ROW and reclaim.takes(queue, snapshot.request(reclaimer), source, snapshot.request(task)):
-                victims.append(task)
-        return np.array(victims, np.int32)
-
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        """Between queues as `reclaimable`, for all that the job waits for; equal tasks in a row are asked at once."""
-        snapshot = self.session.snapshot
-        queue = int(snapshot.jobs.queue[evictor])
-        if kind is not Eviction.RECLAIM or len(candidates) == 0:
+        queue = int(snapshot.jobs.queue[evictor.job])
+        if kind is not Eviction.RECLAIM:
             return None
         classes = snapshot.tasks.cls[candidates]
         sources = snapshot.jobs.queue[snapshot.tasks.job[candidates]]
         starts = np.flatnonzero((np.diff(classes, prepend=-1) != 0) | (np.diff(sources, prepend=-2) != 0))
-        wanted = snapshot.jobs.pending[evictor]
+        wanted = requests_of(snapshot, evictor.tasks)
         reclaim = self._reclaim()
         taken = np.zeros(len(candidates), np.bool_)
         for start, end in zip(starts.tolist(), [*starts[1:].tolist(), len(candidates)], strict=True):

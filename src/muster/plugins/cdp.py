@@ -2,7 +2,7 @@
 
 The label or annotation `volcano.sh/cooldown-time` of a pod says for how long ("600s"). It counts from the moment when
 the pod got its node, and only while the pod runs. A time that cannot be read protects nothing, as in Volcano, and is
-logged. Evictions by jobs as units (the solver) leave a job alone while one of its pods is protected.
+logged. A gang with such a pod does not go whole: it gives what it can spare of the others.
 """
 
 from __future__ import annotations
@@ -15,9 +15,10 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.api import Pod, parse_duration
-from muster.api.names import COOLDOWN_TIME, POD_SCHEDULED
-from muster.framework.plugin import Eviction, Plugin
-from muster.snapshot import NO_ROW, Mask, Rows, TaskStatus
+from muster.api.links import began_at
+from muster.api.names import COOLDOWN_TIME
+from muster.framework.plugin import Eviction, Evictor, Plugin
+from muster.snapshot import Mask, Rows, TaskStatus
 
 log = logging.getLogger(__name__)
 
@@ -27,22 +28,10 @@ class Cdp(Plugin):
 
     name = "cdp"
     summary = "Never evict a pod within its volcano.sh/cooldown-time after it started."
+    protects = True
     steady_victims = True
 
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
-        return self._warm(candidates)
-
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
-        return self._warm(candidates)
-
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        return self._warm(candidates)
-
-    def victim_filter(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
-        mask: Mask = ~self._cooling_jobs[victims]
-        return mask
-
-    def _warm(self, candidates: Rows) -> Rows:
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
         victims: Rows = candidates[~self._cooling[candidates]]
         return victims
 
@@ -58,19 +47,12 @@ class Cdp(Plugin):
             self.session.look_again(float(ends[cooling].min()))
         return cooling
 
-    @cached_property
-    def _cooling_jobs(self) -> Mask:
-        owners = self.session.snapshot.tasks.job[self._cooling]
-        mask: Mask = np.zeros(len(self.session.snapshot.jobs), np.bool_)
-        mask[owners[owners != NO_ROW]] = True
-        return mask
-
 
 def protected_until(pod: Pod) -> float:
     """When the protection of a running pod ends, seconds since the epoch; -inf: it has none."""
     meta = pod.metadata
     cooldown = cooldown_time(meta.labels, meta.annotations, pod.key)
-    began = None if cooldown is None else _began(pod)
+    began = None if cooldown is None else began_at(pod)
     return -np.inf if cooldown is None or began is None else began + cooldown
 
 
@@ -87,11 +69,3 @@ def _read(text: str, pod: str) -> float | None:
     except ValueError as error:
         log.warning("event=bad-mark pod=%s mark=%s error=%r", pod, COOLDOWN_TIME, str(error))
         return None
-
-
-def _began(pod: Pod) -> float | None:
-    """When the pod got its node; where nobody has noted that, when it started."""
-    for known in pod.status.conditions:
-        if known.type == POD_SCHEDULED and known.status == "True" and known.last_transition_time is not None:
-            return known.last_transition_time.timestamp()
-    return None if pod.status.start_time is None else pod.status.start_time.timestamp()

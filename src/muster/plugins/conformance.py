@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from muster.framework.plugin import Eviction, Plugin
+from muster.framework.plugin import Eviction, Evictor, Plugin
 from muster.snapshot import CRITICAL, Rows
 
 
@@ -11,17 +11,9 @@ class Conformance(Plugin):
 
     name = "conformance"
     summary = "Never evict pods of kube-system or of the system-critical priority classes."
+    protects = True
     steady_victims = True
 
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
-        return self._evictable(candidates)
-
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
-        return self._evictable(candidates)
-
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        return self._evictable(candidates)
-
-    def _evictable(self, candidates: Rows) -> Rows:
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
         victims: Rows = candidates[(self.session.snapshot.tasks.flags[candidates] & CRITICAL) == 0]
         return victims

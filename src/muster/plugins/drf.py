@@ -11,7 +11,8 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from muster.framework.plugin import OrderKey, Plugin
+from muster.engine.chunks import requests_of
+from muster.framework.plugin import Eviction, Evictor, OrderKey, Plugin
 from muster.plugins.drf_tree import FairTree
 from muster.snapshot import Amounts, Rows
 
@@ -49,10 +50,18 @@ class Drf(Plugin):
     def queue_order(self, queue: int) -> OrderKey:
         return None if self._tree is None else self._tree.key(queue)
 
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
-        """Tasks of jobs that would still have at least the share that the preemptor's job would get."""
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Of single tasks, those that leave their job, or their queue in the tree, with no less than the evictor's."""
+        if evictor.breaks_gangs or kind is Eviction.CONSOLIDATE:
+            return None
+        if kind is Eviction.PREEMPT:
+            return self._of_richer_jobs(evictor, candidates)
+        return None if self._tree is None else self._of_later_queues(self._tree, evictor, candidates)
+
+    def _of_richer_jobs(self, evictor: Evictor, candidates: Rows) -> Rows:
+        """Tasks of jobs that would still have at least the share that the evictor's job would get."""
         snapshot = self.session.snapshot
-        gains = self._share(self._allocated[snapshot.tasks.job[preemptor]] + snapshot.request(preemptor))
+        gains = self._share(self._allocated[evictor.job] + requests_of(snapshot, evictor.tasks))
         left: dict[int, Amounts] = {}
         victims = []
         for task in candidates.tolist():
@@ -64,20 +73,18 @@ class Drf(Plugin):
                 victims.append(task)
         return np.array(victims, np.int32)
 
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
-        """With a tree: tasks whose queue would still come after the reclaimer's queue once the task moved."""
-        if self._tree is None:
-            return None
+    def _of_later_queues(self, tree: FairTree, evictor: Evictor, candidates: Rows) -> Rows:
+        """Tasks whose queue would still come after the evictor's queue once the task moved."""
         snapshot = self.session.snapshot
-        job = int(snapshot.tasks.job[reclaimer])
-        queue = int(snapshot.jobs.queue[job])
+        queue = int(snapshot.jobs.queue[evictor.job])
+        wanted = requests_of(snapshot, evictor.tasks)
         victims = []
         for task in candidates.tolist():
             other = int(snapshot.tasks.job[task])
             after = self._allocated.copy()
-            after[job] += snapshot.request(reclaimer)
+            after[evictor.job] += wanted
             after[other] -= snapshot.request(task)
-            keys = self._tree.keys(after)
+            keys = tree.keys(after)
             if keys[queue] < keys[int(snapshot.jobs.queue[other])]:
                 victims.append(task)
         return np.array(victims, np.int32)

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from muster.engine.chunks import pod_sets
+from muster.engine.evictions.surplus import spare_tasks
 from muster.snapshot import NO_ROW, Rows, Snapshot
 
 
@@ -19,6 +20,23 @@ def victim_units(snapshot: Snapshot, victims: Rows) -> Iterator[tuple[int, list[
         by_job.setdefault(job, []).append(task)
     for job, tasks in by_job.items():
         yield job, _units(snapshot, job, tasks)
+
+
+def gang_units(snapshot: Snapshot, victims: Rows) -> list[tuple[int, list[int]]]:
+    """Units of victims in the order given: each that its gang can spare alone, the rest of a gang as one."""
+    spare = spare_tasks(snapshot, victims)
+    cores: dict[int, list[int]] = {}
+    units: list[tuple[int, list[int]]] = []
+    owners = snapshot.tasks.job[victims].tolist()
+    for task, job, is_spare in zip(victims.tolist(), owners, spare.tolist(), strict=True):
+        if is_spare:
+            units.append((job, [task]))
+        elif job in cores:
+            cores[job].append(task)
+        else:
+            cores[job] = [task]
+            units.append((job, cores[job]))
+    return units
 
 
 def _units(snapshot: Snapshot, job: int, tasks: Sequence[int]) -> list[list[int]]:

@@ -20,6 +20,7 @@ from muster.engine.chunks import next_tasks, requests_of
 from muster.framework.plugin import (
     Arguments,
     Eviction,
+    Evictor,
     OrderKey,
     Plugin,
     Rejection,
@@ -33,9 +34,9 @@ from muster.plugins.fair_capacity import Bounds, Excess
 from muster.plugins.fair_order import QueueTurns
 from muster.plugins.fair_reclaim import Charges, ReclaimRules
 from muster.plugins.fair_tree import fair_shares
-from muster.plugins.fair_victims import victim_units
+from muster.plugins.fair_victims import gang_units, victim_units
 from muster.plugins.queue_books import QueueBooks
-from muster.snapshot import GATED, NO_ROW, Amounts, Mask, Rows, TaskStatus
+from muster.snapshot import GATED, NO_ROW, Amounts, Rows, TaskStatus
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -85,6 +86,8 @@ class FairShare(Plugin):
     name = "fairshare"
     summary = "Guarantee quotas, divide the rest by weight down the queue tree, and let queues take back their share."
     Args: ClassVar[type[Arguments]] = FairShareArgs
+    victim_kinds = frozenset({Eviction.RECLAIM})
+    protects = True
     steady_victims = True
 
     def __init__(self, arguments: Arguments) -> None:
@@ -253,19 +256,6 @@ class FairShare(Plugin):
         self._held_at_start = self._queues.tree_allocated.copy()
         self._firm_at_start = self._queues.tree_firm.copy()
 
-    def victim_filter(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
-        """Between queues: jobs of queues that can give nothing are no victims, unless moving costs nothing."""
-        if kind is not Eviction.RECLAIM or not self._arguments.charge_moved:
-            return np.ones(len(victims), np.bool_)
-        queues = self._jobs.queue[victims]
-        givers = self._givers(int(self._jobs.queue[evictor]), np.unique(queues).tolist())
-        return np.isin(queues, givers)
-
-    def _givers(self, taker: int, queues: Sequence[int]) -> list[int]:
-        """Queues that have something to give, to a taker that wants as little as can be."""
-        charges = Charges(self._rules, taker, self._nothing, self._queues.tree_allocated)
-        return [queue for queue in queues if charges.may_give(queue)]
-
     def scenario_filters(self, kind: Eviction, job: int) -> Sequence[ScenarioFilter]:
         """Where the cluster has no room to move anybody, somebody must give: a scenario without a giver is no use."""
         if kind is not Eviction.RECLAIM:
@@ -315,20 +305,29 @@ class FairShare(Plugin):
 
     # -- taking back: the other strategies ---------------------------------------------------------------------
 
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
-        """Tasks that their queues must give, one after another."""
-        tasks = self.session.snapshot.tasks
-        wanted = self._sum(np.array([reclaimer], np.int32))
-        units = [(int(tasks.job[task]), [task]) for task in candidates.tolist()]
-        return self._given(int(self._jobs.queue[tasks.job[reclaimer]]), wanted, units, candidates)
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Between queues: what their queues must give, unit by unit as they come.
 
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        """Between queues as `reclaimable`, for all that the gang needs next; gangs go unit by unit."""
+        Each alone: whatever belongs to a queue that gives something; all of it, where moving costs nothing.
+        """
         if kind is not Eviction.RECLAIM:
             return None
-        grouped = victim_units(self.session.snapshot, candidates)
-        units = [(job, unit) for job, found in grouped for unit in found]
-        return self._given(int(self._jobs.queue[evictor]), self._next_request(evictor), units, candidates)
+        taker, owners = int(self._jobs.queue[evictor.job]), self.session.snapshot.tasks.job[candidates]
+        if evictor.each_alone:
+            return candidates if not self._arguments.charge_moved else self._from_givers(taker, owners, candidates)
+        if evictor.breaks_gangs:
+            units = gang_units(self.session.snapshot, candidates)
+        else:
+            units = [(job, [task]) for job, task in zip(owners.tolist(), candidates.tolist(), strict=True)]
+        return self._given(taker, self._sum(evictor.tasks), units, candidates)
+
+    def _from_givers(self, taker: int, owners: Rows, candidates: Rows) -> Rows:
+        """Those whose queues have something to give, to a taker that wants as little as can be."""
+        charges = Charges(self._rules, taker, self._nothing, self._queues.tree_allocated)
+        queues = self._jobs.queue[owners]
+        givers = [queue for queue in np.unique(queues).tolist() if queue != NO_ROW and charges.may_give(queue)]
+        victims: Rows = candidates[np.isin(queues, givers)]
+        return victims
 
     def _given(
         self, taker: int, wanted: Sequence[int], units: Sequence[tuple[int, list[int]]], candidates: Rows

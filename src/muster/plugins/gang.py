@@ -10,9 +10,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-import numpy as np
-
-from muster.framework.plugin import Eviction, Plugin, Rejection
+from muster.engine.evictions.surplus import spare_tasks
+from muster.framework.plugin import Eviction, Evictor, Plugin, Rejection
 from muster.framework.reasons import reason
 from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, GroupTable, Rows, TaskStatus
 
@@ -165,29 +164,15 @@ class Gang(Plugin):
 
     # -- evictions -----------------------------------------------------------------------------------------
 
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
-        return self._surplus(candidates)
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Candidates that their gangs can spare, taken in the order given.
 
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
-        return self._surplus(candidates)
-
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        """All of them: who evicts whole gangs has counted what each gang can spare, and says so by bundles."""
-        return candidates
-
-    def _surplus(self, candidates: Rows) -> Rows:
-        """Candidates that their gangs can spare, taken in the order given."""
-        tasks = self.session.snapshot.tasks
-        left: dict[int, int] = {}
-        spared = []
-        for task in candidates.tolist():
-            job = int(tasks.job[task])
-            if job not in left:
-                left[job] = self._jobs.ready_count(job) - self._minimum[job]
-            if left[job] > 0:
-                left[job] -= 1
-                spared.append(task)
-        return np.array(spared, np.int32)
+        All of them where gangs may be broken: who does that has counted what each gang can spare.
+        """
+        if evictor.breaks_gangs:
+            return candidates
+        victims: Rows = candidates[spare_tasks(self.session.snapshot, candidates)]
+        return victims
 
 
 def _deficit(groups: GroupTable, group: int, *, waiting: bool) -> int:

@@ -22,7 +22,7 @@ from muster.api import UserError, parse_seconds
 from muster.api.names import ROOT_QUEUE
 from muster.engine.evictions.protection import keep_minimum
 from muster.engine.evictions.surplus import roles_hold
-from muster.framework.plugin import Arguments, Eviction, Plugin, Scenario, ScenarioFilter
+from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Scenario, ScenarioFilter
 from muster.plugins.runtimes import Method, MinRuntimes, Seconds
 from muster.snapshot import NO_ROW, READY_STATUSES, Mask, Rows, TaskStatus
 
@@ -73,6 +73,7 @@ class MinRuntime(Plugin):
     name = "minruntime"
     summary = "Let gangs keep their minimum for a guaranteed time after they started."
     Args: ClassVar[type[Arguments]] = MinRuntimeArgs
+    protects = True
 
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
@@ -148,15 +149,15 @@ class MinRuntime(Plugin):
         elastic[owners[roles_hold(self.session.snapshot, owners)]] = True
         return elastic
 
-    # -- the solver's evictions --------------------------------------------------------------------------------
+    # -- evictions ------------------------------------------------------------------------------------------
 
-    def victim_filter(self, kind: Eviction, evictor: int, victims: Rows) -> Mask:
-        """Protected gangs that have exactly what they need are no victims."""
-        protected = self.protected(kind, evictor, victims)
-        if not protected.any():
-            return ~protected
-        mask: Mask = ~protected | self._is_elastic[victims]
-        return mask
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Nobody of a protected gang that has exactly what it needs."""
+        owners = self.session.snapshot.tasks.job[candidates]
+        jobs = np.unique(owners)
+        barred = jobs[self.protected(kind, evictor.job, jobs) & ~self._is_elastic[jobs]]
+        victims: Rows = candidates[~np.isin(owners, barred)] if len(barred) else candidates
+        return victims
 
     def scenario_filters(self, kind: Eviction, job: int) -> Sequence[ScenarioFilter]:
         return (self._keeps_all,) if self._protects(kind, job) else ()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from muster.api import Pod, PodDisruptionBudget
 from muster.engine.evictions.budgets import Allowance, Budgets, disruptions_allowed
-from muster.framework.plugin import Eviction, Plugin
+from muster.framework.plugin import Eviction, Evictor, Plugin
 from muster.snapshot import Rows
 
 if TYPE_CHECKING:
@@ -37,15 +37,6 @@ class Pdb(Plugin):
         super().open(session)
         self._budgets = Budgets(session)
 
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
-        return self._allowed(candidates)
-
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
-        return self._allowed(candidates)
-
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        return self._allowed(candidates)
-
-    def _allowed(self, candidates: Rows) -> Rows:
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
         allowed: Rows = candidates[self._budgets.allowed(candidates)]
         return allowed

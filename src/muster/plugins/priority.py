@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.framework.plugin import Eviction, Plugin
+from muster.framework.plugin import Eviction, Evictor, Plugin
 from muster.snapshot import NO_ROW, Pieces, Rows, TaskStatus
 
 if TYPE_CHECKING:
@@ -21,6 +21,7 @@ class Priority(Plugin):
 
     name = "priority"
     summary = "Higher priority first, for jobs in a queue, sub-groups and pods in a job; lower ones may be preempted."
+    victim_kinds = frozenset({Eviction.PREEMPT})
     steady_victims = True
 
     def open(self, session: Session) -> None:
@@ -55,23 +56,18 @@ class Priority(Plugin):
         placed = jobs.ready_count(job) + int(jobs.counts[job, _PIPELINED])
         return placed < jobs.task_count(job)
 
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
-        """Tasks of jobs with lower priority; within the preemptor's own job, tasks with lower priority."""
-        tasks, jobs = self.session.snapshot.tasks, self._jobs
-        job = int(tasks.job[preemptor])
-        owners = tasks.job[candidates]
-        lower = np.where(
-            owners == job,
-            tasks.priority[candidates] < tasks.priority[preemptor],
-            jobs.priority[owners] < jobs.priority[job],
-        )
-        victims: Rows = candidates[lower]
-        return victims
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Inside a queue, tasks of jobs with strictly lower priority; within a job, tasks with lower priority.
 
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        """Inside a queue, tasks of jobs with strictly lower priority; between queues priority has no say."""
+        Between queues priority has no say.
+        """
         if kind is not Eviction.PREEMPT:
             return None
-        owners = self.session.snapshot.tasks.job[candidates]
-        victims: Rows = candidates[self._jobs.priority[owners] < self._jobs.priority[evictor]]
+        tasks, jobs = self.session.snapshot.tasks, self._jobs
+        owners = tasks.job[candidates]
+        lower = jobs.priority[owners] < jobs.priority[evictor.job]
+        own = owners == evictor.job
+        if own.any():
+            lower[own] = tasks.priority[candidates[own]] < tasks.priority[evictor.tasks].min()
+        victims: Rows = candidates[lower]
         return victims

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.framework.plugin import Eviction, Plugin, Vote
+from muster.framework.plugin import Eviction, Evictor, Plugin, Vote
 from muster.plugins.queue_books import QueueBooks, slots
 from muster.plugins.water_filling import water_fill
 from muster.snapshot import NO_ROW, Amounts, Rows
@@ -28,6 +28,7 @@ class Proportion(Plugin):
 
     name = "proportion"
     summary = "Divide the cluster among queues by weight, within their guarantee, capability and demand."
+    victim_kinds = frozenset({Eviction.RECLAIM})
     steady_victims = True
 
     def open(self, session: Session) -> None:
@@ -126,24 +127,8 @@ class Proportion(Plugin):
 
     # -- evictions -----------------------------------------------------------------------------------------
 
-    def reclaimable(self, reclaimer: int, candidates: Rows) -> Rows | None:
-        """Tasks of queues that hold more than they deserve of some resource, while that is so."""
-        snapshot = self.session.snapshot
-        left: dict[int, Amounts] = {}
-        victims = []
-        for task in candidates.tolist():
-            queue = int(snapshot.jobs.queue[snapshot.tasks.job[task]])
-            if queue == NO_ROW:
-                continue
-            if queue not in left:
-                left[queue] = self._queues.own_allocated[queue].copy()
-            if (left[queue] > self.deserved[queue]).any():
-                left[queue] -= snapshot.request(task)
-                victims.append(task)
-        return np.array(victims, np.int32)
-
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
-        """Between queues as `reclaimable`, for many candidates at once."""
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Between queues: tasks of queues that hold more than they deserve of some resource, while that is so."""
         if kind is not Eviction.RECLAIM:
             return None
         snapshot = self.session.snapshot

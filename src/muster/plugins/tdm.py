@@ -18,7 +18,7 @@ from msgspec import Meta
 from muster.api import Pod, is_preemptable, parse_duration
 from muster.api.names import PREEMPTABLE as PREEMPTABLE_MARK
 from muster.api.names import REVOCABLE_ZONE
-from muster.framework.plugin import Arguments, Departure, NodeScores, Plugin
+from muster.framework.plugin import Arguments, Departure, Eviction, Evictor, NodeScores, Plugin
 from muster.framework.reasons import FITS, Verdicts, reason
 from muster.plugins.job_budgets import evictions_allowed
 from muster.plugins.time_windows import Window, local, parse_time_zone, parse_window
@@ -75,6 +75,7 @@ class Tdm(Plugin):
         "Nodes of revocable zones take pods in the hours of their zone, and only pods that may be sent away again."
     )
     Args = TdmArguments
+    victim_kinds = frozenset({Eviction.PREEMPT})
 
     @staticmethod
     def read_arguments(raw: Mapping[str, Any]) -> Arguments:  # Any: values as YAML gave them
@@ -166,10 +167,12 @@ class Tdm(Plugin):
 
     # -- evictions -------------------------------------------------------------------------------------------
 
-    def preemptable(self, preemptor: int, candidates: Rows) -> Rows | None:
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
         """For pods that are bound to stay: running ones that are not, on ordinary nodes, within their jobs' budgets."""
+        if evictor.breaks_gangs or kind is not Eviction.PREEMPT:
+            return None
         tasks = self.session.snapshot.tasks
-        if tasks.flags[preemptor] & PREEMPTABLE or self._may_use[preemptor]:
+        if ((tasks.flags[evictor.tasks] & PREEMPTABLE) != 0).any() or self._may_use[evictor.tasks].any():
             return candidates[:0]
         here = self._evictable(candidates)
         return self._within_budgets(here[~self._revocable[tasks.node[here]]])

@@ -24,11 +24,17 @@ from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE
 from muster.api.resources import CPU, GPU, MEMORY
 from muster.snapshot.axis import UNLIMITED
 from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
-from muster.snapshot.records import GroupConstraint, JobRecord, QueueRecord, created_seconds
+from muster.snapshot.records import (
+    BUILD_PRIORITY,
+    PREEMPTIBILITY,
+    GroupConstraint,
+    JobRecord,
+    QueueRecord,
+    created_seconds,
+    refuses_eviction,
+)
 
 DEFAULT_QUEUE_PRIORITY: Final = 100
-#: Jobs of this priority and above are not preemptible unless they say so.
-BUILD_PRIORITY: Final = 100
 #: Priority of a PodGroup whose class says nothing and where no class is the default.
 DEFAULT_PRIORITY: Final = 50
 #: What KAI's installation makes; they hold even where the PriorityClass objects are missing.
@@ -42,12 +48,6 @@ PRIORITY_CLASSES: Final[Mapping[str, int]] = {
 #: Base units per unit of KAI.
 _UNITS: Final = {GPU: 1000, CPU: 1, MEMORY: 10**6}
 _MAX_DEPTH: Final = 50
-_PREEMPTIBLE: Final[Mapping[str, bool | None]] = {
-    "preemptible": True,
-    "non-preemptible": False,
-    # Only its surplus may go; as we do not know halves, none of it goes.
-    "semi-preemptible": False,
-}
 
 
 def queue_from_kai(queue: KaiQueue) -> QueueRecord:
@@ -99,7 +99,9 @@ def job_from_kai(group: KaiPodGroup) -> JobRecord:
         annotations=meta.annotations,
         labels=meta.labels,
         groups=_constraints(spec.topology_constraint, children),
-        preemptible=_PREEMPTIBLE.get(spec.preemptibility),
+        preemptible=False
+        if refuses_eviction(meta.annotations, meta.labels)
+        else PREEMPTIBILITY.get(spec.preemptibility),
         preemptible_below=BUILD_PRIORITY,
         started=started_at(meta.annotations),
         stale_since=stale_since(meta.annotations),

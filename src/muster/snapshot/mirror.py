@@ -367,7 +367,7 @@ class Mirror:
         add_rows(queues.own_allocated, np.where(live, queue, np.int32(NO_ROW)), allocated)
         for row, path in enumerate(queues.paths):
             queues.tree_allocated[path] += queues.own_allocated[row]
-        preemptible = self._preemptible(tasks)
+        refuses, preemptible = self._preemptible(tasks)
         firm = queued & ~preemptible & allocated.any(axis=1)
         for job in np.flatnonzero(firm).tolist():
             queues.tree_firm[queues.paths[queue[job]]] += allocated[job]
@@ -383,7 +383,7 @@ class Mirror:
             created=columns["created"].copy(),
             phase=columns["phase"].copy(),
             preemptible=preemptible,
-            spared=columns["spared"].copy(),
+            spared=refuses,
             counts=_count(tasks, tasks.job, count),
             allocated=allocated,
             pending=pending,
@@ -393,15 +393,16 @@ class Mirror:
             aside={book.job_rows[job]: why for job, why in self.quarantine.jobs().items() if job in book.job_rows},
         )
 
-    def _preemptible(self, tasks: TaskTable) -> Mask:
-        """Which jobs may be victims: by their own word, by priority, or because all their pods may."""
+    def _preemptible(self, tasks: TaskTable) -> tuple[Mask, Mask]:
+        """Which jobs are nobody's victims, by their own word or by priority; and of which every pod may go."""
         columns = self._book.jobs
         unwilling = (tasks.job != NO_ROW) & (tasks.status != TaskStatus.GONE) & ((tasks.flags & PREEMPTABLE) == 0)
         willing: Mask = np.bincount(tasks.job[unwilling], minlength=columns.size) == 0
         said = columns["preemptible"]
         by_priority = columns["priority"] < columns["preemptible_below"]
         has_rule = columns["preemptible_below"] != NO_RULE
-        return np.where(said >= 0, said > 0, np.where(has_rule, by_priority, willing))
+        refuses: Mask = np.where(said >= 0, said == 0, has_rule & ~by_priority)
+        return refuses, ~refuses & (willing | (said > 0) | has_rule)
 
     def _build_groups(self, columns: Columns, names: list[str], tasks: TaskTable, group: Rows) -> GroupTable:
         return GroupTable(

@@ -24,7 +24,17 @@ from muster.api import (
     UserError,
     to_base,
 )
-from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE, PREEMPT_MIN_RUNTIME, PREEMPTABLE, QUEUE_NAME, RECLAIM_MIN_RUNTIME
+from muster.api.links import began_at
+from muster.api.names import (
+    DEFAULT_QUEUE,
+    KAI_PREEMPTIBILITY,
+    KAI_QUEUE,
+    KAI_SCHEDULER,
+    PREEMPT_MIN_RUNTIME,
+    PREEMPTABLE,
+    QUEUE_NAME,
+    RECLAIM_MIN_RUNTIME,
+)
 from muster.snapshot.axis import UNLIMITED
 from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
 
@@ -159,6 +169,15 @@ def job_from_group(group: PodGroup) -> JobRecord:
 
 
 _LONE: Final = "pod"
+#: KAI: jobs of this priority and above are not preemptible unless they say so.
+BUILD_PRIORITY: Final = 100
+#: KAI's words for it.
+PREEMPTIBILITY: Final[Mapping[str, bool]] = {
+    "preemptible": True,
+    "non-preemptible": False,
+    # Only its surplus may go; as we do not know halves, none of it goes.
+    "semi-preemptible": False,
+}
 
 
 def pod_of_lone_job(job_id: str) -> str | None:
@@ -180,8 +199,13 @@ def refuses_eviction(annotations: Mapping[str, str], labels: Mapping[str, str]) 
 
 
 def job_from_pod(pod: Pod) -> JobRecord:
-    """Treat a pod that names no PodGroup as a gang of one."""
+    """Treat a pod that names no PodGroup as a gang of one, with all that a gang is entitled to.
+
+    Pods for KAI are read as KAI would group them: preemptible by their word, else by priority.
+    """
     meta = pod.metadata
+    is_kai = pod.spec.scheduler_name == KAI_SCHEDULER or KAI_QUEUE in meta.labels
+    said = PREEMPTIBILITY.get(meta.labels.get(KAI_PREEMPTIBILITY, "")) if is_kai else None
     return JobRecord(
         id=f"{pod.namespace}/{_LONE}/{pod.name}",
         namespace=pod.namespace,
@@ -193,6 +217,9 @@ def job_from_pod(pod: Pod) -> JobRecord:
         priority=pod.spec.priority,
         annotations=meta.annotations,
         labels=meta.labels,
+        preemptible=said,
+        preemptible_below=BUILD_PRIORITY if is_kai else None,
+        started=began_at(pod) if pod.spec.node_name else None,
     )
 
 

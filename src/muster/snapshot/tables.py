@@ -151,9 +151,9 @@ class JobTable:
     priority: Rows
     created: NDArray[np.float64]
     phase: NDArray[np.int8]
-    #: May the job's tasks be taken away for others, as far as the job itself is concerned?
+    #: May every task of the job be taken away for others, as far as job and pods are concerned?
     preemptible: Mask
-    #: Says its PodGroup, by Volcano's mark, that no pod of it is to be evicted?
+    #: Is the job nobody's victim, by its own word or, with KAI, by its priority?
     spared: Mask
     counts: Rows
     #: int64[jobs, resources]: held by allocated, bound and running tasks, and promised to pipelined ones.

@@ -18,7 +18,7 @@ from muster.snapshot.classes import PodShape, shape_of
 from muster.snapshot.devices import Hold, claim_keys, claimed, hold_of
 from muster.snapshot.grow import Columns, Names
 from muster.snapshot.job_names import JobNames
-from muster.snapshot.records import JobRecord, created_seconds, job_from_pod, refuses_eviction
+from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
 from muster.snapshot.rows import NO_ROW
 from muster.snapshot.status import TaskStatus, phase_of, status_of
 from muster.snapshot.subgroups import check_index, first_match, match_index, minimum_of, subgroup_id
@@ -61,7 +61,6 @@ class TaskBook:
             has_group=np.bool_,
             preemptible=np.int8,
             preemptible_below=np.int32,
-            spared=np.bool_,
         )
         self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
         self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
@@ -117,7 +116,6 @@ class TaskBook:
             has_group=has_group,
             preemptible=-1 if record.preemptible is None else int(record.preemptible),
             preemptible_below=NO_RULE if record.preemptible_below is None else record.preemptible_below,
-            spared=refuses_eviction(record.annotations, record.labels),
         )
         return again
 

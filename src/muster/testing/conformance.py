@@ -21,6 +21,7 @@ from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelecto
 from muster.framework import (
     Departure,
     Eviction,
+    Evictor,
     NodeScores,
     Plugin,
     PluginOption,
@@ -150,7 +151,11 @@ def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
     # By name, so that a plugin that goes through them in order meets the same order in every snapshot.
     found = np.flatnonzero(snapshot.tasks.status == TaskStatus.RUNNING).tolist()
     running = np.array(sorted(found, key=lambda task: snapshot.tasks.ids[task]), np.int32)
-    victims: list[Row] = [(label, (task, running)) for label, (task,) in tasks]
+    victims: list[Row] = [
+        (f"{kind.name} {label}", (kind, Evictor(int(snapshot.tasks.job[task]), np.array([task], np.int32)), running))
+        for kind in Eviction
+        for label, (task,) in tasks
+    ]
     every_job = np.array([row for _, (row,) in sorted(jobs)], np.int32)
     holders: list[Row] = [
         (f"{kind.name} {label}", (kind, row, every_job)) for kind in Eviction for label, (row,) in jobs
@@ -205,9 +210,7 @@ def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
         "queue_allocatable": ([(label, (row, request)) for label, (row,) in queues], count),
         "preemptive": ([(label, (row, all_pending)) for label, (row,) in queues], flag),
         "protected": (holders, lambda answer: _a_mask(answer, len(jobs))),
-        "victim_filter": (holders, lambda answer: _a_mask(answer, len(jobs))),
-        "preemptable": (victims, lambda answer: _a_choice(answer, running)),
-        "reclaimable": (victims, lambda answer: _a_choice(answer, running)),
+        "evictable": (victims, lambda answer: _a_choice(answer, running)),
         "must_leave": ([("everybody", ())], lambda answer: _departures(answer, running)),
     }
 

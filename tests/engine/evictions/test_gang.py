@@ -12,7 +12,7 @@ import pytest
 from muster.api import KubeObject, Pod, PodGroup
 from muster.api.names import PREEMPTABLE
 from muster.engine.evictions.records import Reasons
-from muster.framework import Eviction, Plugin, PluginOption, Purpose, Registry, SchedulerConfig, Session
+from muster.framework import Eviction, Evictor, Plugin, PluginOption, Purpose, Registry, SchedulerConfig, Session
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot import Mirror, OperationKind, Rows
 from muster.snapshot.decisions import Evict, Nominate
@@ -359,7 +359,7 @@ class _Asked(Plugin):
     choice: ClassVar[tuple[str, ...] | None] = None
     domains: ClassVar[tuple[str, ...]] = ()
 
-    def evictable(self, evictor: int, kind: Eviction, candidates: Rows) -> Rows | None:
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
         self.questions.append(("evictable", len(candidates)))
         ids = self.session.snapshot.tasks.ids
         return candidates[[ids[task] != self.spared for task in candidates.tolist()]]

@@ -1,6 +1,6 @@
 """Asking who may be evicted on which nodes: candidates in the order in which they go, as far as everybody agrees.
 
-Callers: the task strategy. Plugins are asked by `Session.preemptable` or `reclaimable`; what they allow is then cut
+Callers: the task strategy. Plugins are asked by `Session.evictable`; what they allow is then cut
 down to what protected gangs, PodDisruptionBudgets and, across queues, deserved shares allow, whatever tier said yes.
 """
 
@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.deserved import have_too_much
 from muster.engine.evictions.eligibility import takes_from
 from muster.engine.evictions.node_victims import NodeOffers
-from muster.engine.evictions.protection import may_go
-from muster.engine.evictions.restraint import have_too_much
+from muster.engine.evictions.protection import spared_by
 from muster.engine.evictions.supply import Supply
 from muster.engine.victims import victim_order
-from muster.framework import Eviction, Session
+from muster.framework import Eviction, Evictor, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
 from muster.snapshot import Amounts, Mask, Rows
 
@@ -34,7 +34,7 @@ class Asking:
     def offers(self, task: int, nodes: Rows, supply: Supply) -> NodeOffers:
         """What the nodes could offer to the task together: whoever is named may go with all others that are named."""
         everybody = self.line_up(task, nodes, supply)
-        return everybody.keep(self.allowed(task, everybody.candidates))
+        return everybody.keep(self.allowed(task, everybody.candidates, supply))
 
     def line_up(self, task: int, nodes: Rows, supply: Supply) -> NodeOffers:
         """All candidates on the nodes, in the order in which they would go; nobody has been asked yet."""
@@ -63,17 +63,21 @@ class Asking:
         by_node = np.argsort(places[ordered], kind="stable")
         return ordered[by_node], where
 
-    def allowed(self, task: int, candidates: Rows) -> Mask:
+    def allowed(self, task: int, candidates: Rows, supply: Supply) -> Mask:
         """Which candidates the task may evict, all of them together, taken in the order given."""
         session = self._session
-        ask = session.preemptable if self._kind is Eviction.PREEMPT else session.reclaimable
-        mask: Mask = np.isin(candidates, ask(task, candidates))
-        mask[mask] = may_go(session, self._kind, int(session.snapshot.tasks.job[task]), candidates[mask])
+        mask: Mask = np.isin(candidates, session.evictable(self._kind, evictor_of(session, task), candidates))
+        mask[mask] = spared_by(session.snapshot, supply.protected, candidates[mask])
         if self._budgets:
             mask[mask] = self._budgets.allowed(candidates[mask])
         if self._kind is Eviction.RECLAIM:
             mask[mask] = have_too_much(session, candidates[mask], session.snapshot.request(task) > 0)
         return mask
+
+
+def evictor_of(session: Session, task: int) -> Evictor:
+    """A task that asks for room by itself."""
+    return Evictor(int(session.snapshot.tasks.job[task]), np.array([task], np.int32))
 
 
 def free_on(session: Session, nodes: Rows) -> Amounts:

@@ -1,7 +1,11 @@
-"""Who might give way to a job, and where it could fit if all of them did; made before any plugin is asked.
+"""Who might give way to a job: one pool for every strategy, made before anybody looks for room.
 
-Callers: the gang strategy. Jobs of the same queue and priority have the same candidates, so they are kept until
-something is committed: a gang that no eviction can help costs a few sums.
+What holds whatever plugins and strategies say is applied here, once: pods of other schedulers, pods that the cluster
+itself depends on, pods and jobs that say that they are not to be evicted are nobody's victims; inside a queue nobody
+takes from a higher priority; queues that do not let themselves be taken from keep what they have. Plugins that protect
+are asked about each candidate by itself. A gang of which some pod cannot go, or whose minimum is protected, gives what
+it can spare and no more. Jobs of the same queue and priority have the same candidates, so these are kept until
+something is committed.
 """
 
 from __future__ import annotations
@@ -9,26 +13,26 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 
 import numpy as np
-from numpy.typing import NDArray
 
-from muster.engine.evictions.clearing import Demand
-from muster.engine.evictions.protection import without_barred
-from muster.engine.victims import jobs_in_other_queues, jobs_in_queue_of, may_be_evicted, tasks_of
-from muster.framework import Eviction, Session
-from muster.kernels.totals import sum_requests
-from muster.snapshot import Amounts, Mask, Rows, Snapshot
+from muster.engine.evictions.surplus import job_surplus
+from muster.framework import Eviction, Evictor, Session
+from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
+
+#: Pods that are on a node and can be told to leave it.
+ON_NODE: Mask = np.isin(np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskStatus.BOUND))
+_HOLDS_PLACE: Mask = np.isin(
+    np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.ALLOCATED)
+)
 
 
 @dataclass(frozen=True, slots=True)
 class Candidates:
-    """Tasks that might be evicted, their jobs, and what they hold on each node."""
+    """Tasks that might be evicted, and their jobs."""
 
     tasks: Rows
     #: Each once.
     jobs: Rows
-    #: int64[nodes, resources]
-    held: Amounts
-    #: Jobs that must keep their minimum: only what they can spare may go.
+    #: Those of the jobs that must keep their minimum: only what they can spare may go.
     protected: Rows = field(default_factory=lambda: np.empty(0, np.int32))
 
     def inside(self, snapshot: Snapshot, domain: int) -> Rows:
@@ -40,11 +44,27 @@ class Candidates:
 
 
 class Pool:
-    """Candidates of a session for one kind of eviction."""
+    """Candidates of a session for one kind of eviction.
 
-    def __init__(self, session: Session, kind: Eviction) -> None:
+    `statuses` says, by state, which tasks may be taken at all; with `equals`, jobs of the same priority may be taken
+    from inside a queue, and it is for the plugins to say no. With `bars`, protected gangs that can spare nothing are
+    left out.
+    """
+
+    def __init__(
+        self,
+        session: Session,
+        kind: Eviction,
+        statuses: Mask = ON_NODE,
+        *,
+        equals: bool = False,
+        bars: bool = True,
+    ) -> None:
+        self._bars = bars
         self._session = session
         self._kind = kind
+        self._statuses = statuses
+        self._equals = equals
         self._known: dict[tuple[int, int], Candidates] = {}
         self._commits = -1
 
@@ -56,89 +76,74 @@ class Pool:
             self._known.clear()
         key = int(jobs.queue[job]), int(jobs.priority[job])
         if key not in self._known:
-            self._known[key] = self._find(job)
+            self._known[key] = self.find(job)
         return self._known[key]
 
-    def _find(self, job: int) -> Candidates:
-        session, snapshot = self._session, self._session.snapshot
+    def find(self, job: int) -> Candidates:
+        """As `of`, as things stand now."""
+        snapshot = self._session.snapshot
         jobs, tasks = snapshot.jobs, snapshot.tasks
+        asked = np.append(self._jobs_for(job), np.False_)[tasks.job]
+        rows = np.flatnonzero(asked & on_node(snapshot, self._statuses) & willing(snapshot)).astype(np.int32)
+        evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
+        rows = self._session.may_go(self._kind, evictor, rows)
+        owners = owners_of(snapshot, rows)
+        protected = self._must_keep_minimum(job, owners, rows)
+        if len(protected) == 0 or not self._bars:
+            return Candidates(rows, owners, protected)
+        can_spare = job_surplus(snapshot)[protected] > 0
+        barred: Mask = np.zeros(len(jobs), np.bool_)
+        barred[protected[~can_spare]] = True
+        return Candidates(rows[~barred[tasks.job[rows]]], owners[~barred[owners]], protected[can_spare])
+
+    def _jobs_for(self, job: int) -> Mask:
+        """Jobs that the kind of eviction lets the job take from."""
+        jobs, queues = self._session.snapshot.jobs, self._session.snapshot.queues
+        gives: Mask = ~jobs.spared & (jobs.queue != NO_ROW)
+        if job != NO_ROW:
+            gives[job] = False
+        if queues.broken:
+            gives &= ~np.isin(jobs.queue, list(queues.broken))
         if self._kind is Eviction.PREEMPT:
-            asked = jobs_in_queue_of(session, job) & (jobs.priority < jobs.priority[job])
-        else:
-            asked = jobs_in_other_queues(session, job)
-        rows = np.flatnonzero(may_be_evicted(session) & tasks_of(session, asked & ~jobs.spared)).astype(np.int32)
-        owners = _owners(snapshot, rows)
-        givers, protected = without_barred(session, self._kind, job, owners)
-        if len(givers) < len(owners):
-            stays = np.ones(len(jobs), np.bool_)
-            stays[givers] = False
-            rows = rows[~stays[tasks.job[rows]]]
-        held = np.zeros_like(snapshot.nodes.used())
-        sum_requests(snapshot.classes.requests, tasks.cls[rows], tasks.node[rows], held)
-        return Candidates(rows, givers, held, protected)
+            gives &= jobs.queue == jobs.queue[job]
+            gives &= jobs.priority <= jobs.priority[job] if self._equals else jobs.priority < jobs.priority[job]
+        elif self._kind is Eviction.RECLAIM:
+            giving = np.array([record.reclaimable for record in queues.records] + [False], np.bool_)
+            gives &= (jobs.queue != jobs.queue[job]) & giving[jobs.queue]
+        return gives
+
+    def _must_keep_minimum(self, job: int, owners: Rows, rows: Rows) -> Rows:
+        """Those of the jobs that are protected, or of which some pod that holds a place cannot go."""
+        snapshot = self._session.snapshot
+        table = snapshot.tasks
+        stays = _HOLDS_PLACE[table.status] & (table.job != NO_ROW)
+        stays &= np.isin(table.status, np.flatnonzero(self._statuses)) | ((table.flags & _MARKS) != PREEMPTABLE)
+        stays[rows] = False
+        stuck = np.zeros(len(snapshot.jobs), np.bool_)
+        stuck[table.job[stays]] = True
+        protected: Rows = owners[self._session.protected(self._kind, job, owners) | stuck[owners]]
+        return protected
 
 
-def _owners(snapshot: Snapshot, tasks: Rows) -> Rows:
+_MARKS = PREEMPTABLE | FOREIGN | CRITICAL
+
+
+def on_node(snapshot: Snapshot, statuses: Mask = ON_NODE) -> Mask:
+    """Tasks in one of the states, and on a node."""
+    mask: Mask = statuses[snapshot.tasks.status] & (snapshot.tasks.node != NO_ROW)
+    return mask
+
+
+def willing(snapshot: Snapshot) -> Mask:
+    """Tasks that somebody might evict: of this scheduler, not of the cluster itself, and not marked otherwise."""
+    tasks = snapshot.tasks
+    mask: Mask = ((tasks.flags & _MARKS) == PREEMPTABLE) & (tasks.job != NO_ROW)
+    mask &= ~np.append(snapshot.jobs.spared, np.True_)[tasks.job]
+    return mask
+
+
+def owners_of(snapshot: Snapshot, tasks: Rows) -> Rows:
     """The jobs of tasks, each once."""
     owners = np.zeros(len(snapshot.jobs), np.bool_)
     owners[snapshot.tasks.job[tasks]] = True
     return np.flatnonzero(owners).astype(np.int32)
-
-
-def domains_with_room(snapshot: Snapshot, candidates: Candidates, demands: tuple[Demand, ...], domains: Rows) -> Mask:
-    """Which domains would have places for every demand if all candidates were gone."""
-    free = snapshot.nodes.future_idle() + candidates.held
-    mask: Mask = np.ones(len(domains), np.bool_)
-    lo, hi = snapshot.topology.lo[domains], snapshot.topology.hi[domains]
-    for demand in demands:
-        places = np.where(demand.nodes, places_on(free, demand.request), 0)
-        sums = np.concatenate(([0], np.cumsum(np.minimum(places, demand.count), dtype=np.int64)))
-        mask &= sums[hi] - sums[lo] >= demand.count
-    return mask
-
-
-def places_on(free: Amounts, request: Amounts) -> NDArray[np.int64]:
-    """How many tasks with the request fit into each row of free amounts."""
-    asked = request > 0
-    places: NDArray[np.int64] = np.maximum(free[:, asked] // request[asked], 0).min(axis=1)
-    return places
-
-
-def nearness(snapshot: Snapshot, candidates: Candidates, demand: Demand) -> Rows:
-    """Rank of every node by how little is missing for one more place, nodes that can never have one last."""
-    free = snapshot.nodes.future_idle()
-    asked = demand.request > 0
-    target = (places_on(free, demand.request)[:, None] + 1) * demand.request[asked]
-    missing = np.maximum(target - free[:, asked], 0)
-    far = (missing / demand.request[asked]).sum(axis=1)
-    far[~demand.nodes | (missing > candidates.held[:, asked]).any(axis=1)] = np.inf
-    rank = np.empty(len(far), np.int32)
-    rank[np.argsort(far, kind="stable")] = np.arange(len(far), dtype=np.int32)
-    return rank
-
-
-def bottlenecks(snapshot: Snapshot, demands: tuple[Demand, ...], domain: int) -> Mask:
-    """Resources that are scarce in a domain: of each alone its nodes have too little, node by node, for some demand.
-
-    When none is scarce by itself, all that is asked for are.
-    """
-    span = slice(int(snapshot.topology.lo[domain]), int(snapshot.topology.hi[domain]))
-    free = np.maximum(snapshot.nodes.future_idle()[span], 0)
-    scarce: Mask = np.zeros(free.shape[1], np.bool_)
-    asked: Mask = np.zeros_like(scarce)
-    for demand in demands:
-        request = demand.request
-        places = (free[demand.nodes[span]] // np.maximum(request, 1)).sum(axis=0)
-        asked |= request > 0
-        scarce |= (request > 0) & (places < demand.count)
-    pods = snapshot.axis.index["pods"]
-    asked[pods] &= not np.delete(asked, pods).any()
-    scarce &= asked
-    return scarce if scarce.any() else asked
-
-
-def domain_free(snapshot: Snapshot, domain: int) -> Amounts:
-    """What a domain has idle or will have."""
-    lo, hi = int(snapshot.topology.lo[domain]), int(snapshot.topology.hi[domain])
-    total: Amounts = np.maximum(snapshot.nodes.future_idle()[lo:hi], 0).sum(axis=0)
-    return total

@@ -17,14 +17,15 @@ from numpy.typing import NDArray
 
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.bundles import BundleKind, BundleOrder, Bundles, make_bundles, roi
-from muster.engine.evictions.candidates import Candidates, bottlenecks, domain_free, nearness
+from muster.engine.evictions.candidates import Candidates
 from muster.engine.evictions.clearing import Clearing, Units, merged, unit_costs, units_of
-from muster.engine.evictions.deserved import keeps_deserved
+from muster.engine.evictions.deserved import have_too_much
 from muster.engine.evictions.need import Need
 from muster.engine.evictions.pipeline import DryRun, give_back, shortest_prefix
+from muster.engine.evictions.places import bottlenecks, domain_free, held_on_nodes, nearness
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.evictions.yields import burden, missing_amounts, without_pods
-from muster.framework import Eviction, Session
+from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import Amounts, Mask, Operation, Rows, Snapshot
 
 #: More levels than this are drawn closer together, as weights would leave the range of numbers.
@@ -191,8 +192,13 @@ class Chooser:
         return job_surplus(self._session.snapshot)
 
     @cached_property
+    def held(self) -> Amounts:
+        """int64[nodes, resources]: what the candidates hold."""
+        return held_on_nodes(self._session.snapshot, self._candidates.tasks)
+
+    @cached_property
     def _nearness(self) -> Rows:
-        return nearness(self._session.snapshot, self._candidates, self._need.demands[0])
+        return nearness(self._session.snapshot, self.held, self._need.demands[0])
 
     @cached_property
     def _policy(self) -> NDArray[np.int64]:
@@ -294,10 +300,12 @@ class Chooser:
         """Phases two to four: order, ask once about the whole list, shrink, order again."""
         session, snapshot = self._session, self._session.snapshot
         bundles = every = self._ordered(proposal.bundles, proposal)
-        allowed = session.evictable(self._need.job, self._kind, bundles.tasks)
+        evictor = Evictor(self._need.job, self._need.tasks, breaks_gangs=True)
+        allowed = session.evictable(self._kind, evictor, bundles.tasks)
         bundles = bundles.shrunk(snapshot, _members(snapshot, bundles.tasks, allowed))
         if self._kind is Eviction.RECLAIM:
-            bundles = bundles.shrunk(snapshot, keeps_deserved(session, bundles.tasks, self._shortest(proposal)))
+            wanted, units = self._shortest(proposal), units_of(bundles).of_task
+            bundles = bundles.shrunk(snapshot, have_too_much(session, bundles.tasks, wanted, units))
         bundles = bundles.shrunk(snapshot, self._budgets.allowed(bundles.tasks))
         return bundles if bundles is every else self._ordered(bundles, proposal)
 

@@ -1,73 +1,67 @@
-"""What a queue deserves is protected: no reclaim takes a queue below it, whatever tier its plugin stands in.
+"""What a queue deserves is protected: reclaim takes from a queue only while it has more, whatever tier its plugin has.
 
-Callers: every strategy that takes from other queues, after the plugins have spoken. What queues deserve is what the
-plugins answer to `queue_deserved`; a queue that nobody has an opinion on is not protected here.
+Callers: every strategy that takes from other queues, after the plugins have spoken. What queues deserve is what plugins
+answer to `queue_deserved`. A plugin that protects queues by its own rules (`protects`) is not second-guessed, and a
+queue that nobody has an opinion on is not protected here.
 """
 
 from __future__ import annotations
 
 import numpy as np
+from numpy.typing import NDArray
 
-from muster.framework import Session
+from muster.framework import Plugin, Session
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Mask, Rows
 
 
-def keeps_deserved(session: Session, tasks: Rows, wanted: Mask | None = None) -> Mask:
-    """Which tasks may be taken, in the order given, so that their queues keep what they deserve.
+def have_too_much(session: Session, tasks: Rows, wanted: Mask, units: NDArray[np.int64] | None = None) -> Mask:
+    """Which tasks may be taken from their queues, in the order given.
 
-    A task may go while its queue still holds, without it, what it deserves of a resource that the task has. With
-    `wanted`, a mask over resources, only these are looked at: having much of what nobody needs exposes no queue. Not
-    every resource must stay: queues deserve all they have of something plentiful, and would never give a pod that
-    holds some of it.
+    A unit (tasks with the same number in `units`; without it, each task) may go while its queue holds more than it
+    deserves of a resource that the unit has and that is wanted (a mask over resources): having much of what nobody
+    needs exposes no queue. As units are not divided, the last one to go may leave a queue with less than it deserves:
+    what is borrowed is given back, also by a gang that cannot give back a part.
     """
     snapshot = session.snapshot
     mask: Mask = np.ones(len(tasks), np.bool_)
     queues = np.append(snapshot.jobs.queue, np.int32(NO_ROW))[snapshot.tasks.job[tasks]]
+    counted = wanted.copy()
+    counted[snapshot.axis.index["pods"]] = False
+    units = np.arange(len(tasks)) if units is None else units
     for queue in np.unique(queues[queues != NO_ROW]).tolist():
-        deserved = deserved_of(session, queue)
+        deserved = _deserved_of(session, queue)
         if deserved is not None:
             mine = np.flatnonzero(queues == queue)
-            held = snapshot.queues.own_allocated[queue]
-            mask[mine] = _keep(session, tasks[mine], held, deserved, wanted)
+            excess = snapshot.queues.own_allocated[queue] - deserved
+            columns = counted & (deserved < UNLIMITED)
+            mask[mine] = _within_excess(session, tasks[mine], units[mine], excess, columns)
     return mask
 
 
-def deserved_of(session: Session, queue: int) -> Amounts | None:
-    """What the queue deserves, by the first plugin that says so; None: nobody does."""
+def _deserved_of(session: Session, queue: int) -> Amounts | None:
+    """What the queue deserves, by the first plugin that says so; None: nobody does, or he sees to it himself."""
     for ask in session.asked("queue_deserved"):
         answer: Amounts | None = ask(queue)
         if answer is not None:
-            return answer
+            plugin = getattr(ask, "__self__", None)
+            return None if isinstance(plugin, Plugin) and plugin.protects else answer
     return None
 
 
-def _keep(session: Session, tasks: Rows, held: Amounts, deserved: Amounts, wanted: Mask | None) -> Mask:
-    """As `keeps_deserved`, for the tasks of one queue.
-
-    A task that may not go leaves the rest as it is, and so do all later ones of its class: what the queue holds
-    only shrinks. So there are at most as many rounds as classes.
-    """
-    snapshot = session.snapshot
-    classes = snapshot.tasks.cls[tasks]
-    requests = snapshot.classes.requests[classes, 0]
-    looked_at = _columns(session, requests, deserved, wanted)
-    taken: Mask = np.ones(len(tasks), np.bool_)
-    while True:
-        left = held - np.cumsum(np.where(taken[:, None], requests, 0), axis=0)
-        # Of what nobody looks at, nothing is protected.
-        fine = ((left >= deserved) & looked_at).any(axis=1) | ~looked_at.any(axis=1)
-        refused = np.flatnonzero(taken & ~fine)
-        if len(refused) == 0:
-            return taken
-        first = int(refused[0])
-        taken[first:] &= classes[first:] != classes[first]
-
-
-def _columns(session: Session, requests: Amounts, deserved: Amounts, wanted: Mask | None) -> Mask:
-    """bool[tasks, resources]: where a task counts against what its queue deserves."""
-    columns = deserved < UNLIMITED
-    columns[session.snapshot.axis.index["pods"]] = False
-    if wanted is not None:
-        columns = columns & wanted
-    mask: Mask = (requests > 0) & columns
-    return mask
+def _within_excess(session: Session, tasks: Rows, units: NDArray[np.int64], excess: Amounts, columns: Mask) -> Mask:
+    """Tasks of one queue that go before its excess is used up; of resources that nobody counts, nothing is kept."""
+    requests = session.snapshot.classes.requests[session.snapshot.tasks.cls[tasks], 0]
+    numbers, firsts, of_task = np.unique(units, return_index=True, return_inverse=True)
+    held = np.zeros((len(numbers), requests.shape[1]), np.int64)
+    np.add.at(held, of_task, requests)
+    looked_at = (held > 0) & columns
+    # Of what nobody looks at, nothing is protected.
+    going: Mask = np.logical_not(looked_at.any(axis=1))
+    left = excess - held[going].sum(axis=0)
+    for unit in np.argsort(firsts, kind="stable").tolist():
+        if not (left[columns] > 0).any():
+            break
+        if not going[unit] and (left[looked_at[unit]] > 0).any():
+            going[unit] = True
+            left = left - held[unit]
+    return going[of_task]

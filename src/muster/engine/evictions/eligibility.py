@@ -10,12 +10,13 @@ from __future__ import annotations
 import numpy as np
 
 from muster.engine.constraints import why_not_placeable
-from muster.engine.victims import in_other_queues, in_queue_of, may_be_evicted
+from muster.engine.evictions.candidates import ON_NODE, Pool, on_node, willing
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import Eviction, Session
-from muster.snapshot import BEST_EFFORT, NO_ROW, JobPhase, Rows, TaskStatus
+from muster.snapshot import BEST_EFFORT, NO_ROW, JobPhase, Mask, Rows, TaskStatus
 
 _NEVER = "Never"
+_RUNNING: Mask = np.arange(len(TaskStatus)) == TaskStatus.RUNNING
 
 
 def jobs_in_need(session: Session) -> list[tuple[int, Rows]]:
@@ -42,22 +43,17 @@ def may_evict(session: Session, tasks: Rows) -> Rows:
     return allowed
 
 
-def candidates_of(session: Session, job: int, kind: Eviction) -> Rows:
-    """Tasks of other jobs that the job might evict, before any plugin is asked."""
-    snapshot = session.snapshot
-    tasks, jobs = snapshot.tasks, snapshot.jobs
-    if kind is Eviction.RECLAIM:
-        mask = may_be_evicted(session) & in_other_queues(session, job) & (tasks.status == TaskStatus.RUNNING)
-    else:
-        mask = may_be_evicted(session) & in_queue_of(session, job)
-        mask &= jobs.priority[tasks.job] <= jobs.priority[job]
-    return np.flatnonzero(mask).astype(np.int32)
+def pool_for_tasks(session: Session, kind: Eviction) -> Pool:
+    """Whom single tasks might evict: across queues only pods that run; inside a queue also those of equal priority."""
+    statuses = _RUNNING if kind is Eviction.RECLAIM else ON_NODE
+    return Pool(session, kind, statuses, equals=True)
 
 
 def candidates_within(session: Session, job: int) -> Rows:
     """Tasks of the job itself that others of it might evict."""
-    own = session.snapshot.tasks_of(job)
-    allowed: Rows = own[may_be_evicted(session)[own]]
+    snapshot = session.snapshot
+    own = snapshot.tasks_of(job)
+    allowed: Rows = own[(on_node(snapshot) & willing(snapshot))[own]]
     return np.sort(allowed)
 
 

@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from muster.engine.constraints import job_constraint, job_domain
 from muster.engine.domains import ROOT, gradients
-from muster.engine.evictions.candidates import Candidates, domains_with_room
+from muster.engine.evictions.candidates import Candidates
 from muster.engine.evictions.choice import Chooser, Proposal
 from muster.engine.evictions.need import Need
+from muster.engine.evictions.places import domains_with_room
 from muster.engine.evictions.records import RunnerUp
 from muster.engine.evictions.yields import without_pods
 from muster.framework import Plugin, Purpose, Session
@@ -77,7 +78,7 @@ class Entrances:
         )
 
     def _with_room(self, domains: Rows) -> Rows:
-        kept: Rows = domains[domains_with_room(self._session.snapshot, self._candidates, self._need.demands, domains)]
+        kept: Rows = domains[domains_with_room(self._session.snapshot, self._chooser.held, self._need.demands, domains)]
         return kept
 
     def _proposals(self, steps: list[Rows]) -> Iterator[Proposal]:

@@ -10,12 +10,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
-
 from muster.engine.evictions.budgets import Budgets
-from muster.engine.victims import may_be_evicted
+from muster.engine.evictions.candidates import on_node, willing
 from muster.framework import Departure, Session
-from muster.snapshot import CRITICAL, Rows
+from muster.snapshot import Rows
 
 #: Key of the workspace: the action that has seen to it.
 _DONE: Final = "departures"
@@ -59,7 +57,6 @@ def evict_departures(session: Session, action: str, *, ignores_budgets: bool) ->
 def _evictable(session: Session, departure: Departure) -> Rows:
     """The tasks of a departure that may go, in the order given; those that left with an earlier one are gone."""
     snapshot = session.snapshot
-    may_go = may_be_evicted(session) & ((snapshot.tasks.flags & CRITICAL) == 0)
-    may_go &= ~np.append(snapshot.jobs.spared, np.True_)[snapshot.tasks.job]
+    may_go = on_node(snapshot) & willing(snapshot)
     tasks: Rows = departure.tasks[may_go[departure.tasks]]
     return tasks

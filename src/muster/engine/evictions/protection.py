@@ -1,51 +1,24 @@
-"""Gangs that must keep their minimum: what strategies may still take of them, and whether a scenario respects it.
+"""Protected gangs: who must keep its minimum gives what it can spare, and no more, whoever chooses the victims.
 
-Who is protected against whom is what plugins answer to `Plugin.protected`. A protected gang gives what it can spare;
-one that is broken already gives nothing. Callers: every strategy that evicts, after the plugins have spoken, so it
-holds whatever tier they stand in; plugins that judge scenarios. Terminating pods are nobody's survivors.
+Who is protected is said by the pool (`muster.engine.evictions.candidates`). A gang that is below its minimum already
+has nothing to spare.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.evictions.surplus import holds_minimum, job_surplus, safe_tasks
-from muster.framework import Eviction, Session
+from muster.engine.evictions.surplus import holds_minimum, spare_tasks
 from muster.snapshot import BEST_EFFORT, READY_STATUSES, Mask, Rows, Snapshot, TaskStatus
 
 
-def protected_jobs(session: Session, kind: Eviction, evictor: int, jobs: Rows) -> Rows:
-    """Those of the jobs that must keep their minimum against the job `evictor`."""
-    if len(jobs) == 0 or not session.asked("protected"):
-        return jobs[:0]
-    protected: Rows = jobs[session.protected(kind, evictor, jobs)]
-    return protected
-
-
-def may_go(session: Session, kind: Eviction, evictor: int, tasks: Rows) -> Mask:
+def spared_by(snapshot: Snapshot, protected: Rows, tasks: Rows) -> Mask:
     """Which tasks may go together, taken in the order given, so that every protected gang keeps its minimum."""
-    snapshot = session.snapshot
     mask: Mask = np.ones(len(tasks), np.bool_)
-    owners = snapshot.tasks.job[tasks]
-    protected = protected_jobs(session, kind, evictor, np.unique(owners))
-    if len(protected) == 0:
-        return mask
-    concerned = np.flatnonzero(np.isin(owners, protected))
-    concerned = concerned[np.argsort(owners[concerned], kind="stable")]
-    surplus = job_surplus(snapshot)
-    spare = safe_tasks(snapshot, tasks[concerned], surplus)
-    mask[concerned] = spare & (surplus[owners[concerned]] > 0)
+    if len(protected):
+        concerned = np.flatnonzero(np.isin(snapshot.tasks.job[tasks], protected))
+        mask[concerned] = spare_tasks(snapshot, tasks[concerned])
     return mask
-
-
-def without_barred(session: Session, kind: Eviction, evictor: int, jobs: Rows) -> tuple[Rows, Rows]:
-    """Jobs without the protected gangs that can spare nothing, and the protected ones that are left."""
-    protected = protected_jobs(session, kind, evictor, jobs)
-    if len(protected) == 0:
-        return jobs, protected
-    can_spare = job_surplus(session.snapshot)[protected] > 0
-    kept: Rows = jobs[~np.isin(jobs, protected[~can_spare])]
-    return kept, protected[can_spare]
 
 
 def keep_minimum(snapshot: Snapshot, jobs: Rows, taken: Rows, moved: Rows) -> bool:

@@ -18,12 +18,16 @@ from muster.snapshot import Amounts, Mask, Rows, TaskStatus
 #: More tasks than any node holds.
 MANY: Final = 2**31 - 1
 
+_NOBODY: Rows = np.empty(0, np.int32)
+
 
 class Supply:
     """Candidates of one evictor, or of several that may evict the same tasks."""
 
-    def __init__(self, session: Session, candidates: Rows) -> None:
+    def __init__(self, session: Session, candidates: Rows, protected: Rows = _NOBODY) -> None:
         self._snapshot = session.snapshot
+        #: Jobs that must keep their minimum.
+        self.protected = protected
         nodes = self._snapshot.tasks.node[candidates]
         order = np.argsort(nodes, kind="stable")
         self._tasks: Rows = candidates[order]

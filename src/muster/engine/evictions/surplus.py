@@ -19,12 +19,17 @@ def ready_counts(counts: Rows, *, promised: bool = False) -> NDArray[np.int64]:
     return total + counts[:, TaskStatus.PIPELINED] if promised else total
 
 
-def job_surplus(snapshot: Snapshot, *, promised: bool = False) -> NDArray[np.int64]:
+def job_surplus(snapshot: Snapshot, of: Rows | None = None, *, promised: bool = False) -> NDArray[np.int64]:
     """Per job: ready tasks beyond the minimum; negative for jobs that are broken, by whichever of their minimums.
 
-    With `promised`, tasks that are promised a place count as ready.
+    With `promised`, tasks that are promised a place count as ready. With `of`, only these jobs are looked at.
     """
     jobs, roles = snapshot.jobs, snapshot.roles
+    if of is not None and len(of) < len(jobs) // 8:
+        surplus = np.zeros(len(jobs), np.int64)
+        for job in of.tolist():
+            surplus[job] = _surplus_of(snapshot, job, promised=promised)
+        return surplus
     surplus = ready_counts(jobs.counts, promised=promised) - jobs.min_member
     lacking = np.flatnonzero((ready_counts(roles.counts, promised=promised) < roles.minimum) & (roles.job != NO_ROW))
     owners = roles.job[lacking]
@@ -35,6 +40,19 @@ def job_surplus(snapshot: Snapshot, *, promised: bool = False) -> NDArray[np.int
     surplus[broken] = np.minimum(surplus[broken], -1)
     surplus[short] = np.minimum(surplus[short], -1)
     return surplus
+
+
+def _surplus_of(snapshot: Snapshot, job: int, *, promised: bool) -> int:
+    """As `job_surplus`, for one job."""
+    jobs, roles, groups = snapshot.jobs, snapshot.roles, snapshot.subgroups
+    surplus = int(ready_counts(jobs.counts[job : job + 1], promised=promised)[0]) - int(jobs.min_member[job])
+    broken = False
+    if roles_hold(snapshot, np.array([job], np.int32))[0]:
+        own = np.array(jobs.roles[job], np.int32)
+        broken = bool((ready_counts(roles.counts[own], promised=promised) < roles.minimum[own]).any())
+    if jobs.records[job].sub_groups:
+        broken |= _lacks_subgroups(snapshot, job, ready_counts(groups.counts, promised=promised))
+    return min(surplus, -1) if broken else surplus
 
 
 def roles_hold(snapshot: Snapshot, jobs: Rows) -> Mask:
@@ -97,6 +115,16 @@ def safe_tasks(snapshot: Snapshot, tasks: Rows, surplus: NDArray[np.int64]) -> M
     safe &= position < own
     safe |= own < 0
     return safe
+
+
+def spare_tasks(snapshot: Snapshot, tasks: Rows) -> Mask:
+    """As `safe_tasks`, for tasks in any order, and only of gangs that keep their minimum: broken ones spare nothing."""
+    owners = snapshot.tasks.job[tasks]
+    by_job = np.argsort(owners, kind="stable")
+    surplus = job_surplus(snapshot, np.unique(owners))
+    spare: Mask = np.zeros(len(tasks), np.bool_)
+    spare[by_job] = safe_tasks(snapshot, tasks[by_job], surplus) & (surplus[owners[by_job]] > 0)
+    return spare
 
 
 def _spare_roles(snapshot: Snapshot, tasks: Rows, safe: Mask) -> None:

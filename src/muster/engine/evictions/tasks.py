@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from muster.engine.boards import boards_of
 from muster.engine.evictions.asking import Asking
 from muster.engine.evictions.budgets import Budgets, within_ratio
-from muster.engine.evictions.eligibility import candidates_of, candidates_within, may_evict
+from muster.engine.evictions.eligibility import candidates_within, may_evict, pool_for_tasks
 from muster.engine.evictions.restraint import would_bounce
 from muster.engine.evictions.rooms import Rooms
 from muster.engine.evictions.sticky import NodeScope, scope_for
@@ -57,6 +57,7 @@ class TaskStrategy:
         self._picker = None
         if options.candidates is not None:
             self._picker = NodePicker(session, self._rooms, asking, options.candidates, self._live)
+        self._pool = pool_for_tasks(session, kind)
         self._supplies: dict[_SupplyKey, Supply] = {}
         #: How many tasks of a class found room, where not all did; holds until something is committed.
         self._known: dict[tuple[_SupplyKey, int], int] = {}
@@ -68,7 +69,8 @@ class TaskStrategy:
         key = self._supply_key(job)
         supply = self._supplies.get(key)
         if supply is None:
-            supply = self._supplies[key] = Supply(self._session, candidates_of(self._session, job, self._kind))
+            found = self._pool.find(job)
+            supply = self._supplies[key] = Supply(self._session, found.tasks, found.protected)
         tasks = may_evict(self._session, tasks)
         if len(tasks) == 0:
             return False

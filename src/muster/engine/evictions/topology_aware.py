@@ -124,7 +124,7 @@ class NodePicker:
         if task in self._live or not self._asking.at_once:
             return _gather(nodes, *self._alone(task, nodes, positions))
         offers = self._asking.line_up(task, nodes, self._rooms.supply)
-        refused = offers.where[~self._asking.allowed(task, offers.candidates)]
+        refused = offers.where[~self._asking.allowed(task, offers.candidates, self._rooms.supply)]
         # Nodes are alternatives: one must not lose victims because another has used up what a plugin counts.
         complete = ~np.isin(positions, refused)
         request = self._session.snapshot.request(task)

@@ -14,11 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.engine.chunks import next_victims, requests_of
-from muster.engine.evictions.protection import keep_minimum, protected_jobs, without_barred
+from muster.engine.evictions.candidates import Pool, willing
+from muster.engine.evictions.protection import keep_minimum
 from muster.engine.lines import Key
 from muster.engine.queue_tree import QueueTree
 from muster.framework import Eviction, Session
-from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, Amounts, Mask, Pieces, Rows, Snapshot, TaskStatus
+from muster.snapshot import NO_ROW, Amounts, Mask, Pieces, Rows, Snapshot, TaskStatus
 
 _PROMISED = int(TaskStatus.PIPELINED)
 #: By state. Tasks on a node, and tasks that were promised one in this cycle: their places may be dealt anew.
@@ -50,8 +51,9 @@ def make_unit(snapshot: Snapshot, job: int, tasks: Rows) -> Unit:
     return Unit(job, tasks, tuple(nodes), tuple(freed[node] for node in nodes))
 
 
-#: Which jobs a beneficiary may take from, their queues, and those that must keep their minimum.
-_Choice = tuple[Mask, list[int], frozenset[int]]
+#: Which jobs a beneficiary may take from, their queues, those that must keep their minimum, and tasks of theirs that
+#: must stay.
+_Choice = tuple[Mask, list[int], frozenset[int], frozenset[int]]
 #: Key, job, and the tasks that it still has.
 _Entry = tuple[Key, int, Rows]
 
@@ -71,7 +73,8 @@ class VictimPool:
         self._known: dict[tuple[int, int], _Choice] = {}
         tasks = snapshot.tasks
         #: By task: whether this action has anything to do with it at all.
-        self._concerned: Mask = ((tasks.flags & (FOREIGN | CRITICAL)) == 0) & (tasks.job != NO_ROW)
+        self._concerned: Mask = willing(snapshot)
+        self._pool = Pool(session, kind, self._may_go, bars=pass_over_protected)
         rows = session.sort_tasks(self._takeable(np.arange(len(tasks), dtype=np.int32)))
         #: Jobs that the action may take from as far as they and their queues are concerned, by row.
         self._eligible: Mask = self._eligible_jobs()
@@ -120,10 +123,7 @@ class VictimPool:
     def _eligible_jobs(self) -> Mask:
         snapshot = self._session.snapshot
         queues = snapshot.jobs.queue
-        eligible: Mask = snapshot.jobs.preemptible & (queues != NO_ROW)
-        if self._kind is Eviction.RECLAIM:
-            spared = [row for row, record in enumerate(snapshot.queues.records) if not record.reclaimable]
-            eligible &= ~np.isin(queues, spared)
+        eligible: Mask = ~snapshot.jobs.spared & (queues != NO_ROW)
         if snapshot.queues.broken:
             eligible &= ~np.isin(queues, list(snapshot.queues.broken))
         return eligible
@@ -150,7 +150,7 @@ class VictimPool:
             kept = [asker for asker in self._known if not self._concerns(job, *asker)]
             self._known = {asker: self._known[asker] for asker in kept}
         elif was_present and not is_present:
-            for allowed, _, _ in self._known.values():
+            for allowed, *_ in self._known.values():
                 allowed[job] = False
 
     def _concerns(self, job: int, queue: int, priority: int) -> bool:
@@ -182,28 +182,24 @@ class VictimPool:
             choice = self._choose(evictor)
             if not is_victim:
                 self._known[asker] = choice
-        allowed, queues, protected = choice
+        allowed, queues, protected, staying = choice
         by_queue = {queue: self._by_queue[queue] for queue in queues}
         ends_there = not self._pass_over_protected
-        return VictimLine(self._session, self, by_queue, allowed, protected, ends_there=ends_there)
+        return VictimLine(self._session, self, by_queue, allowed, protected, staying, ends_there=ends_there)
 
     def _choose(self, evictor: int) -> _Choice:
-        jobs = self._session.snapshot.jobs
-        candidates = np.flatnonzero(self._present).astype(np.int32)
-        candidates = candidates[candidates != evictor]
-        if self._kind is Eviction.PREEMPT:
-            same = jobs.queue[candidates] == jobs.queue[evictor]
-            candidates = candidates[same & (jobs.priority[candidates] < jobs.priority[evictor])]
-        elif self._kind is Eviction.RECLAIM:
-            candidates = candidates[jobs.queue[candidates] != jobs.queue[evictor]]
-        candidates = self._session.filter_victims(self._kind, evictor, candidates)
-        if self._pass_over_protected:
-            candidates, protected = without_barred(self._session, self._kind, evictor, candidates)
-        else:
-            protected = protected_jobs(self._session, self._kind, evictor, candidates)
-        allowed = np.zeros(len(jobs), np.bool_)
-        allowed[candidates] = True
-        return allowed, np.unique(jobs.queue[candidates]).tolist(), frozenset(protected.tolist())
+        snapshot = self._session.snapshot
+        found = self._pool.find(evictor)
+        jobs = found.jobs[self._present[found.jobs]]
+        allowed = np.zeros(len(snapshot.jobs), np.bool_)
+        allowed[jobs] = True
+        refused = (
+            self._concerned & self._may_go[snapshot.tasks.status] & np.append(allowed, np.False_)[snapshot.tasks.job]
+        )
+        refused[found.tasks] = False
+        staying = frozenset(np.flatnonzero(refused).tolist())
+        queues = np.unique(snapshot.jobs.queue[jobs]).tolist()
+        return allowed, queues, frozenset(found.protected.tolist()), staying
 
 
 class VictimLine:
@@ -216,16 +212,18 @@ class VictimLine:
         by_queue: Mapping[int, Sequence[int]],
         allowed: Mask,
         protected: frozenset[int],
+        staying: frozenset[int],
         *,
         ends_there: bool,
     ) -> None:
-        """`by_queue`: jobs in the order in which they go; `protected` ones must keep their minimum.
+        """`by_queue`: jobs in the order in which they go; `protected` ones keep their minimum, `staying` tasks stay.
 
         `ends_there`: the line ends at a protected job that could only be broken; else it is passed over.
         """
         self._session = session
         self._pool = pool
         self._protected = protected
+        self._staying = staying
         self._ends_there = ends_there
         self._ended = False
         self._by_queue = by_queue
@@ -254,7 +252,7 @@ class VictimLine:
 
     def _can_go(self, job: int, rest: Rows) -> bool:
         """Whether a protected job has its minimum with what is left; if not, all later scenarios would be refused."""
-        own = self._pool.left(job)
+        own = self._left(job)
         gone = own[~np.isin(own, rest)]
         return keep_minimum(self._session.snapshot, np.array([job], np.int32), gone, gone[:0])
 
@@ -289,11 +287,16 @@ class VictimLine:
         if back and back[-1][1] == job:
             return job, back.pop()[2]
         self._next[leaf] += 1
-        return job, self._pool.left(job)
+        return job, self._left(job)
+
+    def _left(self, job: int) -> Rows:
+        """The tasks that may be taken from a job, as long as it is in its first place in line."""
+        left = self._pool.left(job)
+        return left[[task not in self._staying for task in left.tolist()]] if self._staying else left
 
     def _turn_key(self, queue: int, leaf: int) -> Key:
         job, back = self._peek(leaf), self._returned.get(leaf)
-        left = back[-1][2] if back and back[-1][1] == job else self._pool.left(job)
+        left = back[-1][2] if back and back[-1][1] == job else self._left(job)
         return self._session.queue_turn_key(queue, NO_ROW, self._leaving_with(leaf, left))
 
     def _leaving_with(self, leaf: int, tasks: Rows) -> Amounts:
