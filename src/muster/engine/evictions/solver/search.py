@@ -261,11 +261,9 @@ class Search:
         everybody = offers.everybody()
         for node in nodes:
             jobs = offers.jobs_on(node)
-            if jobs in jobs_seen:
+            if jobs in jobs_seen or not could_suffice(counts, node):
                 continue
             jobs_seen.add(jobs)
-            if not could_suffice(counts, node):
-                continue
             potential = offers.tasks_of(jobs)
             if not self._passes(pending, everybody, recorded, potential):
                 continue
