@@ -6,6 +6,7 @@ import pytest
 
 from muster.actions.allocate import Allocate
 from muster.api import KubeObject
+from muster.api.pod import PodSchedulingGate
 from muster.framework import Plugin, PluginOption, Registry, Session
 from muster.plugins.gang import Gang
 from muster.snapshot import Mirror, TaskStatus
@@ -245,7 +246,7 @@ def test_the_right_role_s_best_effort_members_are_placed_with_the_gang() -> None
 
 def test_a_gated_member_that_the_gang_needs_keeps_it_waiting() -> None:
     objects = mixed(2, 1)
-    objects[-1].spec.scheduling_gates = [{"name": "later"}]  # type: ignore[attr-defined]
+    objects[-1].spec.scheduling_gates = [PodSchedulingGate(name="later")]  # type: ignore[attr-defined]
     session = run([node("n", gpu=1), *objects], configured("gang", "predicates"))
     assert binds(session) == {}
 

@@ -317,6 +317,7 @@ def test_nothing_else_may_be_read_or_written(chart: Chart) -> None:
         ("", "persistentvolumeclaims", "patch"),
         ("", "persistentvolumes", "patch"),
         ("", "pods", "get"),
+        ("", "pods", "patch"),
         ("", "pods/binding", "create"),
         ("", "pods/eviction", "create"),
         ("", "pods/status", "patch"),

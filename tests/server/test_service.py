@@ -64,7 +64,7 @@ class Unreachable:
     def _refuse(self, decisions: Sequence[object]) -> list[Failure]:
         raise AssertionError(decisions)
 
-    bind = evict = nominate = update_jobs = update_hypernodes = _refuse
+    bind = evict = nominate = ungate = update_jobs = update_hypernodes = _refuse
 
 
 def test_a_service_that_waits_for_its_cluster_can_be_stopped() -> None:

@@ -6,6 +6,7 @@ from typing import Annotated, ClassVar
 
 import msgspec
 
+from muster.engine.gates import open_gates
 from muster.engine.lines import FlatLine
 from muster.engine.placing import Door, Found
 from muster.engine.tree_line import TreeLine
@@ -29,7 +30,11 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
         ),
     ] = msgspec.field(default=True, name="rankOrder")
     gate_removal_worker_num: Annotated[
-        int, msgspec.Meta(description="Accepted for Volcano's files; without effect.")
+        int,
+        msgspec.Meta(
+            description="Accepted for Volcano's files. Gates are taken off by the workers that write statuses, "
+            "several at once, and never delay a cycle."
+        ),
     ] = msgspec.field(default=5, name="gateRemovalWorkerNum")
 
 
@@ -49,6 +54,7 @@ class Allocate(Action):
             waiting[job] = self._give_turn(session, door, job, waiting[job])
             if len(waiting[job]):
                 line.push(job)
+        open_gates(session)
 
     def _line_up(self, session: Session) -> dict[int, Rows]:
         """Pending tasks of every job that can be allocated; the others get their verdicts."""

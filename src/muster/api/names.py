@@ -13,6 +13,8 @@ VOLCANO_GROUP_NAME: Final = "scheduling.volcano.sh/group-name"
 KAI_GROUP_NAME: Final = "pod-group-name"
 
 QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
+#: A scheduling gate that the scheduler takes off when the queue has room; as an annotation ("true"): the pod had it.
+QUEUE_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 KAI_QUEUE: Final = "kai.scheduler/queue"
 #: Of pods and PodGroups: preemptible, non-preemptible or semi-preemptible.
 KAI_PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"

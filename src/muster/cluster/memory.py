@@ -31,6 +31,7 @@ from muster.api import (
     group_of,
 )
 from muster.api.mounts import ephemeral_claims, is_made_for
+from muster.api.names import QUEUE_GATE
 from muster.api.resources import format_amount
 from muster.cluster.admission import (
     admit,
@@ -43,7 +44,7 @@ from muster.cluster.admission import (
 from muster.cluster.clock import Agenda, VirtualClock
 from muster.cluster.groups import updated_group, waiting_pod
 from muster.cluster.store import Store
-from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
 from muster.snapshot.events import Event
 from muster.snapshot.records import pod_of_lone_job
 
@@ -51,7 +52,7 @@ _VALID = "Valid"
 #: Seconds; what happens so soon after the first moment does not happen before the first cycle.
 _A_MOMENT: Final = 0.001
 
-_Made = TypeVar("_Made", Bind, Evict, Nominate, JobUpdate, HyperNodeUpdate)
+_Made = TypeVar("_Made", Bind, Evict, Nominate, Ungate, JobUpdate, HyperNodeUpdate)
 
 
 def start_delay(pod: Pod) -> float:
@@ -116,6 +117,9 @@ class MemoryCluster:
     def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
         return _failures(decisions, self._nominate)
 
+    def ungate(self, decisions: Sequence[Ungate]) -> list[Failure]:
+        return _failures(decisions, self._ungate)
+
     def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
         return _failures(updates, self._update_job)
 
@@ -149,6 +153,14 @@ class MemoryCluster:
         if pod is None or pod.spec.node_name:
             return "the pod is gone or bound already"
         self.store.put(replace(pod, status=replace(pod.status, nominated_node_name=decision.node)))
+        return ""
+
+    def _ungate(self, decision: Ungate) -> str:
+        pod = self.store.get(Pod, decision.pod)
+        if pod is None:
+            return "the pod is gone"
+        left = [gate for gate in pod.spec.scheduling_gates if gate.name != QUEUE_GATE]
+        self.store.put(replace(pod, spec=replace(pod.spec, scheduling_gates=left)))
         return ""
 
     def _update_job(self, update: JobUpdate) -> str:

@@ -70,6 +70,8 @@ class Session(OrderQuestions, VictimQuestions):
         self.rng = random.Random(seed)  # noqa: S311 - reproducible choices, not secrets
         self.committed: list[Committed] = []
         self.verdicts: dict[int, JobVerdict] = {}
+        #: Tasks whose queue has room for them, so that the gate which waits for that may go.
+        self.ungated: list[int] = []
         #: Capacity of the ready nodes, and the part of it that queues share: what others hold is not theirs.
         self.total = snapshot.total()
         self.shared_total: Amounts = np.maximum(self.total - snapshot.held_by_others(), 0)

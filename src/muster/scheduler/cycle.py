@@ -15,7 +15,7 @@ from muster.framework import Committed, JobVerdict, Session
 from muster.framework.reasons import PROMISED
 from muster.scheduler.statuses import verdict_text
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
-from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
 
 _PROMISED = verdict_text(JobVerdict(PROMISED))
 
@@ -34,13 +34,15 @@ class CycleResult:
     error: InternalError | None = None
     #: Carried out, like `updates`.
     hyper_nodes: tuple[HyperNodeUpdate, ...] = ()
+    #: Pods that lost the gate which waits for their queue; carried out, like `updates`.
+    ungated: tuple[Ungate, ...] = ()
     #: When the passing of time alone may change something, seconds since the epoch; None: never.
     due: float | None = None
 
     @property
     def is_quiet(self) -> bool:
         """True when the cycle changed nothing in the cluster."""
-        return not self.decisions and not self.updates and not self.hyper_nodes
+        return not self.decisions and not self.updates and not self.hyper_nodes and not self.ungated
 
 
 def decisions_of(session: Session) -> list[Decision]:
@@ -104,6 +106,12 @@ def _last_promises(decisions: Iterable[Decision]) -> list[Decision]:
     return [
         decision for at, decision in enumerate(made) if not isinstance(decision, Nominate) or last[decision.pod] == at
     ]
+
+
+def ungates_of(session: Session) -> list[Ungate]:
+    """The pods that may lose the gate which waits for their queue."""
+    tasks, records = session.snapshot.tasks, session.snapshot.jobs.records
+    return [Ungate(tasks.ids[task], records[int(tasks.job[task])].id) for task in session.ungated]
 
 
 def stale_nominations(session: Session) -> Iterator[Nominate]:

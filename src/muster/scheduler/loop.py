@@ -16,14 +16,14 @@ from typing import TypeVar
 
 from muster.api import InternalError, UserError
 from muster.framework import Plugin, Registry, SchedulerConfig, Session, VerdictCache, Verdicts
-from muster.scheduler.cycle import CycleResult, decisions_of
+from muster.scheduler.cycle import CycleResult, decisions_of, ungates_of
 from muster.scheduler.hypernode_status import HyperNodeStatuses
 from muster.scheduler.protocol import Cluster
 from muster.scheduler.settled import Settled
 from muster.scheduler.updates import updates_of
 from muster.scheduler.usage import meter_for
 from muster.snapshot import Intake, Mirror, Snapshot
-from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
 
 log = logging.getLogger("muster.scheduler")
 
@@ -33,7 +33,7 @@ _SEED_STRIDE = 1_000_003
 #: As `Session.usage`.
 Usage = Mapping[str, Mapping[str, float]]
 
-_Made = TypeVar("_Made", bound=Decision | JobUpdate | HyperNodeUpdate)
+_Made = TypeVar("_Made", bound=Decision | Ungate | JobUpdate | HyperNodeUpdate)
 
 
 @dataclass(slots=True)
@@ -145,13 +145,16 @@ class Scheduler:
         updates = cycle.updates
         decisions: list[Decision] = []
         hyper_nodes: list[HyperNodeUpdate] = []
+        ungated: list[Ungate] = []
         if cycle.session is not None:
             decisions = decisions_of(cycle.session)
+            ungated = ungates_of(cycle.session)
             hyper_nodes = self._hyper_nodes.updates(self.mirror, cycle.session.snapshot.topology.forest)
         failures = [
             *_send(self.cluster.nominate, [made for made in decisions if isinstance(made, Nominate)]),
             *_send(self.cluster.evict, [made for made in decisions if isinstance(made, Evict)]),
             *_send(self.cluster.bind, [made for made in decisions if isinstance(made, Bind)]),
+            *_send(self.cluster.ungate, ungated),
             *_send(self.cluster.update_jobs, updates),
             *_send(self.cluster.update_hypernodes, hyper_nodes),
         ]
@@ -163,6 +166,7 @@ class Scheduler:
             updates=tuple(made for made in updates if made not in refused),
             failures=tuple(failures),
             error=error,
+            ungated=tuple(made for made in ungated if made not in refused),
             hyper_nodes=tuple(made for made in hyper_nodes if made not in refused),
             due=None if cycle.session is None else cycle.session.due,
         )
@@ -203,6 +207,8 @@ def _log_result(result: CycleResult) -> None:
             "" if isinstance(made, Bind) else made.beneficiary,
             made.why,
         )
+    for gone in result.ungated:
+        log.info("event=ungate cycle=%d job=%s pod=%s", result.number, gone.job, gone.pod)
     for failure in result.failures:
         refused = failure.decision
         subject = f"hypernode={refused.name}" if isinstance(refused, HyperNodeUpdate) else f"job={refused.job}"

@@ -1,6 +1,6 @@
 """What the scheduler needs of a cluster, real or embedded.
 
-The scheduler learns everything from `poll` and changes everything through the five verbs; it holds no other
+The scheduler learns everything from `poll` and changes everything through the verbs; it holds no other
 reference into a cluster. Verbs take a cycle's decisions at once, so that a backend may send them in parallel,
 and return what failed: a refused decision is a fact to log, and the next cycle sees the pod where it still is.
 """
@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
 from muster.snapshot.events import Event
 
 
@@ -35,6 +35,10 @@ class Cluster(Protocol):
 
     def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
         """Note the node that a pod waits for."""
+        ...
+
+    def ungate(self, decisions: Sequence[Ungate]) -> list[Failure]:
+        """Take the gate that waits for the queue off pods."""
         ...
 
     def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:

@@ -76,6 +76,14 @@ class HyperNodeUpdate:
     fault: str = ""
 
 
+@dataclass(frozen=True, slots=True)
+class Ungate:
+    """Take the scheduling gate off a pod that waits for its queue: the queue has room for it."""
+
+    pod: str
+    job: str
+
+
 Decision = Bind | Evict | Nominate
 
 
@@ -83,5 +91,5 @@ Decision = Bind | Evict | Nominate
 class Failure:
     """A decision that the cluster did not carry out, and why."""
 
-    decision: Decision | JobUpdate | HyperNodeUpdate
+    decision: Decision | Ungate | JobUpdate | HyperNodeUpdate
     error: str

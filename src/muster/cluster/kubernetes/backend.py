@@ -34,7 +34,7 @@ from muster.cluster.kubernetes.queues import StandardQueues
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
-from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
 from muster.snapshot.events import Event
 
 #: Seconds from an answer to the event that must follow it; after that, the pod is looked at.
@@ -193,6 +193,9 @@ class KubernetesCluster:
                 errands.append(self._pending.assume(assumption, send, self._heard(made.job, news.expect(made, pod))))
         self._room.urgent.submit(errands)
         return failures
+
+    def ungate(self, decisions: Sequence[Ungate]) -> list[Failure]:
+        return self._reports.ungate(decisions)
 
     def evict(self, decisions: Sequence[Evict]) -> list[Failure]:
         failures: list[Failure] = []

@@ -15,7 +15,7 @@ from typing import Any
 import msgspec
 
 from muster.api import Condition, PersistentVolume, PersistentVolumeClaim, Pod, Queue, encode_hook
-from muster.api.names import BOUND_BY_CONTROLLER, POD_SCHEDULED
+from muster.api.names import BOUND_BY_CONTROLLER, POD_SCHEDULED, QUEUE_GATE
 from muster.cluster.kubernetes.client import JSON, MERGE_PATCH, STRATEGIC_PATCH
 from muster.cluster.kubernetes.resources import Resource
 
@@ -76,6 +76,13 @@ def nominate(pod: Pod, node: str, says: str, now: float) -> Call:
     """Note the node that a pod waits for ("" takes the note away), and what it says of that, if anything."""
     conditions = {"conditions": [_waits(says, now)]} if says else {}
     return _pod_status(pod, {"nominatedNodeName": node or None, **conditions})
+
+
+def ungate(pod: Pod) -> Call:
+    """Take the gate that waits for the queue off a pod; gates that others set stay."""
+    gone = {"name": QUEUE_GATE, "$patch": "delete"}
+    body = {"metadata": {"uid": pod.metadata.uid}, "spec": {"schedulingGates": [gone]}}
+    return Call("PATCH", pod_path(pod), _encode(body), STRATEGIC_PATCH)
 
 
 def disrupt(pod: Pod, message: str, now: float) -> Call:

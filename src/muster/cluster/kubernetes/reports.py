@@ -23,7 +23,7 @@ from muster.cluster.kubernetes.engine_room import EngineRoom
 from muster.cluster.kubernetes.jobs import PodsOfJobs
 from muster.cluster.kubernetes.lanes import Errand
 from muster.cluster.kubernetes.pending import Pending
-from muster.snapshot.decisions import Failure, HyperNodeUpdate, JobUpdate
+from muster.snapshot.decisions import Failure, HyperNodeUpdate, JobUpdate, Ungate
 from muster.snapshot.records import pod_of_lone_job
 
 log = logging.getLogger("muster.kubernetes")
@@ -47,6 +47,8 @@ class Reports:
         #: The NodeShard as it was last written, and until when the watch may take to show it.
         self._told_shard: NodeShard | None = None
         self._tell_shard_again_at = 0.0
+        #: Until when the gate of a pod is not asked for again, by uid.
+        self._ungated: dict[str, float] = {}
 
     def group(self, job: str) -> AnyGroup | None:
         """The PodGroup of a job, of either family."""
@@ -85,6 +87,23 @@ class Reports:
             yield self._pending.assume_report(with_annotations(group, update.annotations), send)
         yield from self._conditions(update, now)
 
+    def ungate(self, decisions: Sequence[Ungate]) -> list[Failure]:
+        """Take gates off; the watch shows it, and until then, or for a while after a refusal, it is not asked again."""
+        moment = time.monotonic()
+        self._ungated = {uid: at for uid, at in self._ungated.items() if at > moment}
+        failures: list[Failure] = []
+        errands: list[Errand] = []
+        for made in decisions:
+            pod = self._assumptions.find_assumed(Pod, made.pod)
+            if pod is None:
+                failures.append(Failure(made, acting.GONE))
+            elif pod.metadata.uid not in self._ungated:
+                self._ungated[pod.metadata.uid] = moment + AGAIN_SECONDS
+                send = partial(acting.write, self._room.client, calls.ungate(pod))
+                errands.append(self._pending.errand((Pod, pod.key, "gate"), send, partial(_heard, "gate", pod)))
+        self._room.reports.submit(errands)
+        return failures
+
     async def _write(self, thing: KubeObject, call: Call) -> str:
         """Send a report, unless it has waited too long: a server that writes a status does not look at the uid."""
         return await acting.write(self._room.client, call) if self._room.is_there(thing) else acting.REPLACED
@@ -94,8 +113,8 @@ class Reports:
         if update.unschedulable is None:
             return
         for pod in self.pods(update.job):
-            if pod.spec.node_name or waits_for(pod, update.unschedulable):
-                continue
+            if pod.spec.node_name or pod.spec.scheduling_gates or waits_for(pod, update.unschedulable):
+                continue  # the server says itself of a pod with gates what it waits for, and autoscalers go by it
             send = partial(acting.write, self._room.client, calls.unschedulable(pod, update.message, now))
             if update.has_group:
                 yield self._pending.errand((Pod, pod.key, "condition"), send, lambda _: None)
@@ -138,9 +157,11 @@ class Reports:
         lists = {"nodesInUse": shard.status.nodes_in_use, "nodesToAdd": shard.status.nodes_to_add, "nodesToRemove": []}
         call = calls.patch_status(resource.status_path_of(shard.key), shard.metadata.uid, lists)
         send = partial(acting.write, self._room.client, call)
-        self._room.reports.submit([self._pending.errand((NodeShard, shard.key), send, partial(_heard, shard))])
+        self._room.reports.submit(
+            [self._pending.errand((NodeShard, shard.key), send, partial(_heard, "status", shard))]
+        )
 
 
-def _heard(shard: NodeShard, error: str) -> None:
+def _heard(what: str, thing: KubeObject, error: str) -> None:
     if error:
-        log.warning("event=refused what='status' object=%s error=%r", shard.key, error)
+        log.warning("event=refused what=%r object=%s error=%r", what, thing.key, error)
