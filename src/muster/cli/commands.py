@@ -28,6 +28,7 @@ from muster.cli.options import (
     ShardMode,
     ShardModeOption,
     ShardName,
+    label_selector,
 )
 from muster.cli.snapshots import snapshot_app
 from muster.cli.topology import topology_app
@@ -290,7 +291,7 @@ def run(
         list[str],
         typer.Option("--scheduler-name", metavar="NAME", help="Serve pods that name this; repeatable."),
     ] = ["volcano"],  # noqa: B006  # the command library copies it
-    node_selector: NodeSelector = "",
+    node_selector: NodeSelector = None,
     node_pool: NodePool = None,
     shard: ShardName = "",
     shard_mode: ShardModeOption = ShardMode.HARD,
@@ -348,7 +349,7 @@ def run(
             context=context,
             config=config,
             scheduler_names=tuple(scheduler_name),
-            shard=Shard(node_selector, node_pool, shard, shard_mode.value),
+            shard=Shard(label_selector(node_selector), node_pool, shard, shard_mode.value),
             leader_elect=leader_elect,
             lease_namespace=lease_namespace,
             lease_name=lease_name,

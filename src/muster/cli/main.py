@@ -20,6 +20,7 @@ import typer
 
 from muster.api.errors import InternalError, MusterError
 from muster.cli.commands import app
+from muster.cli.volcano_flags import understood
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
@@ -45,7 +46,8 @@ def run(arguments: Sequence[str]) -> int:
 def _invoke(arguments: Sequence[str]) -> int:
     command = typer.main.get_command(app)
     try:
-        code = command.main(args=list(arguments), prog_name="muster", standalone_mode=False)
+        given = _in_our_words(arguments) if arguments[:1] == ["run"] else list(arguments)
+        code = command.main(args=given, prog_name="muster", standalone_mode=False)
     except typer.TyperException as error:
         say_error(f"{error.format_message()} (see `muster --help`)")
         return error.exit_code
@@ -61,6 +63,14 @@ def _invoke(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  # whatever else comes out is a bug, and the user should be told so
         return _bug(error)
     return code if isinstance(code, int) else 0
+
+
+def _in_our_words(arguments: Sequence[str]) -> list[str]:
+    """The arguments of `muster run`, also where they are those of Volcano's scheduler. Raises UserError."""
+    ours, notes = understood(arguments)
+    for note in notes:
+        sys.stderr.write(f"note: {note}\n")
+    return ours
 
 
 def say_error(text: str) -> None:

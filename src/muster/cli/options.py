@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
 from typing import Annotated
 
 import typer
+
+from muster.api.errors import UserError
 
 Files = Annotated[
     list[str] | None,
@@ -40,7 +43,13 @@ Config = Annotated[
     ),
 ]
 NodeSelector = Annotated[
-    str, typer.Option("--node-selector", metavar="LABELS", help="Work on nodes with these labels only: a=b,c.")
+    list[str] | None,
+    typer.Option(
+        "--node-selector",
+        metavar="LABELS",
+        help="Work on nodes with these labels only: a=b,c; as Volcano's, with either of two: a:b,a:c. Repeatable.",
+        show_default=False,
+    ),
 ]
 NodePool = Annotated[
     str | None,
@@ -66,3 +75,21 @@ ShardName = Annotated[
 ShardModeOption = Annotated[
     ShardMode, typer.Option("--shard-mode", help="Whether other nodes are no choice, or the last one.")
 ]
+
+
+def label_selector(given: Sequence[str] | None) -> str:
+    """What several node selectors say together, as kubectl writes it. Raises UserError.
+
+    Volcano's `key:value` are alternatives, which a selector of labels can only say about one key.
+    """
+    parts = [part.strip() for text in given or () for part in text.split(",") if ":" in part]
+    pairs = [part.partition(":") for part in parts]
+    plain = [text for text in given or () if text and ":" not in text]
+    if not pairs:
+        return ",".join(plain)
+    keys = {key for key, _, _ in pairs}
+    if len(keys) > 1 or plain or any("=" in part for text in given or () for part in text.split(",")):
+        shown = " ".join(given or ())
+        raise UserError(f'--node-selector: expected values of one label such as "a:b,a:c", or "a=b,c=d", got "{shown}"')
+    values = sorted({value.strip() for _, _, value in pairs})
+    return f"{keys.pop()} in ({','.join(values)})" if len(values) > 1 else f"{keys.pop()}={values[0]}"

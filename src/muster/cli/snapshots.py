@@ -18,6 +18,7 @@ from muster.cli.options import (
     ShardMode,
     ShardModeOption,
     ShardName,
+    label_selector,
 )
 
 snapshot_app = typer.Typer(help="Store what the scheduler sees of a live cluster.", rich_markup_mode=None)
@@ -40,7 +41,7 @@ def snapshot_save(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     scheduler_name: SchedulerNames = None,
-    node_selector: NodeSelector = "",
+    node_selector: NodeSelector = None,
     node_pool: NodePool = None,
     shard: ShardName = "",
     shard_mode: ShardModeOption = ShardMode.HARD,
@@ -62,5 +63,7 @@ def snapshot_save(
     from muster.cluster.kubernetes.listing import Target
 
     names = tuple(scheduler_name or SCHEDULER_NAMES)
-    target = Target(kubeconfig, context, Shard(node_selector, node_pool, shard, shard_mode.value), names)
+    target = Target(
+        kubeconfig, context, Shard(label_selector(node_selector), node_pool, shard, shard_mode.value), names
+    )
     save(file, target, all_annotations=all_annotations)

@@ -10,8 +10,11 @@ from bisect import bisect_left
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from muster.framework import Session
 from muster.scheduler import CycleResult
-from muster.snapshot import NO_ROW, Snapshot, TaskStatus
+from muster.server.volcano_metrics import volcano_lines
+from muster.snapshot import NO_ROW, TaskStatus
+from muster.snapshot.decisions import Evict
 
 #: What can be refused; there from the start, so that the first refusal shows as an increase.
 _REFUSABLE: Final = ("bind", "evict", "nominate", "status", "annotations", "condition")
@@ -29,12 +32,14 @@ class _Histogram:
         self._counts[bisect_left(_BOUNDS, seconds)] += 1
         self._sum += seconds
 
-    def lines(self, name: str) -> Iterator[str]:
+    def lines(self, name: str, unit: int = 1) -> Iterator[str]:
+        """The histogram; `unit`: how many of its units are a second."""
         total = 0
-        for bound, count in zip((*map(str, _BOUNDS), "+Inf"), self._counts, strict=True):
+        bounds = _BOUNDS if unit == 1 else tuple(f"{bound * unit:g}" for bound in _BOUNDS)
+        for bound, count in zip((*map(str, bounds), "+Inf"), self._counts, strict=True):
             total += count
             yield f'{name}_bucket{{le="{bound}"}} {total}'
-        yield f"{name}_sum {self._sum:.6f}"
+        yield f"{name}_sum {self._sum * unit:.6f}"
         yield f"{name}_count {total}"
 
 
@@ -49,12 +54,16 @@ class Metrics:
         self._errors = 0
         self._gauges: dict[str, float] = {}
         self._reloads: dict[str, int] = {"ok": 0, "failed": 0}
+        self._evicting: dict[str, int] = {}
+        self._session: Session | None = None
 
     def record_cycle(self, result: CycleResult, seconds: float) -> None:
         """Count a cycle and what it decided."""
         self._cycles.observe(seconds)
         for made in result.decisions:
             self._decisions[type(made).__name__.lower()] += 1
+        for action, _ in {_eviction(made) for made in result.decisions if isinstance(made, Evict)}:
+            self._evicting[action] = self._evicting.get(action, 0) + 1
         self._refused += len(result.failures)
         self._errors += result.error is not None
 
@@ -62,9 +71,10 @@ class Metrics:
         """Note how often the cluster has refused what so far."""
         self._answers.update(refused)
 
-    def record_snapshot(self, snapshot: Snapshot) -> None:
+    def record_session(self, session: Session) -> None:
         """Note how the cluster looked at the end of a cycle."""
-        tasks = snapshot.tasks
+        self._session = session
+        snapshot, tasks = session.snapshot, session.snapshot.tasks
         ours = tasks.job != NO_ROW
         for status in (TaskStatus.PENDING, TaskStatus.RUNNING):
             self._gauges[f'muster_pods{{status="{status.label}"}}'] = int((ours & (tasks.status == status)).sum())
@@ -105,6 +115,23 @@ class Metrics:
                 told.add(family)
                 yield from _head(family, "gauge", _GAUGES[family])
             yield f"{name} {value:g}"
+        yield from self._volcano_lines()
+
+    def _volcano_lines(self) -> Iterator[str]:
+        """What dashboards for Volcano look for."""
+        name = "volcano_e2e_scheduling_latency_milliseconds"
+        yield from _head(name, "histogram", "Duration of scheduling cycles.")
+        yield from self._cycles.lines(name, unit=1000)
+        name = "volcano_eviction_transactions_total"
+        yield from _head(name, "counter", "Jobs for which pods were evicted, by the action that did so.")
+        yield from _labelled(name, "action", self._evicting)
+        if self._session is not None:
+            yield from volcano_lines(self._session)
+
+
+def _eviction(made: Evict) -> tuple[str, str]:
+    """The action, and for whom it evicted."""
+    return made.why.partition(":")[0], made.beneficiary
 
 
 _GAUGES: Final = {

@@ -175,7 +175,7 @@ class Service:
         else:
             self._fail(str(result.error), leads=True)
         if self.scheduler.last_session is not None:
-            self.metrics.record_snapshot(self.scheduler.last_session.snapshot)
+            self.metrics.record_session(self.scheduler.last_session)
         self._pause(seconds)
         return self._options.period_s if self._has_waiting() else max(_IDLE_S, self._options.period_s)
 
