@@ -51,7 +51,9 @@ class Allocate(Action):
         waiting = self._line_up(session)
         line = TreeLine(session, waiting) if session.asked("queue_turn") else FlatLine(session, waiting)
         while (job := line.pop()) is not None:
-            waiting[job] = self._give_turn(session, door, job, waiting[job])
+            tasks, waiting[job] = waiting[job], waiting[job][:0]
+            with session.turn(job):
+                waiting[job] = self._give_turn(session, door, job, tasks)
             if len(waiting[job]):
                 line.push(job)
         open_gates(session)
@@ -62,11 +64,12 @@ class Allocate(Action):
             session.record(job, gated_verdict(session, job))
         waiting: dict[int, Rows] = {}
         for job, tasks in tasks_by_job(session, self._pending(session)):
-            verdict = why_not_schedulable(session, job)
-            session.record(job, verdict or JobVerdict(NOT_TRIED))
-            if verdict is None:
-                waiting[job] = tasks
-            else:
+            with session.turn(job):
+                verdict = why_not_schedulable(session, job)
+                session.record(job, verdict or JobVerdict(NOT_TRIED))
+                if verdict is None:
+                    waiting[job] = tasks
+            if job not in waiting:
                 # Room is not kept for a job that cannot use it now.
                 session.statement().release(tasks)
         return waiting

@@ -23,7 +23,8 @@ class Backfill(Action):
         waiting = pick_up(session)
         line = FlatLine(session, waiting, turns_away=False)
         while (job := line.pop()) is not None:
-            self._fill(session, job, waiting[job])
+            with session.turn(job):
+                self._fill(session, job, waiting[job])
 
     def _fill(self, session: Session, job: int, tasks: Rows) -> None:
         with session.statement(self.name) as statement:
@@ -45,4 +46,9 @@ def pick_up(session: Session) -> dict[int, Rows]:
     """Pending best-effort tasks by job, of jobs that may be scheduled."""
     tasks = schedulable_tasks(session)
     free = tasks[(session.snapshot.tasks.flags[tasks] & BEST_EFFORT) != 0]
-    return {job: own for job, own in tasks_by_job(session, free) if why_not_schedulable(session, job) is None}
+    waiting: dict[int, Rows] = {}
+    for job, own in tasks_by_job(session, free):
+        with session.turn(job):
+            if why_not_schedulable(session, job) is None:
+                waiting[job] = own
+    return waiting

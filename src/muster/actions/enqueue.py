@@ -26,13 +26,16 @@ class Enqueue(Action):
             if queue == NO_ROW:
                 session.record(job, JobVerdict(QUEUE_MISSING, jobs.records[job].queue))
             elif jobs.has_group[job]:
-                lines.setdefault(queue, JobLine()).push(session.job_key(job), job)
+                with session.turn(job):
+                    lines.setdefault(queue, JobLine()).push(session.job_key(job), job)
         line = QueueLine(lines, session.queue_key, related_queues(session, lines))
         while (queue_row := line.pop()) is not None:
             waiting = lines[queue_row]
             if not waiting:
                 continue
-            self._consider(session, waiting.pop())
+            job = waiting.pop()
+            with session.turn(job):
+                self._consider(session, job)
             line.push(queue_row)
 
     def _consider(self, session: Session, job: int) -> None:

@@ -76,11 +76,13 @@ class Preempt(Action):
         for queue in sorted(queues, key=session.queue_key):
             jobs = queues[queue]
             for job in sorted(jobs, key=session.job_key):
-                strategy.serve(job, jobs[job])
+                with session.turn(job):
+                    strategy.serve(job, jobs[job])
             self._serve_within(session, strategy, set(jobs))
 
     def _serve_within(self, session: Session, strategy: TaskStrategy, jobs: set[int]) -> None:
         """Second phase: tasks against tasks of the same job."""
         waiting = {job: tasks for job, tasks in tasks_by_job(session, schedulable_tasks(session)) if job in jobs}
         for job in sorted(waiting, key=session.job_key):
-            strategy.serve_within(job, waiting[job])
+            with session.turn(job):
+                strategy.serve_within(job, waiting[job])

@@ -55,5 +55,6 @@ class Reclaim(Action):
                 continue
             while lines[queue]:
                 job = lines[queue].pop()
-                strategy.serve(job, waiting[job])
+                with session.turn(job):
+                    strategy.serve(job, waiting[job])
             queues.refresh_around(queue)

@@ -104,8 +104,9 @@ class FlatLine:
 
     def push(self, job: int) -> None:
         """Put a job in line, or back."""
-        queue = int(self._session.snapshot.jobs.queue[job])
-        self._jobs.setdefault(queue, JobLine()).push(self._session.job_key(job), job)
+        with self._session.turn(job):
+            queue = int(self._session.snapshot.jobs.queue[job])
+            self._jobs.setdefault(queue, JobLine()).push(self._session.job_key(job), job)
 
 
 def related_queues(session: Session, queues: Iterable[int]) -> dict[int, list[int]]:

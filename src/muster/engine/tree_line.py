@@ -26,7 +26,8 @@ class TreeLine:
         self._tree = QueueTree(session.snapshot.queues)
         self._count = 0
         for job in jobs:
-            self._leaf_of(job).append((session.job_key(job), job))
+            with session.turn(job):
+                self._leaf_of(job).append((session.job_key(job), job))
         for leaf, line in self._leaves.items():
             line.sort()
             del line[self._depth :]
@@ -54,7 +55,8 @@ class TreeLine:
         """Put a job in line, or back."""
         line = self._leaf_of(job)
         before = len(line)
-        insort(line, (self._session.job_key(job), job))
+        with self._session.turn(job):
+            insort(line, (self._session.job_key(job), job))
         del line[self._depth :]
         self._count += len(line) - before
         self._tree.changed(int(self._session.snapshot.jobs.queue[job]), occupied=bool(line))

@@ -8,6 +8,7 @@ here talks to a cluster.
 
 from __future__ import annotations
 
+import logging
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,6 +19,7 @@ from numpy.typing import NDArray
 
 from muster.framework.config import PluginOption, SchedulerConfig
 from muster.framework.entrance import let_in_where_nobody_decides
+from muster.framework.faults import OUT_SECONDS, STRIKES, Fault, Strikes, Turn
 from muster.framework.orders import OrderQuestions
 from muster.framework.plugin import (
     Eviction,
@@ -33,9 +35,11 @@ from muster.framework.questions import Points
 from muster.framework.reasons import FITS, NODE_NOT_READY, NODE_QUARANTINED, NOT_ADMITTED, Verdicts
 from muster.framework.registry import Registry
 from muster.framework.verdicts import JobVerdict
-from muster.framework.victim_questions import VictimQuestions
+from muster.framework.victim_questions import VictimQuestions, protects
 from muster.snapshot import Amounts, JobPhase, Operation, Rows, Snapshot, Statement
 from muster.snapshot.division import Division, divide_classes
+
+log = logging.getLogger("muster.framework")
 
 _NO_LIMIT = 2**31 - 1
 
@@ -62,6 +66,7 @@ class Session(OrderQuestions, VictimQuestions):
         known_verdicts: dict[bytes, Verdicts] | None = None,
         usage: Mapping[str, Mapping[str, float]] | None = None,
         memory: dict[str, float] | None = None,
+        strikes: Strikes | None = None,
     ) -> None:
         self.snapshot = snapshot
         self.config = config
@@ -85,6 +90,14 @@ class Session(OrderQuestions, VictimQuestions):
         self.workspace: dict[str, object] = {}
         #: Node verdicts by class key; the scheduler keeps them as long as no node changes.
         self._known_verdicts = {} if known_verdicts is None else known_verdicts
+        #: Questions about jobs that went wrong in this cycle.
+        self.faults: list[Fault] = []
+        self.strikes = Strikes() if strikes is None else strikes
+        #: Statements that were made since a turn or an action began.
+        self._made: list[Statement] = []
+        self._turn = Turn(self)
+        #: What the cycle is doing, in words.
+        self.step = ""
         self._hierarchical: dict[str, bool] = {option.name: option.hierarchy for option in config.plugin_options()}
         self.plugins: dict[str, Plugin] = {}
         self._points = Points()
@@ -94,7 +107,12 @@ class Session(OrderQuestions, VictimQuestions):
     # -- opening and closing -------------------------------------------------------------------------------
 
     def _open(self, registry: Registry) -> None:
-        tiers = [[(option, registry.make_plugin(option)) for option in tier] for tier in self.config.tiers]
+        out = self.strikes.out(self.now)
+        tiers = [
+            [(option, registry.make_plugin(option)) for option in tier if option.name not in out]
+            for tier in self.config.tiers
+        ]
+        self.protects_all = any(protects(registry.plugins[name]) for name in out)
         #: The part of every class, by plugin; see `Plugin.divide_classes`.
         self.class_parts = self._divide(plugin for entries in tiers for _, plugin in entries)
         for entries in tiers:
@@ -135,6 +153,37 @@ class Session(OrderQuestions, VictimQuestions):
             if division is not None:
                 divisions[plugin.name] = division
         return divide_classes(self.snapshot, divisions)
+
+    def turn(self, job: int) -> Turn:
+        """What is done for one job, as a block: if something goes wrong in it, the others go on without the job."""
+        self._turn.job = job
+        return self._turn
+
+    def begin(self, step: str = "") -> None:
+        """Something begins that may have to be taken back."""
+        self._made.clear()
+        self.step = step or self.step
+
+    def take_back(self) -> None:
+        """Undo what has been begun and not ended: it broke off."""
+        for statement in reversed(self._made):
+            if statement.is_open:
+                statement.rollback()
+        self._made.clear()
+
+    def blame(self, plugin: str, subject: object) -> None:
+        if plugin and self.strikes.note(plugin, subject, self.now):
+            self._drop(plugin)
+
+    def _drop(self, name: str) -> None:
+        """Go on without a plugin."""
+        plugin = self.plugins.pop(name, None)
+        if plugin is None:
+            return
+        log.error("event=plugin-dropped plugin=%s after=%d seconds=%d", name, STRIKES, OUT_SECONDS)
+        self._points.drop(plugin)
+        self._victim_order = [pair for pair in self._victim_order if getattr(pair[0], "__self__", None) is not plugin]
+        self.protects_all |= protects(type(plugin))
 
     def close(self) -> None:
         for plugin in self.plugins.values():
@@ -305,7 +354,9 @@ class Session(OrderQuestions, VictimQuestions):
 
     def statement(self, action: str = "") -> Statement:
         """A new statement; what it commits is kept under the name of the action."""
-        return Statement(self.snapshot, (lambda done: self._keep(action, done)) if action else None)
+        made = Statement(self.snapshot, (lambda done: self._keep(action, done)) if action else None)
+        self._made.append(made)
+        return made
 
     def commit(self, statement: Statement, action: str) -> None:
         """Keep what a statement without an action did."""

@@ -1,19 +1,45 @@
-"""Who may be evicted for whom, by what plugins say. Part of the session; asked by the eviction strategies."""
+"""Who may be evicted for whom, by what plugins say. Part of the session; asked by the eviction strategies.
+
+A plugin that fails here protects: where it cannot be asked, and for as long as it has lost its place, nobody goes.
+"""
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from muster.framework.plugin import Departure, Eviction, Evictor, Rejection, Scenario, ScenarioFilter
+from muster.framework.faults import blamed
+from muster.framework.plugin import (
+    Departure,
+    Eviction,
+    Evictor,
+    Plugin,
+    Rejection,
+    Scenario,
+    ScenarioFilter,
+    implemented,
+)
 from muster.framework.questions import Questions
 from muster.framework.reasons import NOBODY_RECLAIMS
 from muster.snapshot import Mask, Rows
 
+log = logging.getLogger("muster.framework")
+
+T = TypeVar("T")
+
 #: A bound method of a plugin.
 Ask = Callable[..., Any]
+
+#: Where plugins keep others from being evicted.
+_PROTECTING: Final = frozenset({"evictable", "scenario_filters", "scenario_validator", "protected"})
+
+
+def protects(plugin: type[Plugin]) -> bool:
+    """Whether a plugin has a say in who may not be evicted."""
+    return not _PROTECTING.isdisjoint(implemented(plugin))
 
 
 class VictimQuestions(Questions):
@@ -21,12 +47,27 @@ class VictimQuestions(Questions):
 
     #: By kind: the plugins' opinions on victims chosen task by task, tier by tier.
     _opinions: dict[Eviction, list[list[Ask]]]
+    #: True: a plugin with a say in who may not be evicted cannot be asked, so nobody may be.
+    protects_all: bool
+
+    def _ask(self, ask: Callable[..., T], *about: object, otherwise: T) -> T:
+        """Ask one plugin; its failure is noted, and the cautious answer taken."""
+        try:
+            return ask(*about)
+        except Exception as error:
+            plugin, asked = blamed(error)
+            log.exception("event=protection-failed plugin=%s asked=%s", plugin, asked)
+            self.blame(plugin, None)
+            return otherwise
 
     def may_go(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows:
         """Which candidates nobody protects, whatever tier he stands in; see `Plugin.protects`."""
-        for ask in self._points.flat["evictable"]:
+        nobody: Rows | None = candidates[:0]
+        if self.protects_all:
+            candidates = candidates[:0]
+        for ask in list(self._points.flat["evictable"]):
             if len(candidates) and ask.__self__.protects:
-                answer: Rows | None = ask(kind, evictor, candidates)
+                answer = self._ask(ask, kind, evictor, candidates, otherwise=nobody)
                 if answer is not None and len(answer) < len(candidates):
                     candidates = candidates[np.isin(candidates, answer)]
         return candidates
@@ -37,11 +78,14 @@ class VictimQuestions(Questions):
         Opinions intersect within a tier; the first tier with one decides, also if its opinion is: nobody.
         """
         candidates = self.may_go(kind, evictor, candidates)
+        if len(candidates) == 0:
+            return candidates
         tiers = self._points.tiers["evictable"] if evictor.breaks_gangs else self._opinions[kind]
+        nobody: Rows | None = candidates[:0]
         for tier in tiers:
             agreed: Rows | None = None
-            for ask in tier:
-                answer: Rows | None = ask(kind, evictor, candidates)
+            for ask in list(tier):
+                answer = self._ask(ask, kind, evictor, candidates, otherwise=nobody)
                 if answer is not None:
                     agreed = answer if agreed is None else agreed[np.isin(agreed, answer)]
             if agreed is not None:
@@ -50,7 +94,8 @@ class VictimQuestions(Questions):
 
     def must_leave(self) -> list[Departure]:
         """Who has to go although nobody takes their place."""
-        return [departure for ask in self._points.flat["must_leave"] for departure in ask()]
+        nobody: list[Departure] = []
+        return [departure for ask in self.asked("must_leave") for departure in self._ask(ask, otherwise=nobody)]
 
     # -- the solver's evictions ------------------------------------------------------------------------------
 
@@ -68,7 +113,8 @@ class VictimQuestions(Questions):
         return [check for ask in self._points.flat["scenario_filters"] for check in ask(kind, job)]
 
     def is_valid_scenario(self, scenario: Scenario) -> bool:
-        return all(ask(scenario.kind, scenario) for ask in self._points.flat["scenario_validator"])
+        asked = self._points.flat["scenario_validator"]
+        return not self.protects_all and all(self._ask(ask, scenario.kind, scenario, otherwise=False) for ask in asked)
 
     def has_steady_victims(self, kind: Eviction) -> bool:
         """Whether many nodes and tasks may be asked about at once; see `Plugin.steady_victims`."""
@@ -91,7 +137,8 @@ class VictimQuestions(Questions):
 
     def protected(self, kind: Eviction, evictor: int, jobs: Rows) -> Mask:
         """Which jobs must keep their minimum against the job `evictor`; see `Plugin.protected`."""
-        mask: Mask = np.zeros(len(jobs), np.bool_)
+        mask: Mask = np.full(len(jobs), self.protects_all)
+        everybody: Mask = np.ones(len(jobs), np.bool_)
         for ask in self._points.flat["protected"]:
-            mask |= ask(kind, evictor, jobs)
+            mask |= self._ask(ask, kind, evictor, jobs, otherwise=everybody)
         return mask

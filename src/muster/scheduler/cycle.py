@@ -32,6 +32,8 @@ class CycleResult:
     failures: tuple[Failure, ...]
     #: What broke off the cycle; what had been committed before was carried out.
     error: InternalError | None = None
+    #: Questions about jobs that went wrong; the jobs were put aside, the others were served.
+    faults: tuple[InternalError, ...] = ()
     #: Carried out, like `updates`.
     hyper_nodes: tuple[HyperNodeUpdate, ...] = ()
     #: Pods that lost the gate which waits for their queue; carried out, like `updates`.

@@ -15,7 +15,8 @@ from dataclasses import dataclass, field
 from typing import TypeVar
 
 from muster.api import InternalError, UserError
-from muster.framework import Plugin, Registry, SchedulerConfig, Session, VerdictCache, Verdicts
+from muster.framework import Action, Registry, SchedulerConfig, Session, VerdictCache, Verdicts
+from muster.framework.faults import Strikes, blamed
 from muster.scheduler.cycle import CycleResult, decisions_of, ungates_of
 from muster.scheduler.hypernode_status import HyperNodeStatuses
 from muster.scheduler.protocol import Cluster
@@ -45,9 +46,12 @@ class _Cycle:
     number: int
     settled: Settled
     memory: dict[str, float]
+    strikes: Strikes
     step: str = "opening the session"
     session: Session | None = None
     updates: list[JobUpdate] = field(default_factory=list)
+    #: The first thing that went wrong and was no single job's fault.
+    error: InternalError | None = None
 
     def run(self, snapshot: Snapshot, now: float, seed: int, known: dict[bytes, Verdicts], usage: Usage) -> None:
         session = Session(
@@ -59,14 +63,34 @@ class _Cycle:
             known_verdicts=known,
             usage=usage,
             memory=self.memory,
+            strikes=self.strikes,
         )
         self.session = session
         for name in self.config.actions:
             self.step = f"action {name}"
-            self.registry.make_action(name, self.config.arguments_of(name)).run(session)
-        self.step = "closing the session"
-        self.updates = updates_of(session, self.settled)
+            self._act(session, self.registry.make_action(name, self.config.arguments_of(name)))
+        if self.error is None:  # else the columns may not tell the truth
+            self.step = "closing the session"
+            self.updates = updates_of(session, self.settled)
         session.close()
+
+    def _act(self, session: Session, action: Action) -> None:
+        """Run one action; what breaks off in it is taken back, and the next ones go on."""
+        session.begin(self.step)
+        try:
+            action.run(session)
+        except UserError:
+            raise
+        except Exception as fault:  # noqa: BLE001  # whatever a plugin raises, the cluster must be served
+            session.take_back()
+            self.fail(fault)
+            session.blame(blamed(fault)[0], None)
+
+    def fail(self, fault: Exception) -> None:
+        """Note that something went wrong."""
+        error = _internal_error(fault, self)
+        log.error("event=error cycle=%d error=%r", self.number, str(error), exc_info=fault)
+        self.error = self.error or error
 
 
 class Scheduler:
@@ -94,6 +118,8 @@ class Scheduler:
         self._verdicts = VerdictCache()
         self._meter = meter_for(config, registry)
         self._memory: dict[str, float] = {}
+        #: Plugins that failed, and those that are left out because of it.
+        self.strikes = Strikes()
         #: Cycles run so far.
         self.n_cycles = 0
         #: The session of the last cycle, for explanations; None before the first.
@@ -106,6 +132,7 @@ class Scheduler:
             self._meter = meter_for(config, self.registry)
             self._verdicts = VerdictCache()  # other plugins give other verdicts
             self._memory = {}
+            self.strikes = Strikes()
         self.config = config
 
     def observe(self) -> Snapshot:
@@ -117,8 +144,14 @@ class Scheduler:
         """Run one cycle. A broken plugin or action is reported in the result, not raised."""
         self.n_cycles += 1
         now = self.cluster.now()
-        cycle = _Cycle(self.config, self.registry, self.n_cycles, self._settled, self._memory)
-        error: InternalError | None = None
+        cycle = self._attempt(now)
+        while self._may_begin_again(cycle, now):
+            cycle = self._attempt(now)
+        self.last_session = cycle.session or self.last_session
+        return self._deliver(cycle, now, self._put_aside(cycle, now))
+
+    def _attempt(self, now: float) -> _Cycle:
+        cycle = _Cycle(self.config, self.registry, self.n_cycles, self._settled, self._memory, self.strikes)
         try:
             snapshot = self.observe()
             seed = self.seed * _SEED_STRIDE + self.n_cycles
@@ -127,11 +160,30 @@ class Scheduler:
                 self._meter.hold(snapshot)
         except UserError:
             raise
-        except Exception as fault:  # whatever a plugin raises, the cluster must be served
-            error = _internal_error(fault, cycle)
-            log.exception("event=error cycle=%d error=%r", self.n_cycles, str(error))
-        self.last_session = cycle.session or self.last_session
-        return self._deliver(cycle, now, error)
+        except Exception as fault:  # noqa: BLE001  # as for actions
+            cycle.fail(fault)
+        return cycle
+
+    def _may_begin_again(self, cycle: _Cycle, now: float) -> bool:
+        """Whether a plugin broke the session before anything came of it: without that plugin it may go well."""
+        if cycle.error is None or cycle.session is not None:
+            return False
+        plugin, _ = blamed(cycle.error.__cause__ or cycle.error)
+        if plugin and self.strikes.note(plugin, None, now):
+            log.error("event=plugin-dropped plugin=%s", plugin)
+        return bool(plugin)
+
+    def _put_aside(self, cycle: _Cycle, now: float) -> tuple[InternalError, ...]:
+        """Put jobs aside about which questions went wrong, unless it was the plugin that was at fault."""
+        session = cycle.session
+        faults = [] if session is None else session.faults
+        for fault in faults:
+            assert session is not None
+            if not fault.plugin or fault.plugin in session.plugins:
+                record = session.snapshot.jobs.records[fault.job]
+                thing = record.source or session.snapshot.tasks.pods[int(session.snapshot.tasks_of(fault.job)[0])]
+                self.intake.put_job_aside(record.id, thing, fault.why, now)
+        return tuple(_internal_error(fault.error, cycle, fault.step) for fault in faults)
 
     def _usage(self, now: float) -> Usage:
         """What queues have had until now, if a plugin wants to know."""
@@ -140,7 +192,7 @@ class Scheduler:
         self._meter.advance(now)
         return self._meter.fractions()
 
-    def _deliver(self, cycle: _Cycle, now: float, error: InternalError | None) -> CycleResult:
+    def _deliver(self, cycle: _Cycle, now: float, faults: tuple[InternalError, ...]) -> CycleResult:
         """Send what was committed: room is promised before it is made, so that no eviction is for nobody."""
         updates = cycle.updates
         decisions: list[Decision] = []
@@ -165,7 +217,8 @@ class Scheduler:
             decisions=tuple(made for made in decisions if made not in refused),
             updates=tuple(made for made in updates if made not in refused),
             failures=tuple(failures),
-            error=error,
+            error=cycle.error,
+            faults=faults,
             ungated=tuple(made for made in ungated if made not in refused),
             hyper_nodes=tuple(made for made in hyper_nodes if made not in refused),
             due=None if cycle.session is None else cycle.session.due,
@@ -178,16 +231,11 @@ def _send(verb: Callable[[Sequence[_Made]], list[Failure]], decisions: Sequence[
     return verb(decisions) if decisions else []
 
 
-def _internal_error(fault: Exception, cycle: _Cycle) -> InternalError:
+def _internal_error(fault: Exception, cycle: _Cycle, step: str = "") -> InternalError:
     """Say what failed: the innermost plugin on the stack if there is one, and the step of the cycle."""
-    plugin = ""
-    trace = fault.__traceback__
-    while trace is not None:
-        owner = trace.tb_frame.f_locals.get("self")
-        if isinstance(owner, Plugin):
-            plugin = f"plugin {owner.name}.{trace.tb_frame.f_code.co_name} in "
-        trace = trace.tb_next
-    error = InternalError(f"cycle {cycle.number}: {plugin}{cycle.step} failed: {type(fault).__name__}: {fault}")
+    name, asked = blamed(fault)
+    where = f"plugin {name}.{asked} in {step or cycle.step}" if name else step or cycle.step
+    error = InternalError(f"cycle {cycle.number}: {where} failed: {type(fault).__name__}: {fault}")
     error.__cause__ = fault
     return error
 

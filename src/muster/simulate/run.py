@@ -60,7 +60,8 @@ def simulate(
         scheduler_names=scheduler_names or (head and head.spec.scheduler_names) or None,
         allocates_claims=head is None,
     )
-    done, settled = _run(cluster, scheduler, MAX_CYCLES if cycles is None else cycles, until, period)
+    limit = MAX_CYCLES if cycles is None else cycles
+    done, settled = _run(cluster, scheduler, limit, until, period, tolerant=head is not None)
     final = scheduler.observe()
     if head is None:
         _refuse(scheduler.mirror.quarantine)
@@ -102,17 +103,18 @@ def _sharded(config: SchedulerConfig, head: ClusterSnapshot | None) -> Scheduler
 
 
 def _run(
-    cluster: MemoryCluster, scheduler: Scheduler, limit: int, until: float | None, period: float
+    cluster: MemoryCluster, scheduler: Scheduler, limit: int, until: float | None, period: float, *, tolerant: bool
 ) -> tuple[list[CycleResult], bool]:
-    """Run cycles; return them, and whether the cluster came to rest."""
+    """Run cycles; return them, and whether the cluster came to rest. `tolerant`: jobs may be put aside."""
     done: list[CycleResult] = []
     tick = 0
     last = math.inf if until is None else until
     while len(done) < limit and tick * period <= last:
         cluster.advance_to(cluster.start + tick * period)
         result = scheduler.run_once()
-        if result.error is not None:
-            raise result.error
+        broken = [result.error] if result.error is not None else [] if tolerant else list(result.faults)
+        if broken:
+            raise broken[0]
         done.append(result)
         following = _next_tick(cluster, tick, period, result.due)
         if following is None:

@@ -47,10 +47,10 @@ class Intake:
         for held in self._book.due(now):
             self._try(held)
 
-    def put_job_aside(self, job: str, thing: KubeObject, fault: Exception, now: float) -> None:
+    def put_job_aside(self, job: str, thing: KubeObject, why: str, now: float) -> None:
         """A question about a job went wrong: it waits until its object changes, or a pause is over."""
         self._now = now
-        self._put(thing, fault_text(fault), job, is_asked=True)
+        self._put(thing, why, job, is_asked=True)
 
     def _take(self, event: Event) -> None:
         thing = event.object

@@ -122,6 +122,11 @@ def fault_text(fault: Exception) -> str:
         text = f"{fault.field}: {fault.text}" if fault.field else fault.text
     else:
         text = f"cannot be used ({type(fault).__name__}: {fault})"
+    return shortened(text)
+
+
+def shortened(text: str) -> str:
+    """A reason, cut off where it becomes too long for a condition."""
     return text if len(text) <= _MAX_CHARACTERS else f"{text[: _MAX_CHARACTERS - 3]}..."
 
 

@@ -112,6 +112,11 @@ class Statement:
     def __len__(self) -> int:
         return len(self.operations)
 
+    @property
+    def is_open(self) -> bool:
+        """Whether nobody has said yet what is to become of the changes."""
+        return self._is_open
+
     # -- placing -----------------------------------------------------------------------------------------
 
     def fill(self, tasks: Rows, board: Board, lo: int = 0, hi: int | None = None) -> int:

@@ -21,8 +21,12 @@ _RUNNING: Mask = np.arange(len(TaskStatus)) == TaskStatus.RUNNING
 
 def jobs_in_need(session: Session) -> list[tuple[int, Rows]]:
     """Admitted jobs that have less than they need, each with its pending tasks in order."""
-    waiting = tasks_by_job(session, schedulable_tasks(session))
-    return [(job, tasks) for job, tasks in waiting if _is_in_need(session, job)]
+    found: list[tuple[int, Rows]] = []
+    for job, tasks in tasks_by_job(session, schedulable_tasks(session)):
+        with session.turn(job):
+            if _is_in_need(session, job):
+                found.append((job, tasks))
+    return found
 
 
 def _is_in_need(session: Session, job: int) -> bool:

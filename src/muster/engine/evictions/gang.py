@@ -54,26 +54,34 @@ class _GangPath:
         pending = self._pending()
         lines: dict[int, JobLine] = {}
         for job in pending:
-            lines.setdefault(int(session.snapshot.jobs.queue[job]), JobLine()).push(session.job_key(job), job)
+            with session.turn(job):
+                lines.setdefault(int(session.snapshot.jobs.queue[job]), JobLine()).push(session.job_key(job), job)
         for queue in sorted(lines, key=session.queue_key):
             if self._kind is Eviction.RECLAIM and session.overused(queue):
                 continue
             while lines[queue]:
                 job = lines[queue].pop()
-                self._serve(job, pending[job])
+                with session.turn(job):
+                    self._serve(job, pending[job])
 
     def _pending(self) -> dict[int, Rows]:
         """Pending tasks, in order, of the jobs that may evict."""
         session = self._session
         tasks = schedulable_tasks(session)
         tasks = tasks[(session.snapshot.tasks.flags[tasks] & BEST_EFFORT) == 0]
-        return {job: own for job, own in tasks_by_job(session, tasks) if job != NO_ROW and self._may_evict(job)}
+        found: dict[int, Rows] = {}
+        for job, own in tasks_by_job(session, tasks):
+            with session.turn(job):
+                if job != NO_ROW and self._may_evict(job):
+                    found[job] = own
+        return found
 
     def _may_evict(self, job: int) -> bool:
         session, jobs = self._session, self._session.snapshot.jobs
         queue = int(jobs.queue[job])
         return (
             bool(jobs.has_group[job])
+            and job not in jobs.aside
             and queue != NO_ROW
             and queue not in session.snapshot.queues.broken
             and jobs.phase[job] != JobPhase.PENDING

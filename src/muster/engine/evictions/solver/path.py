@@ -47,11 +47,11 @@ class _SolverPath:
         self._failed = FailedJobs(session, kind)
         self._trials_left = options.max_trials_per_cycle
         #: Pending tasks, in order, of all jobs that could be placed.
-        self._pending = {
-            job: tasks
-            for job, tasks in tasks_by_job(session, schedulable_tasks(session))
-            if job != NO_ROW and why_not_schedulable(session, job) is None
-        }
+        self._pending: dict[int, Rows] = {}
+        for job, tasks in tasks_by_job(session, schedulable_tasks(session)):
+            with session.turn(job):
+                if job != NO_ROW and why_not_schedulable(session, job) is None:
+                    self._pending[job] = tasks
         self._waiting = Waiting(session, self._pending)
         self._trials = Trials(session, self._waiting, kind)
 
@@ -75,9 +75,10 @@ class _SolverPath:
         budgets = Budgets(session, self._options.ignore_budgets)
         line = TreeLine(session, asking, depth=self._options.max_jobs_per_queue)
         while (job := line.pop()) is not None:
-            tasks = next_tasks(session, job, self._pending[job])
-            if len(tasks) and self._may_search(job, tasks):
-                self._serve(job, tasks, self._pending[job], pool, budgets)
+            with session.turn(job):
+                tasks = next_tasks(session, job, self._pending[job])
+                if len(tasks) and self._may_search(job, tasks):
+                    self._serve(job, tasks, self._pending[job], pool, budgets)
 
     def _may_search(self, job: int, tasks: Rows) -> bool:
         session = self._session
