@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from muster.cluster.kubernetes import calls
@@ -14,7 +14,7 @@ from muster.cluster.kubernetes.connection import connect
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.kubectl import Json, Kubectl, gang, node, pod, priority_class, queue
 from tests.kubernetes.proxy import FaultyProxy
-from tests.kubernetes.replicas import Process
+from tests.kubernetes.replicas import Process, replica
 
 GROUP = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/train"
 
@@ -111,3 +111,35 @@ def test_a_podgroup_made_anew_under_the_same_name_is_not_annotated_with_what_was
     assert "metadata.uid" in asyncio.run(annotate(old))
     assert "annotations" not in kubectl.get("PodGroup", "train")["metadata"]
     assert asyncio.run(annotate(new)) == ""
+
+
+def in_namespace(namespace: str, documents: Sequence[Json]) -> list[Json]:
+    for document in documents:
+        document["metadata"]["namespace"] = namespace
+    return list(documents)
+
+
+def test_nothing_is_bound_in_a_namespace_that_is_being_deleted(
+    control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    """The server refuses every binding there; pods that wait for room when it begins are not even tried."""
+    namespace = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "leaving"}}
+    kubectl.create_all([queue("default"), node("n1", gpu=2), namespace, *in_namespace("leaving", gang("old", 4))])
+    with replica(control_plane, tmp_path / "log") as process:
+        kubectl.wait(lambda: process.has_logged("event=ready"), seconds=60)
+        kubectl.wait(lambda: kubectl.get("PodGroup", "old", "leaving").get("status", {}).get("phase") == "Inqueue")
+        kubectl.delete("Namespace", "leaving")
+        kubectl.create_all([node("n2", gpu=8), *gang("new", 2)])
+        kubectl.wait(lambda: all(kubectl.nodes_of_pods()[name] for name in ("new-0", "new-1")))
+        kubectl.wait(lambda: "namespace is being deleted" in why(kubectl, "old", "leaving"))
+        metrics = process.get("/metrics")
+    assert 'muster_api_refusals_total{kind="bind"} 0' in metrics
+    assert not any(kubectl.nodes_of_pods()[f"old-{number}"] for number in range(4))
+    # What a namespace controller does at the end.
+    kubectl.request("PUT", "/api/v1/namespaces/leaving/finalize", {**namespace, "spec": {"finalizers": []}})
+
+
+def why(kubectl: Kubectl, name: str, namespace: str) -> str:
+    """What a waiting gang says it waits for."""
+    conditions = kubectl.get("PodGroup", name, namespace).get("status", {}).get("conditions", [])
+    return " ".join(each.get("message", "") for each in conditions)

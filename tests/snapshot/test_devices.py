@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from muster.api import DeviceClass, KubeObject, ObjectMeta, Pod, ResourceClaim, ResourceSlice
+from muster.api import DeviceClass, KubeObject, Namespace, ObjectMeta, Pod, ResourceClaim, ResourceSlice
 from muster.api.pod import PodResourceClaim, PodResourceClaimStatus
 from muster.snapshot import GATED, Mirror, Snapshot, TaskStatus
 from muster.snapshot.devices import NOT_LIMITED, Hold, claim_keys, claimed, hold_of, offered
@@ -164,6 +164,25 @@ def test_a_held_pod_is_let_go_when_its_claim_is_allocated_and_forgotten_when_it_
     mirror.delete(allocated("c"))
     assert mirror.snapshot().holds
     mirror.delete(pod("p"))
+    assert not mirror.snapshot().holds
+
+
+def ending(name: str, *, since: datetime | None) -> Namespace:
+    return Namespace(metadata=ObjectMeta(name=name, deletion_timestamp=since))
+
+
+def test_pods_of_a_namespace_that_is_being_deleted_are_held_back_until_it_is_gone() -> None:
+    now = datetime(2026, 1, 1, tzinfo=UTC)
+    mirror = mirror_of(node("n"), pod("waits"), pod("runs", node="n"), pod("other", namespace="team"))
+    mirror.upsert(ending("default", since=None))
+    assert not mirror.snapshot().holds
+    mirror.upsert(ending("default", since=now))
+    snapshot = mirror.snapshot()
+    held = {snapshot.tasks.ids[row]: hold for row, hold in snapshot.holds.items()}
+    assert held == {"default/waits": Hold("namespace", "default")}
+    mirror.upsert(pod("late"))
+    assert len(mirror.snapshot().holds) == 2
+    mirror.delete(ending("default", since=now))
     assert not mirror.snapshot().holds
 
 

@@ -9,11 +9,11 @@ import numpy as np
 from muster.engine.constraints import why_not_placeable
 from muster.framework import JobVerdict, Session
 from muster.framework.entrance import why_queue_refuses
-from muster.framework.reasons import DEVICE_CLAIM, GPU_PART, GROUP_MISSING, NOT_ADMITTED, QUARANTINED
+from muster.framework.reasons import DEVICE_CLAIM, GPU_PART, GROUP_MISSING, NAMESPACE_ENDING, NOT_ADMITTED, QUARANTINED
 from muster.framework.reasons import GATED as GATED_REASON
 from muster.snapshot import GATED, JobPhase, Rows, TaskStatus
 
-_HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM}
+_HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM, "namespace": NAMESPACE_ENDING}
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
 _PENDING = int(JobPhase.PENDING)
 

@@ -133,6 +133,7 @@ GPU_PART = reason(
     "a pod asks for part of a GPU, and only whole GPUs are given out here",
     remedy="ask for whole GPUs as a resource, or leave the pod to a scheduler that shares them",
 )
+NAMESPACE_ENDING = reason("namespace-ending", "its namespace is being deleted", remedy="use another namespace")
 DEVICE_CLAIM = reason(
     "device-claim",
     "a device claim of its pods is not allocated, and device claims are not allocated here",

@@ -46,7 +46,7 @@ def claim_keys(pod: Pod) -> list[str]:
 class Hold(NamedTuple):
     """Why a pod is held back although it has no scheduling gates."""
 
-    kind: Literal["gpu-part", "device-claim"]
+    kind: Literal["gpu-part", "device-claim", "namespace"]
     detail: str
 
 

@@ -21,6 +21,7 @@ from muster.api import (
     KaiQueue,
     KubeObject,
     LabelSelector,
+    Namespace,
     Node,
     Pod,
     PodDisruptionBudget,
@@ -140,6 +141,9 @@ class Mirror:
             self._note_change(item.kind)
             if isinstance(item, ResourceClaim):
                 self._look_again(self._book.set_claim(item.key, item))
+            elif isinstance(item, Namespace):
+                is_ending = item.metadata.deletion_timestamp is not None
+                self._look_again(self._book.set_namespace(item.name, is_ending=is_ending))
 
     def put_aside(self, item: KubeObject) -> None:
         """Do without an object that cannot be used: nothing of what it says is in the columns afterwards.
@@ -188,6 +192,8 @@ class Mirror:
             self._note_change(item.kind)
             if isinstance(item, ResourceClaim):
                 self._look_again(self._book.set_claim(item.key, None))
+            elif isinstance(item, Namespace):
+                self._look_again(self._book.set_namespace(item.name, is_ending=False))
 
     @property
     def hyper_nodes(self) -> Mapping[str, HyperNode]:

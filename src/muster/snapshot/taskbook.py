@@ -88,6 +88,8 @@ class TaskBook:
         self._unranked: set[int] = set()
         self._shapes: dict[int, PodShape] = {}
         self._claims: dict[str, ResourceClaim] = {}
+        #: Namespaces that are being deleted.
+        self._ending: set[str] = set()
         #: Pods by the claim that they name.
         self._claimants: dict[str, set[str]] = {}
 
@@ -250,8 +252,11 @@ class TaskBook:
 
     def _hold_of(self, pod: Pod, *, foreign: bool) -> Hold | None:
         """Whether and why a pod is held back."""
-        claims = None if self._allocates_claims else self._claims
-        return None if foreign or pod.spec.node_name else hold_of(pod, claims)
+        if foreign or pod.spec.node_name:
+            return None
+        if pod.namespace in self._ending:  # the server refuses every binding there
+            return Hold("namespace", pod.namespace)
+        return hold_of(pod, None if self._allocates_claims else self._claims)
 
     def _check_member(self, pod: Pod) -> JobRecord | None:
         """Look at the pod as a member of its job; returns the job if the pod is one of its own. Raises UserError.
@@ -265,6 +270,13 @@ class TaskBook:
         if job is not None and self.records[job].sub_groups and not pod.spec.node_name:
             check_index(pod, self.records[job].sub_groups)
         return None
+
+    def set_namespace(self, name: str, *, is_ending: bool) -> list[Pod]:
+        """Note whether a namespace is being deleted; returns the pods to which that is news."""
+        if is_ending == (name in self._ending):
+            return []
+        (self._ending.add if is_ending else self._ending.discard)(name)
+        return [self.pods[row] for key, row in self.task_rows.items() if key.partition("/")[0] == name]
 
     def set_claim(self, key: str, claim: ResourceClaim | None) -> list[Pod]:
         """Take in a new or changed device claim, or None for one that is gone; returns the pods that name it."""
