@@ -1,0 +1,138 @@
+"""The scheduler beside an exact solver, on tiny clusters with gangs of every kind.
+
+What the solver proves is what is asked: a gang starts if and only if it can, as low in the network as it can, with all
+its pods if there are places for all, and no rule is broken on the way. The solver knows nothing of the engine.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import event, given
+from hypothesis import strategies as st
+
+from muster.framework import SchedulerConfig, profile
+from muster.scheduler import builtin_registry
+from muster.simulate import simulate
+from muster.snapshot.decisions import Bind, Evict
+from tests.properties.oracle_worlds import Gang, World, worlds
+from tests.reference.exact_starts import Amounts, Held, breaches, least_tier, places
+
+REGISTRY = builtin_registry(third_party=False)
+CYCLES = 8
+#: Of the kinds of gangs, those for which the promises hold.
+CHECKED = ("plain",)
+
+
+def _without_evictions(name: str) -> SchedulerConfig:
+    whole = profile(name)
+    return replace(
+        whole, actions=tuple(action for action in whole.actions if action in ("enqueue", "allocate", "backfill"))
+    )
+
+
+PROFILES = st.sampled_from(["muster", "volcano", "kai"])
+CONFIGS = {name: _without_evictions(name) for name in ("muster", "volcano", "kai")}
+
+
+def run(world: World, config: SchedulerConfig) -> list[dict[str, str]]:
+    """Places of all pods after each cycle."""
+    result = simulate(world.objects, config, cycles=CYCLES, registry=REGISTRY)
+    placed: dict[str, str] = {}
+    after = []
+    for cycle in result.cycles:
+        assert cycle.error is None
+        assert not any(isinstance(made, Evict) for made in cycle.decisions)
+        placed |= {made.pod.removeprefix("default/"): made.node for made in cycle.decisions if isinstance(made, Bind)}
+        after.append(dict(placed))
+    return after
+
+
+def own_places(gang: Gang, placed: dict[str, str]) -> dict[str, str]:
+    return {pod: placed[pod] for pod in gang.demand.pods if pod in placed}
+
+
+def left_over(world: World, placed: dict[str, str]) -> dict[str, Amounts]:
+    free = dict(world.free)
+    for gang in world.gangs:
+        for pod, name in own_places(gang, placed).items():
+            asked = gang.demand.pods[pod]
+            free[name] = (free[name][0] - asked[0], free[name][1] - asked[1])
+    return free
+
+
+def check_rules(world: World, placed: dict[str, str]) -> None:
+    assert all(min(amounts) >= 0 for amounts in left_over(world, placed).values()), "a node is overfull"
+    for gang in world.gangs:
+        own = own_places(gang, placed)
+        if own:
+            assert breaches(gang.demand, world.network.nodes, own) == [], gang.name
+
+
+def check_starts(world: World, profile_name: str) -> None:
+    """One gang waits: it starts if and only if it can, with all its pods if there are places for all."""
+    [gang] = world.gangs
+    after = run(world, CONFIGS[profile_name])
+    for placed in after:
+        check_rules(world, placed)
+    own = own_places(gang, after[-1])
+    solution = places(gang.demand, Held(world.free))
+    event("starts" if solution else "cannot start")
+    assert bool(own) == (solution is not None), f"placed {own}, possible {solution}"
+    if solution is not None and len(own) < len(gang.demand.pods):
+        everybody = places(gang.demand, Held(world.free), at_least=len(gang.demand.pods))
+        assert everybody is None, f"placed {own}, possible for all {everybody}"
+        more = places(gang.demand, Held(left_over(world, after[-1]), own), at_least=len(own) + 1)
+        assert more is None, f"placed {own}, possible {more}"
+
+
+def check_tier(world: World, profile_name: str) -> None:
+    """Of places with equal room, for all pods or for the minimum, the gang takes one of the lowest tier."""
+    [gang] = world.gangs
+    if gang.limit is None and not gang.soft:
+        return
+    own = own_places(gang, run(world, CONFIGS[profile_name])[-1])
+    if not own:
+        return
+    domains, held, everybody = world.network.domains, Held(world.free), len(gang.demand.pods)
+    whole = places(gang.demand, held, at_least=everybody) is not None
+    least = everybody if whole else 0
+    able = [
+        nodes for _, nodes in domains.values() if places(gang.demand, held, within=nodes, at_least=least) is not None
+    ]
+    # Pods beyond the minimum may stand further away under a soft constraint.
+    together = everybody if whole else max(1, gang.demand.parts[-1].minimum)
+    used = [nodes for _, nodes in domains.values() if sum(place in nodes for place in own.values()) >= together]
+    lowest = least_tier(domains, able)
+    assert least_tier(domains, used) <= lowest, f"placed {own}, possible within tier {lowest}"
+
+
+def check_several(world: World, profile_name: str) -> None:
+    """Several gangs wait: in the end nobody waits who could start, and nobody who could grow."""
+    after = run(world, CONFIGS[profile_name])
+    for placed in after:
+        check_rules(world, placed)
+    free = left_over(world, after[-1])
+    for gang in world.gangs:
+        own = own_places(gang, after[-1])
+        more = places(gang.demand, Held(free, own), at_least=len(own) + 1)
+        assert more is None, f"{gang.name} placed {own}, possible {more}"
+
+
+@pytest.mark.parametrize("kind", CHECKED)
+@given(data=st.data())
+def test_a_gang_starts_if_and_only_if_it_can(kind: str, data: st.DataObject) -> None:
+    check_starts(data.draw(worlds(kind)), data.draw(PROFILES))
+
+
+@pytest.mark.parametrize("kind", [kind for kind in CHECKED if kind != "nested"])
+@given(data=st.data())
+def test_of_places_with_equal_room_the_lowest_tier_is_taken(kind: str, data: st.DataObject) -> None:
+    check_tier(data.draw(worlds(kind)), "muster")
+
+
+@pytest.mark.parametrize("kind", CHECKED)
+@given(data=st.data())
+def test_where_several_wait_nobody_waits_who_could_start(kind: str, data: st.DataObject) -> None:
+    check_several(data.draw(worlds(kind, others=CHECKED, most_gangs=3)), data.draw(PROFILES))
