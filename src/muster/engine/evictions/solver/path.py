@@ -82,7 +82,10 @@ class _SolverPath:
             with session.turn(job):
                 tasks = next_tasks(session, job, self._pending[job])
                 if len(tasks) and self._may_search(job, tasks):
-                    self._serve(job, tasks, self._pending[job], pool, budgets)
+                    solution = self._serve(job, tasks, self._pending[job], pool, budgets)
+                    if solution is not None:
+                        # Queues that had to give may come earlier now.
+                        line.rank_anew(jobs.queue[session.snapshot.tasks.job[solution.outcome.evicted]].tolist())
 
     def _could_run(self, job: int, tasks: Rows) -> bool:
         """Whether what the job waits for next is within what its queues are guaranteed, where that is the limit."""
@@ -103,7 +106,7 @@ class _SolverPath:
         pods = self._session.snapshot.tasks.pods
         return all(pods[task].spec.preemption_policy != "Never" for task in tasks.tolist())
 
-    def _serve(self, job: int, tasks: Rows, waiting: Rows, pool: VictimPool, budgets: Budgets) -> None:
+    def _serve(self, job: int, tasks: Rows, waiting: Rows, pool: VictimPool, budgets: Budgets) -> Solution | None:
         session = self._session
         statement = session.statement()
         statement.release(waiting)
@@ -126,8 +129,9 @@ class _SolverPath:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:
                 self._failed.note(job, tasks)
-            return
+            return None
         self._commit(job, statement, solution, pool)
+        return solution
 
     def _commit(self, job: int, statement: Statement, solution: Solution, pool: VictimPool) -> None:
         """Evict, move and promise, all at once."""
