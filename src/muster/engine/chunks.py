@@ -1,7 +1,7 @@
 """Chunks: which tasks of a gang are placed together next, and which leave together.
 
 Below a minimum, all that is missing comes as one chunk; above it, a gang grows and shrinks one task at a time.
-A gang with pod sets (roles with minimums) must have every one of them at its minimum; one without has the job's own.
+A gang with pod sets (roles whose minimums hold) must have all of them at their minimum; one without has the job's own.
 Callers: allocate over the queue tree, and the solver strategy. Tasks are given and returned in task order.
 """
 
@@ -31,7 +31,7 @@ class PodSet:
 
 def pod_sets(snapshot: Snapshot, job: int) -> list[PodSet]:
     """The pod sets of a job."""
-    if not snapshot.jobs.records[job].min_roles:
+    if not snapshot.jobs.has_pod_sets(job):
         return [PodSet(NO_ROW, int(snapshot.jobs.min_member[job]))]
     roles = snapshot.roles
     return [PodSet(role, int(roles.minimum[role]), roles.names[role]) for role in snapshot.jobs.roles[job]]
@@ -47,7 +47,7 @@ def next_tasks(session: Session, job: int, waiting: Rows) -> Rows:
     """The chunk of the `waiting` tasks to place next; empty: too few wait to make the gang whole."""
     snapshot = session.snapshot
     jobs = snapshot.jobs
-    if not jobs.records[job].min_roles:
+    if not jobs.has_pod_sets(job):
         missing = max(1, int(jobs.min_member[job]) - count_active(jobs.counts[job]))
         return waiting[:missing] if len(waiting) >= missing else _NOBODY
     sets = pod_sets(snapshot, job)
@@ -71,7 +71,7 @@ def next_victims(snapshot: Snapshot, job: int, left: Rows) -> Rows:
 
     The result is in eviction order: the last task goes first.
     """
-    if not snapshot.jobs.records[job].min_roles:
+    if not snapshot.jobs.has_pod_sets(job):
         return left[-1:] if len(left) > snapshot.jobs.min_member[job] else left[::-1]
     sets = pod_sets(snapshot, job)
     roles = snapshot.tasks.role[left]

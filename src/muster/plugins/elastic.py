@@ -1,6 +1,6 @@
 """Elastic: jobs that lack their minimum go before those that have just it, and these before those that have more.
 
-A job with role minimums lacks its minimum while any role does, and has just it when every role does. As victims
+A job whose role minimums hold lacks its minimum while any role does, and has just it when every role does. As victims
 go from the last job to the first, what a job has beyond its minimum is taken before any gang is broken. The
 plugin `gang` orders jobs by readiness alone; leave one of the two out of the order of jobs.
 """
@@ -38,13 +38,13 @@ class Elastic(Plugin):
 
     def job_order(self, job: int) -> int:
         jobs, roles = self._snapshot.jobs, self._snapshot.roles
-        if not jobs.records[job].min_roles:
+        if not jobs.has_pod_sets(job):
             return _stage(active_count(jobs.counts[job]), self._minimum[job])
         return stage((active_count(roles.counts[role]), int(roles.minimum[role])) for role in jobs.roles[job])
 
     def victim_order(self, job: int, left: Rows) -> int:
         jobs = self._snapshot.jobs
-        if not jobs.records[job].min_roles:
+        if not jobs.has_pod_sets(job):
             return _stage(len(left), self._minimum[job])
         roles_left = self._snapshot.tasks.role[left]
         minimum = self._snapshot.roles.minimum
@@ -54,7 +54,7 @@ class Elastic(Plugin):
         table = self._snapshot.jobs
         stages: Rows = JUST_ENOUGH + np.sign(left.sizes() - table.min_member[jobs])
         for piece, job in enumerate(jobs.tolist()):
-            if table.records[job].min_roles:
+            if table.has_pod_sets(job):
                 stages[piece] = self.victim_order(job, left[piece])
         return stages
 

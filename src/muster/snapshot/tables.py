@@ -171,6 +171,14 @@ class JobTable:
     def __len__(self) -> int:
         return len(self.records)
 
+    def has_pod_sets(self, job: int) -> bool:
+        """Whether minimums of roles hold for the job, and not its own alone: only while that covers their sum.
+
+        Volcano's controller gives every task of a Job a minimum, by default all its pods, also where the Job as a whole
+        may start with fewer.
+        """
+        return bool(self.records[job].min_roles) and bool(self.min_roles_total[job] <= self.min_member[job])
+
     def ready_count(self, job: int) -> int:
         """Tasks that count towards the minimum; pending best-effort tasks are not among them."""
         row = self.counts[job]

@@ -93,7 +93,7 @@ def _parts(run: _Run, leaving: Mapping[int, list[Place]]) -> list[Place]:
 def _shape(session: Session, job: int, tasks: Rows) -> Hashable:
     """Equal for jobs whose next chunk asks for the same."""
     snapshot = session.snapshot
-    if snapshot.jobs.records[job].min_roles:
+    if snapshot.jobs.has_pod_sets(job):
         return job
     classes = snapshot.tasks.cls[tasks]
     held = sum(snapshot.jobs.counts[job].tolist()) - len(tasks)
