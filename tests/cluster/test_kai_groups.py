@@ -43,7 +43,7 @@ def test_updates_are_written_to_the_status_and_the_condition_comes_and_goes() ->
     waits = JobUpdate("default/g", "Pending", 0, 0, 0, "gang-incomplete", "only part fits", pending=3)
     assert cluster.update_jobs([waits]) == []
     status = group_in(cluster).status
-    assert (status.phase, status.pending, status.conditions[0].reason) == ("Pending", 3, "gang-incomplete")
+    assert (status.phase, status.pending, status.conditions[0].reason) == ("Pending", 3, "NotEnoughResources")
     cluster.update_jobs([JobUpdate("default/g", "Running", 2, 1, 0)])
     status = group_in(cluster).status
     assert (status.running, status.succeeded, status.pending, list(status.conditions)) == (2, 1, 0, [])

@@ -201,11 +201,15 @@ def test_job_updates_are_written_and_the_condition_comes_and_goes() -> None:
     assert cluster.update_jobs([waits]) == []
     group = cluster.store.get(PodGroup, "default/g")
     assert group is not None
-    assert (group.status.phase, group.status.conditions[0].reason) == ("Inqueue", "gang-incomplete")
+    assert (group.status.phase, group.status.conditions[0].reason) == ("Inqueue", "NotEnoughResources")
     cluster.update_jobs([JobUpdate("default/g", "Running", 2, 1, 0)])
     group = cluster.store.get(PodGroup, "default/g")
     assert group is not None
     assert (group.status.running, group.status.succeeded, list(group.status.conditions)) == (2, 1, [])
+    cluster.update_jobs([JobUpdate("default/g", "Running", 2, 1, 0, is_scheduled=True)])
+    group = cluster.store.get(PodGroup, "default/g")
+    assert group is not None
+    assert [(known.type, known.status) for known in group.status.conditions] == [("Scheduled", "True")]
     (refused,) = cluster.update_jobs([JobUpdate("default/x", "Running", 0, 0, 0)])
     assert refused.error == "the PodGroup is gone"
 

@@ -9,7 +9,7 @@ import msgspec
 import numpy as np
 
 from muster.api import KubeObject, Pod, PodGroup, Queue, SubGroupPolicy
-from muster.framework import Eviction, Evictor, PluginOption, Registry, SchedulerConfig, Session
+from muster.framework import Eviction, Evictor, PluginOption, Registry, Rejection, SchedulerConfig, Session, Vote
 from muster.framework.plugin import Plugin
 from muster.plugins import BUILTIN
 from muster.snapshot import Amounts, Mirror, Rows
@@ -45,6 +45,15 @@ class Stage:
 
     def job(self, name: str) -> int:
         return self.snapshot.jobs.index[f"default/{name}"]
+
+    def vote(self, job: str) -> Vote:
+        """What the plugin says of admitting a job; a rejection has to say why."""
+        answer = self.plugin.job_enqueueable(self.job(job))
+        if isinstance(answer, Rejection):
+            assert answer.detail
+            return Vote.REJECT
+        assert answer is not Vote.REJECT
+        return Vote(answer)
 
     def queue(self, name: str) -> int:
         return self.snapshot.queues.index[name]

@@ -97,7 +97,7 @@ def test_a_queue_may_grow_to_its_limit(request_: dict[str, int], slots: int) -> 
 def test_a_closed_queue_takes_nothing() -> None:
     stage = flat(closed(queue("a")), *gang("w", 1, queue="a", cpu=1))
     assert stage.session.queue_slots(stage.queue("a"), stage.amounts(cpu=1)) == 0
-    assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.REJECT
+    assert stage.vote("w") is Vote.REJECT
     assert not stage.session.preemptive(stage.queue("a"), stage.tasks("w-0"))
 
 
@@ -110,15 +110,15 @@ def test_admission_within_the_limit() -> None:
         pod_group("any", queue="a"),
     ]
     stage = flat(*others)
-    votes = {name: stage.plugin.job_enqueueable(stage.job(name)) for name in ("fits", "big", "any")}
+    votes = {name: stage.vote(name) for name in ("fits", "big", "any")}
     assert votes == {"fits": Vote.PERMIT, "big": Vote.REJECT, "any": Vote.PERMIT}
     stage.plugin.job_enqueued(stage.job("fits"))
-    assert stage.plugin.job_enqueueable(stage.job("fits")) is Vote.REJECT
+    assert stage.vote("fits") is Vote.REJECT
 
 
 def test_a_job_without_a_queue_is_not_admitted() -> None:
     stage = flat(pod_group("w", queue="nowhere"))
-    assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.REJECT
+    assert stage.vote("w") is Vote.REJECT
     stage.plugin.job_enqueued(stage.job("w"))
 
 

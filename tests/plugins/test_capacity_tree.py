@@ -100,7 +100,7 @@ def test_a_limit_of_the_root_counts_for_queues_that_do_not_name_it() -> None:
 def test_only_leaves_take_jobs() -> None:
     stage = family(*gang("w", 1, queue="p", cpu=1))
     assert stage.session.queue_slots(stage.queue("p"), stage.amounts(cpu=1)) == 0
-    assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.REJECT
+    assert stage.vote("w") is Vote.REJECT
     # The rest of the cluster goes on.
     assert stage.session.queue_slots(stage.queue("a"), stage.amounts(cpu=1)) == 8
 
@@ -120,11 +120,11 @@ def test_a_job_is_admitted_within_every_ancestor() -> None:
         pod_group("second", queue="b", min_resources={"cpu": 5}),
         pod_group("other", queue="c", min_resources={"cpu": 5}),
     )
-    assert stage.plugin.job_enqueueable(stage.job("big")) is Vote.REJECT
-    assert stage.plugin.job_enqueueable(stage.job("second")) is Vote.PERMIT
+    assert stage.vote("big") is Vote.REJECT
+    assert stage.vote("second") is Vote.PERMIT
     stage.plugin.job_enqueued(stage.job("first"))
-    assert stage.plugin.job_enqueueable(stage.job("second")) is Vote.REJECT
-    assert stage.plugin.job_enqueueable(stage.job("other")) is Vote.PERMIT
+    assert stage.vote("second") is Vote.REJECT
+    assert stage.vote("other") is Vote.PERMIT
 
 
 def test_what_jobs_below_have_promised_is_known_above() -> None:
@@ -132,7 +132,7 @@ def test_what_jobs_below_have_promised_is_known_above() -> None:
         pod_group("first", queue="a", min_resources={"cpu": 5}, phase="Inqueue"),
         pod_group("second", queue="b", min_resources={"cpu": 5}),
     )
-    assert stage.plugin.job_enqueueable(stage.job("second")) is Vote.REJECT
+    assert stage.vote("second") is Vote.REJECT
 
 
 # -- order ---------------------------------------------------------------------------------------------------

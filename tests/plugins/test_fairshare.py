@@ -246,14 +246,14 @@ def test_admission_is_bound_by_limits() -> None:
         pod_group("small", queue="a", min_resources={"gpu": 2}),
         pod_group("large", queue="a", min_resources={"gpu": 3}),
     )
-    assert stage.plugin.job_enqueueable(stage.job("small")) == Vote.ABSTAIN
-    assert stage.plugin.job_enqueueable(stage.job("large")) == Vote.REJECT
+    assert stage.vote("small") == Vote.ABSTAIN
+    assert stage.vote("large") == Vote.REJECT
 
 
 def test_a_closed_queue_takes_nothing() -> None:
     stage = fair(closed(queue("a")), *gang("j", 1, queue="a", gpu=1))
     assert stage.session.queue_slots(stage.queue("a"), stage.amounts(gpu=1)) == 0
-    assert stage.plugin.job_enqueueable(stage.job("j")) == Vote.REJECT
+    assert stage.vote("j") == Vote.REJECT
 
 
 def test_a_job_without_a_queue_gets_nothing_and_breaks_nothing() -> None:

@@ -34,43 +34,43 @@ def asking(name: str, cpu: float, *, phase: str = "") -> KubeObject:
 )
 def test_a_job_is_admitted_up_to_the_factor(factor: object, cpu: float, vote: Vote) -> None:
     stage = admitting(asking("a", cpu), factor=factor)
-    assert stage.plugin.job_enqueueable(stage.job("a")) is vote
+    assert stage.vote("a") is vote
 
 
 def test_what_runs_and_what_was_admitted_counts() -> None:
     taken = [*running("r", "default", cpu=5), asking("b", 4, phase="Inqueue")]
     fits, too_much = admitting(*taken, asking("a", 3)), admitting(*taken, asking("a", 3.001))
-    assert fits.plugin.job_enqueueable(fits.job("a")) is Vote.PERMIT
-    assert too_much.plugin.job_enqueueable(too_much.job("a")) is Vote.REJECT
+    assert fits.vote("a") is Vote.PERMIT
+    assert too_much.vote("a") is Vote.REJECT
 
 
 def test_what_an_admitted_job_has_taken_is_not_counted_twice() -> None:
     half = [asking("b", 6, phase="Inqueue"), *running("b", "default", cpu=4)[1:]]
     stage = admitting(*half, asking("a", 6))
-    assert stage.plugin.job_enqueueable(stage.job("a")) is Vote.PERMIT
+    assert stage.vote("a") is Vote.PERMIT
 
 
 def test_an_admitted_job_counts_from_then_on() -> None:
     stage = admitting(asking("a", 7), asking("b", 6))
-    assert stage.plugin.job_enqueueable(stage.job("b")) is Vote.PERMIT
+    assert stage.vote("b") is Vote.PERMIT
     stage.plugin.job_enqueued(stage.job("a"))
-    assert stage.plugin.job_enqueueable(stage.job("b")) is Vote.REJECT
+    assert stage.vote("b") is Vote.REJECT
 
 
 def test_a_job_without_a_minimum_is_always_admitted() -> None:
     stage = admitting(*running("r", "default", cpu=10), pod_group("a"))
-    assert stage.plugin.job_enqueueable(stage.job("a")) is Vote.PERMIT
+    assert stage.vote("a") is Vote.PERMIT
 
 
 def test_only_resources_that_the_job_asks_for_are_looked_at() -> None:
     stage = admitting(*running("r", "default", cpu=20), pod_group("a", min_resources={"memory": "1Gi"}))
-    assert stage.plugin.job_enqueueable(stage.job("a")) is Vote.PERMIT
+    assert stage.vote("a") is Vote.PERMIT
 
 
 def test_names_of_quotas_are_no_resources() -> None:
     quotas = {"cpu": 1, "count/pods": 500, "requests.cpu": 500, "limits.cpu": 500}
     stage = admitting(pod_group("a", min_resources=quotas))
-    assert stage.plugin.job_enqueueable(stage.job("a")) is Vote.PERMIT
+    assert stage.vote("a") is Vote.PERMIT
 
 
 def test_pods_with_gates_hold_nothing_back() -> None:
@@ -79,7 +79,7 @@ def test_pods_with_gates_hold_nothing_back() -> None:
         member, spec=msgspec.structs.replace(member.spec, scheduling_gates=[PodSchedulingGate(name="g")])
     )
     stage = admitting(asking("b", 9, phase="Inqueue"), gated, asking("a", 12))
-    assert stage.plugin.job_enqueueable(stage.job("a")) is Vote.PERMIT
+    assert stage.vote("a") is Vote.PERMIT
 
 
 @pytest.mark.parametrize("factor", ["much", "nan", "inf", [1]])

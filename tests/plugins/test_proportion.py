@@ -148,7 +148,7 @@ def admitting(cpu: float, *others: KubeObject, **limits: Any) -> Stage:
 def test_a_job_is_admitted_within_the_limit_of_its_queue(cpu: float, vote: Vote) -> None:
     stage = admitting(cpu, *running("r", "a", cpu=2), capability={"cpu": 5})
     # What a job without a minimum runs is elastic: it can be taken back.
-    assert stage.plugin.job_enqueueable(stage.job("w")) is vote
+    assert stage.vote("w") is vote
 
 
 def test_admitted_jobs_hold_their_minimum_and_running_ones_what_is_within_theirs() -> None:
@@ -156,20 +156,20 @@ def test_admitted_jobs_hold_their_minimum_and_running_ones_what_is_within_theirs
     busy = running("r", "a", cpu=3)
     busy[0] = pod_group("r", queue="a", min_resources={"cpu": 1}, phase="Running")
     fits, too_much = admitting(9, admitted, *busy), admitting(9.001, admitted, *busy)
-    assert fits.plugin.job_enqueueable(fits.job("w")) is Vote.PERMIT
-    assert too_much.plugin.job_enqueueable(too_much.job("w")) is Vote.REJECT
+    assert fits.vote("w") is Vote.PERMIT
+    assert too_much.vote("w") is Vote.REJECT
 
 
 def test_an_admitted_job_counts_from_then_on() -> None:
     stage = admitting(7, pod_group("b", queue="a", min_resources={"cpu": 6}))
     stage.plugin.job_enqueued(stage.job("b"))
-    assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.REJECT
+    assert stage.vote("w") is Vote.REJECT
 
 
 def test_what_an_admitted_job_has_taken_is_not_counted_twice() -> None:
     half = [pod_group("b", queue="a", min_resources={"cpu": 6}, phase="Inqueue"), *running("b", "a", cpu=4)[1:]]
     stage = admitting(6, *half)
-    assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.PERMIT
+    assert stage.vote("w") is Vote.PERMIT
 
 
 def test_a_running_job_that_lost_its_minimum_reserves_nothing() -> None:
@@ -178,18 +178,18 @@ def test_a_running_job_that_lost_its_minimum_reserves_nothing() -> None:
     done = pod_group("b", queue="a", minimum=2, min_resources={"cpu": 9}, phase="Running")
     busy = pod_group("b", queue="a", minimum=1, min_resources={"cpu": 9}, phase="Running")
     alone, held = admitting(11, done, *rest), admitting(11, busy, *rest)
-    assert alone.plugin.job_enqueueable(alone.job("w")) is Vote.PERMIT
-    assert held.plugin.job_enqueueable(held.job("w")) is Vote.REJECT
+    assert alone.vote("w") is Vote.PERMIT
+    assert held.vote("w") is Vote.REJECT
 
 
 def test_a_closed_queue_admits_nobody() -> None:
     stage = sharing(closed(queue("a")), pod_group("w", queue="a"))
-    assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.REJECT
+    assert stage.vote("w") is Vote.REJECT
 
 
 def test_a_job_without_a_queue_is_not_admitted() -> None:
     stage = sharing(pod_group("w", queue="nowhere"))
-    assert stage.plugin.job_enqueueable(stage.job("w")) is Vote.REJECT
+    assert stage.vote("w") is Vote.REJECT
     stage.plugin.job_enqueued(stage.job("w"))
 
 

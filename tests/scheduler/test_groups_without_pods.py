@@ -65,11 +65,13 @@ def test_a_group_without_pods_that_enqueue_refuses_says_what_refused_it() -> Non
     scheduler.run_once()
     status = group_of(scheduler, "g").status
     (said,) = status.conditions
-    assert (status.phase, said.type) == ("Pending", "Unschedulable")
+    assert (status.phase, said.type, said.reason) == ("Pending", "Unschedulable", "NotEnoughResources")
     session = scheduler.last_session
     assert session is not None
     explained = explain_job(session, session.snapshot.jobs.index["default/g"])
-    assert explained.code == said.reason
+    assert explained.code == "not-admitted"
+    assert explained.detail in said.message
+    assert "queue full: insufficient cpu: 0 of 1 taken, 4 wanted" in explained.detail
 
 
 def test_a_closed_queue_lets_nobody_in() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import numpy as np
 from msgspec.structs import replace
 
-from muster.api import KubeObject, LabelSelector, Pod, SubGroupPolicy
+from muster.api import Condition, KubeObject, LabelSelector, Pod, SubGroupPolicy
 from muster.cluster.memory import MemoryCluster
 from muster.framework import Session, default_config
 from muster.scheduler import Scheduler, builtin_registry
@@ -42,7 +42,8 @@ def running(thing: Pod) -> Pod:
 
 def test_a_job_is_looked_at_again_when_its_pods_or_its_group_change() -> None:
     group = pod_group("g", minimum=1)
-    alive = replace(group, status=replace(group.status, phase="Running", running=1))
+    ready = Condition(type="Scheduled", status="True", reason="tasks in gang are ready to be scheduled")
+    alive = replace(group, status=replace(group.status, phase="Running", running=1, conditions=[ready]))
     first, second = running(pod("g-0", group="g", cpu=1)), running(pod("g-1", group="g", cpu=1))
     watched = Watched(queue("default"), node("n1", cpu=8), alive, first)
     assert watched.jobs() == []

@@ -9,9 +9,7 @@ from msgspec.structs import replace
 
 from muster.api import Condition, KaiPodGroup, ObjectMeta, Pod, PodGroup
 from muster.api.names import POD_SCHEDULED
-from muster.snapshot.decisions import JobUpdate
-
-_UNSCHEDULABLE = "Unschedulable"
+from muster.snapshot.decisions import CONDITIONS, UNSCHEDULABLE, JobUpdate, conditions_of
 
 AnyGroup = PodGroup | KaiPodGroup
 
@@ -32,17 +30,14 @@ def updated_group(group: AnyGroup, update: JobUpdate, now: datetime) -> AnyGroup
 
 
 def _conditions(standing: Sequence[Condition], update: JobUpdate, now: datetime) -> list[Condition]:
-    others = [known for known in standing if known.type != _UNSCHEDULABLE]
-    if update.unschedulable is None:
-        return others
-    found = Condition(
-        type=_UNSCHEDULABLE,
-        status="True",
-        reason=update.unschedulable,
-        message=update.message,
-        last_transition_time=now,
-    )
-    return [*others, found]
+    others = [known for known in standing if known.type not in CONDITIONS]
+    wanted = [
+        Condition(type=kind, status="True", reason=reason, message=message, last_transition_time=now)
+        for kind, (reason, message) in conditions_of(update).items()
+    ]
+    # One that stands as it is wanted keeps the time of its last change.
+    known = {(each.type, each.status, each.reason, each.message): each for each in standing}
+    return [*others, *(known.get((each.type, each.status, each.reason, each.message), each) for each in wanted)]
 
 
 def _annotated(meta: ObjectMeta, changes: Mapping[str, str | None]) -> ObjectMeta:
@@ -55,7 +50,7 @@ def _annotated(meta: ObjectMeta, changes: Mapping[str, str | None]) -> ObjectMet
 def waiting_pod(pod: Pod, message: str, now: datetime) -> Pod:
     """Return a pod that says what it waits for."""
     said = Condition(
-        type=POD_SCHEDULED, status="False", reason=_UNSCHEDULABLE, message=message, last_transition_time=now
+        type=POD_SCHEDULED, status="False", reason=UNSCHEDULABLE, message=message, last_transition_time=now
     )
     others = [known for known in pod.status.conditions if known.type != POD_SCHEDULED]
     return replace(pod, status=replace(pod.status, conditions=[*others, said]))

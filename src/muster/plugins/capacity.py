@@ -15,7 +15,8 @@ import numpy as np
 
 from muster.api import UserError
 from muster.engine.chunks import requests_of
-from muster.framework.plugin import Arguments, Eviction, Evictor, OrderKey, Plugin, Vote
+from muster.framework.plugin import Arguments, Eviction, Evictor, OrderKey, Plugin, Rejection, Vote
+from muster.framework.reasons import QUEUE_BROKEN, QUEUE_CLOSED, QUEUE_MISSING, QUEUE_NOT_A_LEAF
 from muster.plugins.capacity_reclaim import Reclaim
 from muster.plugins.capacity_tree import TreeKey, flat_standing, queue_share, tree_standing
 from muster.plugins.queue_books import NO_LIMIT, QueueBooks, slots
@@ -141,19 +142,30 @@ class Capacity(Plugin):
 
     # -- admission -----------------------------------------------------------------------------------------
 
-    def job_enqueueable(self, job: int) -> Vote:
+    def job_enqueueable(self, job: int) -> Vote | Rejection:
         queue = int(self.session.snapshot.jobs.queue[job])
         if queue == NO_ROW or not self._accepts[queue]:
-            return Vote.REJECT
+            return self._not_accepted(queue, self.session.snapshot.jobs.records[job].queue)
         minimum = self._books.minimum(job)
         if not any(minimum):
             return Vote.PERMIT
-        promises = self._promised()
+        promises, queues = self._promised(), self.session.snapshot.queues
         for row in self._chains[queue]:
             taken = [held + promised for held, promised in zip(self._held(row), promises[row], strict=True)]
-            if not slots(minimum, taken, self._limits[row], self._pods):
-                return Vote.REJECT
+            whose = f"queue resource quota insufficient: queue {queues.records[row].name}"
+            refusal = self._books.refusal(whose, minimum, taken, self._limits[row])
+            if refusal is not None:
+                return refusal
         return Vote.PERMIT
+
+    def _not_accepted(self, queue: int, name: str) -> Rejection:
+        """Why a queue takes no jobs."""
+        queues = self.session.snapshot.queues
+        if queue == NO_ROW or not queues.records[queue].open:
+            return Rejection(QUEUE_CLOSED if queue != NO_ROW else QUEUE_MISSING, name)
+        if queue in queues.broken:
+            return Rejection(QUEUE_BROKEN, queues.broken[queue])
+        return Rejection(QUEUE_NOT_A_LEAF, name)
 
     def job_enqueued(self, job: int) -> None:
         queue = int(self.session.snapshot.jobs.queue[job])

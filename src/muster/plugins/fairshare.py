@@ -29,7 +29,7 @@ from muster.framework.plugin import (
     UsageHistory,
     Vote,
 )
-from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_FULL, QUEUE_MISSING, Reason
+from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_CLOSED, QUEUE_FULL, QUEUE_MISSING, Reason
 from muster.plugins.fair_capacity import Bounds, Excess
 from muster.plugins.fair_order import QueueTurns
 from muster.plugins.fair_reclaim import Charges, ReclaimRules
@@ -212,13 +212,13 @@ class FairShare(Plugin):
             return 0
         return self._limits.slots(queue, request.tolist(), self._queues.tree_allocated)
 
-    def job_enqueueable(self, job: int) -> Vote:
+    def job_enqueueable(self, job: int) -> Vote | Rejection:
         """Nobody is admitted whose minimum the limits do not allow now."""
         queue = int(self._jobs.queue[job])
         if queue == NO_ROW or not self._queues.records[queue].open:
-            return Vote.REJECT
+            return Rejection(QUEUE_CLOSED, self._jobs.records[job].queue)
         excess = self._limits.excess(queue, self._books.minimum(job), self._queues.tree_allocated)
-        return Vote.ABSTAIN if excess is None else Vote.REJECT
+        return Vote.ABSTAIN if excess is None else self._rejection(QUEUE_FULL, excess)
 
     def _sum(self, tasks: Rows) -> Sequence[int]:
         """What tasks ask for together; to be read only."""

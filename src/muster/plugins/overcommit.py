@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import msgspec
 
 from muster.api import UserError
-from muster.framework.plugin import Arguments, Plugin, Vote
-from muster.plugins.queue_books import QueueBooks, slots
+from muster.framework.plugin import Arguments, Plugin, Rejection, Vote
+from muster.plugins.queue_books import QueueBooks
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -61,10 +61,10 @@ class Overcommit(Plugin):
         ]
         self._reserved: list[int] | None = None
 
-    def job_enqueueable(self, job: int) -> Vote:
-        minimum = self._books.minimum(job)
-        fits = slots(minimum, self._promised(), self._idle, self._books.pods_column)
-        return Vote.PERMIT if fits else Vote.REJECT
+    def job_enqueueable(self, job: int) -> Vote | Rejection:
+        whose = "resource in cluster is overused: what jobs that are let in have yet to take"
+        refusal = self._books.refusal(whose, self._books.minimum(job), self._promised(), self._idle)
+        return Vote.PERMIT if refusal is None else refusal
 
     def job_enqueued(self, job: int) -> None:
         reserved = self._promised()

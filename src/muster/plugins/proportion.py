@@ -14,7 +14,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.framework.plugin import Eviction, Evictor, Plugin, Vote
+from muster.framework.plugin import Eviction, Evictor, Plugin, Rejection, Vote
+from muster.framework.reasons import QUEUE_CLOSED
 from muster.plugins.queue_books import QueueBooks, slots
 from muster.plugins.water_filling import water_fill
 from muster.snapshot import NO_ROW, Amounts, Rows
@@ -98,18 +99,19 @@ class Proportion(Plugin):
 
     # -- admission -----------------------------------------------------------------------------------------
 
-    def job_enqueueable(self, job: int) -> Vote:
+    def job_enqueueable(self, job: int) -> Vote | Rejection:
         queue = int(self.session.snapshot.jobs.queue[job])
         if queue == NO_ROW or not self._open[queue]:
-            return Vote.REJECT
+            return Rejection(QUEUE_CLOSED, self.session.snapshot.jobs.records[job].queue)
         minimum = self._books.minimum(job)
         if not any(minimum):
             return Vote.PERMIT
         allocated = self._queues.own_allocated[queue].tolist()
         reserved = self._promised()[queue]
         taken = [held + promised for held, promised in zip(allocated, reserved, strict=True)]
-        fits = slots(minimum, taken, self._limits[queue], self._pods)
-        return Vote.PERMIT if fits > 0 else Vote.REJECT
+        whose = f"queue resource quota insufficient: queue {self._queues.records[queue].name}"
+        refusal = self._books.refusal(whose, minimum, taken, self._limits[queue])
+        return Vote.PERMIT if refusal is None else refusal
 
     def job_enqueued(self, job: int) -> None:
         queue = int(self.session.snapshot.jobs.queue[job])

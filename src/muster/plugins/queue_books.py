@@ -12,6 +12,9 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
+from muster.api import format_amount
+from muster.framework.plugin import Rejection
+from muster.framework.reasons import NOT_ADMITTED
 from muster.snapshot import (
     ALLOCATED_STATUSES,
     GATED,
@@ -54,6 +57,12 @@ def slots(request: Sequence[int], taken: Sequence[int], limit: Sequence[int], ig
             room = (limit[column] - taken[column]) // amount
             fit = min(fit, room)
     return max(0, fit)
+
+
+def lacking(request: Sequence[int], taken: Sequence[int], limit: Sequence[int], ignored: int) -> int | None:
+    """The first resource of which the limit has not enough left, as a column; None: the request fits."""
+    wanted = ((column, amount) for column, amount in enumerate(request) if amount > 0 and column != ignored)
+    return next((column for column, amount in wanted if limit[column] - taken[column] < amount), None)
 
 
 class QueueBooks:
@@ -112,6 +121,17 @@ class QueueBooks:
         """int64[jobs, resources]: what jobs hold and what their pending tasks ask for."""
         total: Amounts = self._jobs.allocated + self._jobs.pending
         return total
+
+    def refusal(
+        self, whose: str, request: Sequence[int], taken: Sequence[int], limit: Sequence[int]
+    ) -> Rejection | None:
+        """Why a request is not admitted: what of which resource is taken already; None: it fits."""
+        column = lacking(request, taken, limit, self.pods_column)
+        if column is None:
+            return None
+        name = self._axis.names[column]
+        held, most, wanted = (format_amount(name, max(0, each[column])) for each in (taken, limit, request))
+        return Rejection(NOT_ADMITTED, f"{whose}: insufficient {name}: {held} of {most} taken, {wanted} wanted")
 
     def minimum(self, job: int) -> list[int]:
         """`minResources` of a job in column order."""

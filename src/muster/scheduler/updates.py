@@ -15,12 +15,10 @@ from muster.framework.verdicts import NO_CLASS
 from muster.scheduler.settled import Settled
 from muster.scheduler.stamps import Stamps, stamps_of
 from muster.scheduler.statuses import JobStatus, job_statuses, unschedulable_jobs, verdict_text
-from muster.snapshot import TaskStatus
-from muster.snapshot.decisions import JobUpdate
+from muster.snapshot import JobPhase, TaskStatus
+from muster.snapshot.decisions import CONDITIONS, JobUpdate, conditions_of
 
 log = logging.getLogger("muster.scheduler")
-
-UNSCHEDULABLE = "Unschedulable"
 
 
 def updates_of(session: Session, settled: Settled) -> list[JobUpdate]:
@@ -98,6 +96,7 @@ def _update(job: str, status: JobStatus, verdict: JobVerdict | None, stamps: Map
         failed=status.failed,
         unschedulable=None if verdict is None else verdict.reason.code,
         message="" if verdict is None else verdict_text(verdict),
+        is_scheduled=verdict is None and status.phase in (JobPhase.RUNNING, JobPhase.COMPLETED),
         pending=status.pending,
         annotations=stamps,
     )
@@ -123,7 +122,8 @@ def _differs(update: JobUpdate, group: PodGroup | KaiPodGroup) -> bool:
         return True
     if (update.succeeded, update.failed) != (status.succeeded, status.failed):
         return True
-    standing = [known for known in status.conditions if known.type == UNSCHEDULABLE and known.status == "True"]
-    if not standing:
-        return update.unschedulable is not None
-    return (standing[0].reason, standing[0].message) != (update.unschedulable, update.message)
+    return conditions_of(update) != {
+        known.type: (known.reason, known.message)
+        for known in status.conditions
+        if known.type in CONDITIONS and known.status == "True"
+    }

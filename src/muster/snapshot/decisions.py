@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Final
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,12 +60,42 @@ class JobUpdate:
     #: Code of the reason why the gang is not complete; None when it is.
     unschedulable: str | None = None
     message: str = ""
+    #: Whether the gang is complete, and its pods are on nodes or have ended.
+    is_scheduled: bool = False
     #: Tasks without a node; KAI's PodGroups show them.
     pending: int = 0
     #: Whether there is a PodGroup; without one, only the pods can be told.
     has_group: bool = True
     #: Annotations to set on the PodGroup; None removes one.
     annotations: Mapping[str, str | None] = field(default_factory=dict, hash=False)
+
+
+UNSCHEDULABLE: Final = "Unschedulable"
+SCHEDULED: Final = "Scheduled"
+#: Types of the conditions that a job's PodGroup may have from us; at most one of them stands.
+CONDITIONS: Final = (UNSCHEDULABLE, SCHEDULED)
+#: Codes of reasons that say that room is lacking, of nodes or of queues. Volcano has one word for all of them, which
+#: tools look for; the code stands at the beginning of the message.
+_LACKS_ROOM: Final = frozenset(
+    (
+        "insufficient-resources",
+        "gang-incomplete",
+        "topology",
+        "not-admitted",
+        "queue-limit",
+        "queue-overused",
+        "over-quota",
+        "over-fair-share",
+    )
+)
+
+
+def conditions_of(update: JobUpdate) -> dict[str, tuple[str, str]]:
+    """The condition that an update calls for, if any: reason and message by type, in Volcano's words."""
+    if update.unschedulable is not None:
+        reason = "NotEnoughResources" if update.unschedulable in _LACKS_ROOM else update.unschedulable
+        return {UNSCHEDULABLE: (reason, update.message)}
+    return {SCHEDULED: ("tasks in gang are ready to be scheduled", "")} if update.is_scheduled else {}
 
 
 @dataclass(frozen=True, slots=True)

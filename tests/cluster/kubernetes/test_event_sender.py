@@ -31,7 +31,7 @@ class Server:
 
     @property
     def notes(self) -> list[str]:
-        return [body["note"] for method, _, body in self.requests if method == "POST"]
+        return [body["message"] for method, _, body in self.requests if method == "POST"]
 
 
 def about(name: str, note: str = "", *, series: str = "", is_detail: bool = False) -> News:
@@ -71,9 +71,15 @@ def told(server: Server, *batches: Iterable[News]) -> Server:
 
 def test_an_event_names_the_object_and_says_what_happened() -> None:
     [(method, path, body)] = told(Server(), [about("p", "placed on n1")]).requests
-    assert (method, path) == ("POST", "/apis/events.k8s.io/v1/namespaces/default/events")
-    assert (body["reason"], body["action"], body["note"]) == ("Reason", "Acting", "placed on n1")
-    assert body["regarding"] == {"apiVersion": "v1", "kind": "Pod", "namespace": "default", "name": "p", "uid": "uid-p"}
+    assert (method, path) == ("POST", "/api/v1/namespaces/default/events")
+    assert (body["reason"], body["action"], body["message"]) == ("Reason", "Acting", "placed on n1")
+    assert body["involvedObject"] == {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "namespace": "default",
+        "name": "p",
+        "uid": "uid-p",
+    }
 
 
 def test_news_that_repeat_are_counted_and_the_count_is_written_now_and_then(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -82,7 +88,9 @@ def test_news_that_repeat_are_counted_and_the_count_is_written_now_and_then(monk
     monkeypatch.setattr(events, "_COUNT_S", 0.0)
     server = told(Server(), again, again, again)
     assert [method for method, _, _ in server.requests] == ["POST", "PATCH", "PATCH"]
-    assert server.requests[-1][2]["series"]["count"] == 3
+    first, last = server.requests[0][2], server.requests[-1][2]
+    assert (first["count"], last["count"]) == (1, 3)
+    assert first["firstTimestamp"] == first["lastTimestamp"] <= last["lastTimestamp"]
     assert server.requests[-1][1].rpartition("/")[2] == server.requests[0][2]["metadata"]["name"]
 
 

@@ -47,8 +47,8 @@ def test_a_gang_is_told_once_when_the_last_answer_is_in_and_without_what_failed(
     answers[1]("")
     assert desk.lines == [
         ("a/gang", "placed 2 pods on n1 ×2 (why)", False),
-        ("a/p0", "placed on n1 (why)", True),
-        ("a/p1", "placed on n1 (why)", True),
+        ("a/p0", "Successfully assigned a/p0 to n1 (why)", True),
+        ("a/p1", "Successfully assigned a/p1 to n1 (why)", True),
     ]
 
 
@@ -76,9 +76,10 @@ def test_long_lists_of_nodes_are_cut_and_promises_taken_back_are_told() -> None:
 def test_only_jobs_that_wait_are_told_to_wait() -> None:
     desk = Desk()
     group = named(PodGroup(), "a/gang")
-    desk.room.waits(JobUpdate("a/gang", "Running", 1, 0, 0), group)
+    desk.room.waits(JobUpdate("a/gang", "Running", 1, 0, 0), group, [])
     assert desk.told == []
-    desk.room.waits(JobUpdate("a/gang", "Pending", 0, 0, 0, "full", "full: no room"), group)
-    assert [(news.reason, news.type, news.series, news.note) for news in desk.told] == [
-        ("FailedScheduling", "Warning", "full", "full: no room")
+    desk.room.waits(JobUpdate("a/gang", "Pending", 0, 0, 0, "full", "full: no room"), group, [named(Pod(), "a/p")])
+    assert [(news.reason, news.type, news.series, news.note, news.is_detail) for news in desk.told] == [
+        ("Unschedulable", "Warning", "full", "full: no room", False),
+        ("FailedScheduling", "Warning", "full", "full: no room", True),
     ]

@@ -235,8 +235,7 @@ class KubernetesCluster:
         updates = [update for update in updates if update.unschedulable is None or update.job not in resting]
         told = self._newcomers.told(updates, self._reports.group, time.monotonic())
         for update in told:
-            for regarding in [group] if (group := self._reports.group(update.job)) else self._reports.pods(update.job):
-                self._news.waits(update, regarding)
+            self._news.waits(update, self._reports.group(update.job), self._reports.to_tell(update))
         return self._reports.update_jobs(told, self.now())
 
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:

@@ -1,5 +1,6 @@
 """Events of Kubernetes: what `kubectl describe` shows of our decisions.
 
+They have the older form, with a count and the times of the first and the last: that is what people's tools read.
 They are news, not state: at most so many a second are sent, what cannot be sent in time is dropped (first what is
 told of the gang as well), and nothing waits for them. The same news about the same object within some minutes is one
 event with a count. Lives in the backend's event loop; `tell` is called from other threads.
@@ -154,7 +155,7 @@ class EventSender:
         if moment - known.written < _COUNT_S:
             return 0
         known.written = moment
-        body = {"series": {"count": known.count, "lastObservedTime": _micro_time()}}
+        body = {"count": known.count, "lastTimestamp": _seconds(), "message": news.note[:_MAX_NOTE]}
         try:
             await self._client.send(
                 "PATCH", known.path, msgspec.json.encode(body), content_type=MERGE_PATCH, attempts=1
@@ -181,25 +182,29 @@ class EventSender:
     async def _create(self, news: News) -> str:
         """Make an event; return its path."""
         namespace = _namespace(news)
-        collection = f"/apis/events.k8s.io/v1/namespaces/{namespace}/events"
+        collection = f"/api/v1/namespaces/{namespace}/events"
         name = f"{news.regarding.name[:_MAX_NAME].rstrip('-.')}.{time.time_ns():x}"
         document = self._document(news, {"name": name, "namespace": namespace})
         await self._client.send("POST", collection, msgspec.json.encode(document), attempts=1)
         return f"{collection}/{name}"
 
     def _document(self, news: News, metadata: Json) -> Json:
+        now = _seconds()
         document: Json = {
-            "apiVersion": "events.k8s.io/v1",
+            "apiVersion": "v1",
             "kind": "Event",
             "metadata": metadata,
-            "eventTime": _micro_time(),
-            "reportingController": _CONTROLLER,
+            "source": {"component": _CONTROLLER},
+            "firstTimestamp": now,
+            "lastTimestamp": now,
+            "count": 1,
+            "reportingComponent": _CONTROLLER,
             "reportingInstance": self._instance,
             "action": news.action,
             "reason": news.reason,
             "type": news.type,
-            "regarding": _reference(news.regarding),
-            "note": news.note[:_MAX_NOTE],
+            "involvedObject": _reference(news.regarding),
+            "message": news.note[:_MAX_NOTE],
         }
         if news.related is not None:
             document["related"] = _reference(news.related)
@@ -221,5 +226,5 @@ def _reference(thing: KubeObject) -> Json:
     }
 
 
-def _micro_time() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
+def _seconds() -> str:
+    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -9,7 +9,8 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Callable, Sequence
-from typing import Final, Protocol
+from functools import partial
+from typing import Final, Literal, Protocol
 
 from muster.api import KubeObject, Pod
 from muster.cluster.kubernetes.events import News
@@ -19,7 +20,7 @@ _Made = Bind | Evict | Nominate
 _MAX_NODES: Final = 6
 _WORDS: Final[dict[type, tuple[str, str]]] = {
     Bind: ("Scheduled", "Binding"),
-    Evict: ("Evicted", "Evicting"),
+    Evict: ("Evict", "Evicting"),
     Nominate: ("Nominated", "Nominating"),
 }
 
@@ -41,21 +42,14 @@ class Newsroom:
         """The decisions of one cycle of one kind, whose answers are awaited."""
         return Round(self._tell_of_job)
 
-    def waits(self, update: JobUpdate, regarding: KubeObject) -> None:
-        """Tell that a job waits, if it does."""
-        if update.unschedulable is not None:
-            self._tell(
-                [
-                    News(
-                        regarding,
-                        "FailedScheduling",
-                        "Scheduling",
-                        update.message,
-                        type="Warning",
-                        series=update.unschedulable,
-                    )
-                ]
-            )
+    def waits(self, update: JobUpdate, group: KubeObject | None, pods: Sequence[Pod]) -> None:
+        """Tell that a job waits, if it does: of its PodGroup, and of the pods as far as there is room for details."""
+        if update.unschedulable is None:
+            return
+        told = partial(News, action="Scheduling", note=update.message, type="Warning", series=update.unschedulable)
+        news = [] if group is None else [told(group, "Unschedulable")]
+        news += [told(pod, "FailedScheduling", is_detail=group is not None) for pod in pods]
+        self._tell(news)
 
     def waits_for_claims(self, made: Bind, pod: Pod, claims: Sequence[str]) -> None:
         """Tell that a pod has a node, and waits for its volumes."""
@@ -75,8 +69,10 @@ class Newsroom:
         news = []
         if group is not None:
             news.append(News(group, reason, action, gang_note([each for each, _ in done]), related=other))
+        kind: Literal["Normal", "Warning"] = "Warning" if isinstance(made, Evict) else "Normal"
         news += [
-            News(pod, reason, action, _pod_note(each), related=other, is_detail=group is not None) for each, pod in done
+            News(pod, reason, action, _pod_note(each), type=kind, related=other, is_detail=group is not None)
+            for each, pod in done
         ]
         self._tell(news)
 
@@ -120,7 +116,7 @@ def gang_note(made: Sequence[_Made]) -> str:
 
 def _pod_note(made: _Made) -> str:
     if isinstance(made, Bind):
-        return f"placed on {made.node} ({made.why})"
+        return f"Successfully assigned {made.pod} to {made.node} ({made.why})"
     if isinstance(made, Nominate):
         return f"will go to {made.node} ({made.why})" if made.node else f"no node is promised any more: {made.why}"
     return f"evicted from {made.node}{_for(made)}: {made.why}"

@@ -112,9 +112,7 @@ class Reports:
         """Say on the pods of a job that waits what it waits for."""
         if update.unschedulable is None:
             return
-        for pod in self.pods(update.job):
-            if pod.spec.node_name or pod.spec.scheduling_gates or waits_for(pod, update.unschedulable):
-                continue  # the server says itself of a pod with gates what it waits for, and autoscalers go by it
+        for pod in self.to_tell(update):
             send = partial(acting.write, self._room.client, calls.unschedulable(pod, update.message, now))
             if update.has_group:
                 yield self._pending.errand((Pod, pod.key, "condition"), send, lambda _: None)
@@ -122,6 +120,16 @@ class Reports:
                 # Nothing else remembers that it was told: no PodGroup has it in its status.
                 said = told_to_wait(pod, update.unschedulable, update.message, calls.stamp(now))
                 yield self._pending.assume_report(said, send)
+
+    def to_tell(self, update: JobUpdate) -> list[Pod]:
+        """The pods of a job that wait and do not say so, or say something else.
+
+        Of a pod with gates the server says itself what it waits for, and autoscalers go by it.
+        """
+        if update.unschedulable is None:
+            return []
+        waiting = (pod for pod in self.pods(update.job) if not pod.spec.node_name and not pod.spec.scheduling_gates)
+        return [pod for pod in waiting if not waits_for(pod, update.unschedulable)]
 
     def pods(self, job: str) -> list[Pod]:
         """The pods of a job, by name; a pod without a PodGroup is a job of its own."""
