@@ -139,7 +139,7 @@ def test_values_reach_the_objects(chart: Chart) -> None:
     pod = found["Deployment"]["spec"]["template"]["spec"]
     assert {each["image"] for each in [*pod["initContainers"], *pod["containers"]]} == {"example/muster:v1"}
     read = run_options(pod["containers"][0]["args"])
-    assert (read["scheduler_name"], read["node_selector"], read["period"]) == (["muster"], "pool=training", 2)
+    assert (read["scheduler_name"], read["node_selector"], read["period"]) == (["muster"], ["pool=training"], 2)
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     assert pod["nodeSelector"] == {"role": "system"}
     assert "priorityClassName" not in pod
