@@ -206,12 +206,11 @@ def test_the_search_space_of_evictions_is_small_domains_first_then_least_missing
 # -- pruning --------------------------------------------------------------------------------------------------------
 
 
-def held(session: Session, job: str, needed: int, *, whole: bool = False) -> list[str]:
+def held(session: Session, job: str, needed: int) -> list[str]:
     tasks = schedulable_tasks(session)
     own = tasks[session.snapshot.tasks.job[tasks] == job_row(session, job)]
     domains = session.snapshot.topology.inside(0)
-    free = session.snapshot.nodes.future_idle() if whole else None
-    return domain_names(session, holding(session, boards_of(session), own, needed, domains, free))
+    return domain_names(session, holding(session, boards_of(session), own, needed, domains))
 
 
 def test_a_domain_is_kept_when_its_nodes_have_slots_enough_not_when_its_total_would_do() -> None:
@@ -226,14 +225,6 @@ def test_a_domain_is_kept_when_its_nodes_have_slots_enough_not_when_its_total_wo
     assert held(session, "job", 1) == [ROOT, "s1", "s1-r0", "s1-r1"]
     assert held(session, "job", 3) == [ROOT, "s1"]
     assert held(session, "job", 5) == []
-
-
-def test_a_start_that_must_be_whole_needs_room_for_everybody_in_total() -> None:
-    session = open_session(
-        [*racks({"s0": [1, 2]}, gpu=4), group("job", 1, hard(1)), *members("job", 6, gpu=1)],
-    )
-    assert held(session, "job", 1) == [ROOT, "s0", "s0-r0", "s0-r1"]
-    assert held(session, "job", 1, whole=True) == [ROOT, "s0", "s0-r1"]
 
 
 def test_room_that_is_being_released_counts() -> None:

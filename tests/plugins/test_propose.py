@@ -10,7 +10,8 @@ from muster.actions.allocate import Allocate
 from muster.api import KubeObject
 from muster.engine.boards import boards_of
 from muster.engine.placing.runs import Runs
-from muster.engine.placing.walk import JobWork, Walk, _Solution, make_work
+from muster.engine.placing.search import Search
+from muster.engine.placing.walk import Extent, Walk, Work, _Solution, make_work
 from muster.framework import Session
 from muster.snapshot import NO_ROW, Statement, TaskStatus
 from muster.testing import builders
@@ -26,15 +27,15 @@ class CountingPlacer(Walk):
 
     def __init__(self, session: Session) -> None:
         boards = boards_of(session)
-        super().__init__(session, boards, Runs(session, boards))
+        super().__init__(session, boards, Runs(session, boards), Search(session, boards, 0, 0))
         self.scores: list[float] = []
         self.trials = 0
 
-    def _try(self, work: JobWork, domain: int, statement: Statement) -> _Solution | None:
+    def _try(self, work: Work, domain: int, extent: Extent, statement: Statement) -> _Solution | None:
         self.trials += 1
-        solution = super()._try(work, domain, statement)
+        solution = super()._try(work, domain, extent, statement)
         if solution is not None:
-            self.scores.append(solution.score)
+            self.scores.append(-solution.key[1])
         return solution
 
 

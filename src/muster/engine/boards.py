@@ -31,8 +31,6 @@ class Boards:
         self._terms: dict[int, NDArray[np.float64]] = {}
         self._scores: dict[int, list[NodeScores]] = {}
         self._outside, self._bonus = self._shard()
-        #: What nodes had free, or would have, when the first action began; int64[nodes, resources].
-        self.free_at_first = session.snapshot.nodes.future_idle()
 
     def get(self, cls: int, mode: int = IDLE) -> Board:
         """The board of a class; shared by all its tasks."""

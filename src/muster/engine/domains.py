@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import numpy as np
 from numpy.typing import NDArray
 
@@ -9,7 +11,7 @@ from muster.engine.boards import Boards
 from muster.engine.constraints import Constraint
 from muster.framework import Purpose, Session
 from muster.kernels.placement import FUTURE
-from muster.snapshot import NO_ROW, Amounts, Rows, TopologyTable
+from muster.snapshot import NO_ROW, Rows, TopologyTable
 
 ROOT = 0
 
@@ -59,39 +61,38 @@ def search_space(session: Session, job: int, constraint: Constraint, placed: int
     return kept
 
 
-def holding(
-    session: Session, boards: Boards, tasks: Rows, needed: int, domains: Rows, free: Amounts | None = None
-) -> Rows:
+def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains: Rows) -> Rows:
     """Domains that can hold `needed` of the tasks, by slots of each class and, if all are needed, by totals.
 
-    What is only promised to become free counts as free: nothing that could work is dropped. With `free`, amounts
-    per node, a domain must also have room by totals in it for all the tasks.
+    What is only promised to become free counts as free: nothing that could work is dropped.
     """
     if len(domains) == 0:
         return domains
     snapshot = session.snapshot
-    topology = snapshot.topology
-    base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
-    lo, hi = topology.lo[domains] - base, topology.hi[domains] - base
     classes, counts = count_classes(snapshot.tasks.cls[tasks])
     kept = _room(session, boards, classes, counts, domains) >= needed
-    # Equal tasks that must all fit have been counted exactly.
-    if free is None and len(classes) > 1 and needed >= len(tasks):
-        free = snapshot.nodes.future_idle()
-    if free is not None:
+    # Equal tasks have been counted exactly.
+    if len(classes) > 1 and needed >= len(tasks):
+        topology = snapshot.topology
+        base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
         total = (snapshot.classes.requests[classes, 0] * counts[:, None]).sum(axis=0)
-        inside = np.maximum(free[base:end], 0)
+        inside = np.maximum(snapshot.nodes.future_idle()[base:end], 0)
         totals = np.concatenate((np.zeros((1, inside.shape[1]), np.int64), np.cumsum(inside, axis=0)))
-        kept &= ((totals[hi] - totals[lo]) >= total).all(axis=1)
+        kept &= ((totals[topology.hi[domains] - base] - totals[topology.lo[domains] - base]) >= total).all(axis=1)
     return domains[kept]
 
 
-def roomiest(session: Session, boards: Boards, tasks: Rows, domains: Rows) -> tuple[int, int]:
-    """The domain with slots for most of the tasks, and for how many; (NO_ROW, 0) for no domains."""
+def roomiest(session: Session, boards: Boards, tasks: Rows, domains: Rows, tried: Mapping[int, int]) -> tuple[int, int]:
+    """The domain with room for most of the tasks, and for how many; (NO_ROW, 0) for no domains.
+
+    `tried`: how many found room together in a domain where that has been tried; slots alone may promise more.
+    """
     if len(domains) == 0 or len(tasks) == 0:
         return NO_ROW, 0
     classes, counts = count_classes(session.snapshot.tasks.cls[tasks])
     room = _room(session, boards, classes, counts, domains)
+    for k, domain in enumerate(domains.tolist()):
+        room[k] = min(int(room[k]), tried.get(domain, int(room[k])))
     best = int(np.argmax(room))
     return int(domains[best]), int(room[best])
 
@@ -118,15 +119,21 @@ def count_classes(classes: Rows) -> tuple[Rows, Rows]:
     return distinct, counts.astype(np.int32)
 
 
-def ranked(session: Session, job: int, subgroup: int, domains: Rows, placed: int) -> list[tuple[int, float]]:
-    """Domains with their scores, the best first: near what is already placed, then by score, then in tree order."""
+def ranked(
+    session: Session, job: int, subgroup: int, domains: Rows, placed: int, touched: Rows | None = None
+) -> list[tuple[int, float]]:
+    """Domains with their scores, the best first: near what is already placed, then by score, then in tree order.
+
+    `touched`: how many smaller domains the tasks would touch in each; fewer come first.
+    """
     if len(domains) == 0:
         return []
     scores = session.domain_scores(job, subgroup, domains)
+    fewer = [0] * len(domains) if touched is None else touched.tolist()
     distance = [0] * len(domains)
     if placed != NO_ROW:
         distance = [distance_to(session.snapshot.topology, placed, domain) for domain in domains.tolist()]
-    order = sorted(range(len(domains)), key=lambda k: (distance[k], -scores[k], int(domains[k])))
+    order = sorted(range(len(domains)), key=lambda k: (distance[k], fewer[k], -scores[k], int(domains[k])))
     return [(int(domains[k]), float(scores[k])) for k in order]
 
 

@@ -123,6 +123,12 @@ SEARCH_ENDED = reason(
     eviction_helps=True,
     remedy="raise maxTrialsPerJob or maxTrialsPerCycle of the action",
 )
+PLACES_SEARCH_ENDED = reason(
+    "places-search-ended",
+    "the search for places was ended before it was through",
+    eviction_helps=True,
+    remedy="raise searchStepsPerJob or searchStepsPerCycle of allocate, or make the gang's pods more alike",
+)
 GANG_INCOMPLETE = reason("gang-incomplete", "only part of the gang fits")
 PROMISED = reason(
     "promised", "its nodes are promised to it, and pods have yet to leave them", remedy="wait for the pods to leave"

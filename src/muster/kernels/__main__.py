@@ -11,6 +11,7 @@ import numpy as np
 from muster.kernels.clearing import clear_nodes
 from muster.kernels.placement import HI, catch_up, count_slots, fits, move_tasks, place_run, recount_slots
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
+from muster.kernels.search import PART_COLUMNS, Gang, make_desk, search_places
 from muster.kernels.totals import (
     add_rows,
     book_on_nodes,
@@ -51,6 +52,19 @@ def compile_all() -> None:
     count_slots(state, requests[0, 0], board[0], 0, 0, np.zeros(n_nodes, np.int32))
     recount_slots(state, requests[0, 0], board[0], 0, tasks, np.zeros(n_nodes, np.int32))
     move_tasks(state, requests, tasks, tasks, np.array([1, 1, 1], np.int64), log, 0)
+    part = np.array([[-1, 0, -1, 0, 1, 0, 1, 0]], np.int32).reshape(1, PART_COLUMNS)
+    gang = Gang(
+        parts=part,
+        kinds=np.array([[0, 0, 1]], np.int32),
+        requests=np.ones((1, n_resources), np.int64),
+        allowed=np.ones((1, n_nodes), np.bool_),
+        cands=np.array([[0, n_nodes, -1]], np.int32),
+        cand_nodes=np.arange(n_nodes, dtype=np.int32),
+        needs=np.array([1, 0], np.int64),
+        nodes=np.zeros((n_nodes, 2), np.int32),
+        colors=np.zeros(1, np.int64),
+    )
+    search_places(gang, make_desk(gang, np.ones((n_nodes, n_resources), np.int64), 10))
 
 
 if __name__ == "__main__":

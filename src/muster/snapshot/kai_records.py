@@ -142,11 +142,9 @@ def _leaves(children: _Children) -> Iterator[KaiSubGroup]:
 
 
 def _constraints(root: KaiTopologyConstraint | None, children: _Children) -> GroupConstraint | None:
-    """The tree of sub-groups with their topology levels; None: nobody asks for a level, and none is nested."""
+    """The tree of sub-groups with their topology levels; None: nobody asks for any level."""
     asked = [root, *(sub_group.topology_constraint for sub_group in _walk(children))]
-    # Groups inside groups have an order of their own: what is nested is placed first.
-    is_nested = any(parent for parent in children)
-    if not is_nested and not any(map(_asks, asked)):
+    if not any(map(_asks, asked)):
         return None
     return _constraint("", root, tuple(_node(child, children) for child in children.get("", ())))
 

@@ -24,6 +24,7 @@ from muster.engine.constraints import (
 from muster.engine.domains import ROOT, count_classes, gradients, holding, ranked, search_gradients
 from muster.engine.placing.nested import Nested
 from muster.engine.placing.runs import ANYWHERE, Ground, Runs, Stretch
+from muster.engine.placing.search import STEPS_PER_CYCLE, STEPS_PER_JOB, Search
 from muster.engine.placing.terms import (
     EARNEST,
     EVERYWHERE,
@@ -36,10 +37,17 @@ from muster.engine.placing.terms import (
     Scope,
     promise,
 )
-from muster.engine.placing.walk import Walk, make_work
+from muster.engine.placing.walk import Walk, Work, make_work
 from muster.engine.waiting import gated_verdict
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_FULL, TOPOLOGY
+from muster.framework.reasons import (
+    GANG_INCOMPLETE,
+    INSUFFICIENT,
+    PLACES_SEARCH_ENDED,
+    QUEUE_CLOSED,
+    QUEUE_FULL,
+    TOPOLOGY,
+)
 from muster.kernels.placement import FUTURE
 from muster.snapshot import BEST_EFFORT, NO_ROW, OperationKind, Rows, Statement, TaskStatus
 from muster.snapshot import GATED as GATED_TASK
@@ -48,12 +56,23 @@ from muster.snapshot import GATED as GATED_TASK
 class Door:
     """The door of one session."""
 
-    def __init__(self, session: Session, *, rank_order: bool = True) -> None:
-        """`rank_order`: equal tasks that are packed get nodes in topology order, by their index."""
+    def __init__(
+        self,
+        session: Session,
+        *,
+        rank_order: bool = True,
+        steps_per_job: int = STEPS_PER_JOB,
+        steps_per_cycle: int = STEPS_PER_CYCLE,
+    ) -> None:
+        """`rank_order`: equal tasks that are packed get nodes in topology order, by their index.
+
+        Steps: what the exact search may take at most.
+        """
         self._session = session
         self._boards = boards_of(session)
         self._runs = Runs(session, self._boards, rank_order=rank_order)
-        self._walk = Walk(session, self._boards, self._runs)
+        search = Search(session, self._boards, steps_per_job, steps_per_cycle)
+        self._walk = Walk(session, self._boards, self._runs, search)
         self._nested = Nested(session, self._boards, self._runs)
         #: Where queues are a tree, a gang without constraints starts and grows chunk by chunk.
         self._by_chunks = bool(session.asked("queue_turn"))
@@ -107,22 +126,26 @@ class Door:
         found = Found.NOTHING
         if len(waiting) == 0:
             work.verdict = JobVerdict(GANG_INCOMPLETE)
-        elif scope.domain is not None and work.is_divided:
-            found = self._walk.place_in(work, scope.domain, statement)
-        elif scope.domain is not None or not self._has_domains(job):
-            packed = scope.domain is not None and bool(job_constraint(session, job))
-            found = self._runs.until_ready(
-                work.attempts[0], statement, Ground(scope.domain or ROOT, packed=packed), modes
-            )
-            work.verdict = work.attempts[0].verdict
+        elif self._has_domains(job):
+            found = self._walk.place(work, statement, scope.domain)
         else:
-            found = self._walk.place(work, statement)
+            found = self._place_plain(work, statement, scope, modes)
         if found is Found.READY and not self._has_all_members(job, statement):
             statement.rollback(mark)
             return Outcome(Found.NOTHING, verdict=JobVerdict(GANG_INCOMPLETE))
         placed = sum(len(operation.tasks) for operation in statement.operations[mark:])
         left = work.tasks() if found is Found.READY else NOBODY
         return Outcome(found, placed, left, work.verdict)
+
+    def _place_plain(self, work: Work, statement: Statement, scope: Scope, modes: Modes) -> Found:
+        """Place a job that may go anywhere: in order, else by an exact search."""
+        attempt = work.attempts[0].copy()
+        found = self._runs.until_ready(attempt, statement, _ground(scope), modes)
+        work.verdict = attempt.verdict
+        if found or (work.verdict is not None and work.verdict.reason in (QUEUE_FULL, QUEUE_CLOSED)):
+            work.attempts = [attempt]
+            return found
+        return self._walk.search(work, statement, scope.domain or ROOT)
 
     def _has_all_members(self, job: int, statement: Statement) -> bool:
         """Place the best-effort members that the gang's minimums rely on; False: too few found a node."""
@@ -147,10 +170,27 @@ class Door:
             if verdict is not None:
                 return Outcome(Found.NOTHING, verdict=verdict)
         outcome = self._place_chunk(job, chunk, statement, scope, modes)
-        if not outcome:
+        if outcome:
+            return Outcome(outcome.found, outcome.placed, tasks[~np.isin(tasks, chunk)], outcome.verdict)
+        if self._is_nested(job) or len(chunk) == len(tasks):
             return outcome
-        left = tasks[~np.isin(tasks, chunk)]
-        return Outcome(outcome.found, outcome.placed, left, outcome.verdict)
+        return self._start_with_others(job, tasks, statement, scope, outcome)
+
+    def _start_with_others(
+        self, job: int, tasks: Rows, statement: Statement, scope: Scope, outcome: Outcome
+    ) -> Outcome:
+        """The tasks whose turn it is have no places: start with others, if these make the gang whole too."""
+        session, table = self._session, self._session.snapshot.tasks
+        if outcome.verdict is None or outcome.verdict.reason not in (INSUFFICIENT, PLACES_SEARCH_ENDED):
+            return outcome
+        mark = statement.mark()
+        work = make_work(session, job, tasks[(table.flags[tasks] & BEST_EFFORT) == 0])
+        if not work.attempts[0] or not self._walk.search(work, statement, scope.domain or ROOT):
+            return outcome
+        placed = np.concatenate([operation.tasks for operation in statement.operations[mark:]])
+        statement.rollback(mark)
+        again = self._place_chunk(job, session.sort_tasks(placed), statement, scope, EARNEST)
+        return Outcome(again.found, again.placed, tasks[~np.isin(tasks, placed)], again.verdict)
 
     def _incomplete(self, job: int) -> JobVerdict:
         """Too few tasks wait to make the gang whole."""
@@ -181,11 +221,11 @@ class Door:
             return Outcome(Found.NOTHING, verdict=verdict)
         mark = statement.mark()
         if self._is_nested(job):
-            verdict = self._nested.place(job, tasks, statement, modes, scope.mask)
+            verdict = self._nested.place(job, tasks, statement, modes)
         elif self._has_domains(job):
-            verdict = self._chunk_in_domains(job, tasks, statement, modes)
+            verdict = self._chunk_in_domains(job, tasks, statement, scope, modes)
         else:
-            verdict = self._chunk_anywhere(tasks, statement, scope, modes)
+            verdict = self._chunk_anywhere(job, tasks, statement, scope, modes)
         if verdict is not None:
             statement.rollback(mark)
             return Outcome(Found.NOTHING, verdict=verdict)
@@ -198,20 +238,32 @@ class Door:
                 statement.redo(promise(placed))
         return Outcome(found, len(tasks))
 
-    def _chunk_anywhere(self, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> JobVerdict | None:
+    def _chunk_anywhere(
+        self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes
+    ) -> JobVerdict | None:
+        mark = statement.mark()
         placed = self._runs.in_order(tasks, statement, _ground(scope), modes)
         if placed == len(tasks):
             return None
-        task = int(tasks[placed])
-        return JobVerdict(INSUFFICIENT, cls=int(self._session.snapshot.tasks.cls[task]), task=task, placed=placed)
+        task, table = int(tasks[placed]), self._session.snapshot.tasks
+        verdict = JobVerdict(INSUFFICIENT, cls=int(table.cls[task]), task=task, placed=placed)
+        if scope.mask is not None or (table.status[tasks] != TaskStatus.PENDING).any():
+            return verdict
+        statement.rollback(mark)
+        work = make_work(self._session, job, tasks)
+        work.verdict = verdict
+        found = self._walk.search(work, statement, scope.domain or ROOT, modes, whole=True)
+        return None if found else work.verdict
 
-    def _chunk_in_domains(self, job: int, tasks: Rows, statement: Statement, modes: Modes) -> JobVerdict | None:
+    def _chunk_in_domains(
+        self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes
+    ) -> JobVerdict | None:
         """Place a gang with HyperNode constraints; a part of its minimum has no place of its own."""
         status = self._session.snapshot.tasks.status
         if status[tasks[0]] == TaskStatus.RELEASING:
             return self._bring_back(job, tasks, statement, modes)
         work = make_work(self._session, job, tasks)
-        if self._walk.place(work, statement) and (status[tasks] != TaskStatus.PENDING).all():
+        if self._walk.place(work, statement, scope.domain, whole=True):
             return None
         return work.verdict or JobVerdict(TOPOLOGY)
 

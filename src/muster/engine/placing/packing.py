@@ -13,6 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.boards import Boards
+from muster.engine.domains import count_classes
+from muster.framework import Session
+from muster.kernels.placement import FUTURE
 from muster.snapshot import Rows, TopologyTable
 
 
@@ -121,3 +125,29 @@ class Packer:
 
 def _sums(values: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
+
+
+def fewest_domains(session: Session, boards: Boards, tasks: Rows, domains: Rows) -> Rows | None:
+    """How many smaller domains equal tasks would touch in each of some domains; None: that cannot be told, or none."""
+    topology = session.snapshot.topology
+    classes, counts = count_classes(session.snapshot.tasks.cls[tasks])
+    if len(domains) < 2 or len(classes) > 1 or not any(topology.children[domain] for domain in domains.tolist()):
+        return None
+    base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
+    room = _sums(boards.get(int(classes[0]), FUTURE).slots(session.snapshot, base, end))
+    found = np.zeros(len(domains), np.int32)
+    for k, domain in enumerate(domains.tolist()):
+        children = np.array(topology.children[domain], np.int32)
+        if len(children):
+            rooms = np.sort(room[topology.hi[children] - base] - room[topology.lo[children] - base])[::-1]
+            found[k] = int(np.searchsorted(np.cumsum(rooms), int(counts[0]))) + 1
+    return found
+
+
+def domains_used(topology: TopologyTable, domain: int, nodes: Rows) -> tuple[int, ...]:
+    """How many domains of each tier below that of a domain some of its nodes are in, from the top tier down."""
+    tiers = np.unique(topology.tier)
+    below = [
+        owner for tier, owner in zip(tiers, topology.owners_by_tier(), strict=True) if tier < topology.tier[domain]
+    ]
+    return tuple(len(np.unique(owner[nodes])) for owner in reversed(below))

@@ -50,12 +50,14 @@ class Stretch:
 class Ground:
     """The nodes for a run: a domain, and whether it is packed into as few smaller domains as possible.
 
-    With stretches, these count and not the domain: each is filled before the next is looked at.
+    With stretches, these count and not the domain: each is filled before the next is looked at. With places, each task
+    has a node of its own: `places` is as long as the table of tasks.
     """
 
     domain: int = 0
     packed: bool = False
     stretches: tuple[Stretch, ...] = ()
+    places: Rows | None = None
 
 
 ANYWHERE = Ground()
@@ -81,10 +83,17 @@ class Attempt:
     subgroup: int = NO_ROW
     failed_roles: set[int] = field(default_factory=set)
     verdict: JobVerdict | None = None
+    #: How many of them found room together where that was not enough.
+    most: int = 0
 
     def __bool__(self) -> bool:
         """Are there tasks left to try?"""
         return len(self.tasks) > 0
+
+    @property
+    def is_part(self) -> bool:
+        """Is it a sub-group of a job that has some?"""
+        return self.subgroup != NO_ROW
 
     def copy(self) -> Attempt:
         """The same attempt, to be tried elsewhere: what failed there may fit here."""
@@ -128,6 +137,7 @@ class Runs:
         if self._pipelined_deficit(attempt) == 0:
             return Found.PROMISED
         statement.rollback(mark)
+        attempt.most = max(attempt.most, placed)
         if attempt.verdict is None:
             attempt.verdict = JobVerdict(GANG_INCOMPLETE, placed=placed)
         return Found.NOTHING
@@ -223,6 +233,8 @@ class Runs:
 
     def _place_alike(self, tasks: Rows, statement: Statement, ground: Ground, modes: Modes) -> int:
         """Place as many of a run as fit, on one kind of room after the other; return how many."""
+        if ground.places is not None:
+            return self._place_planned(tasks, ground.places[tasks], statement, modes)
         task = int(tasks[0])
         table = self._session.snapshot.tasks
         if len(tasks) == 1 and self._place_nominated(task, statement, ground, modes):
@@ -242,6 +254,13 @@ class Runs:
                 if placed == len(tasks):
                     return placed
         return placed
+
+    def _place_planned(self, tasks: Rows, nodes: Rows, statement: Statement, modes: Modes) -> int:
+        """Place the first tasks of a run on the nodes that a plan names, as far as they still fit there."""
+        for count, (task, node) in enumerate(zip(tasks.tolist(), nodes.tolist(), strict=True)):
+            if node == NO_ROW or not self._place_on(task, node, statement, modes):
+                return count
+        return len(tasks)
 
     def _whole(self, domain: int) -> Stretch:
         whole = self._wholes.get(domain)
@@ -291,6 +310,11 @@ class Runs:
         node = int(snapshot.tasks.nominated[task])
         if node == NO_ROW or snapshot.tasks.status[task] != TaskStatus.PENDING or not self._is_inside(ground, node):
             return False
+        return self._place_on(task, node, statement, modes)
+
+    def _place_on(self, task: int, node: int, statement: Statement, modes: Modes) -> bool:
+        """Place a task on one node, if it fits there."""
+        snapshot = self._session.snapshot
         cls = int(snapshot.tasks.cls[task])
         if self._boards.verdicts(cls)[node] != FITS:
             return False

@@ -52,11 +52,7 @@ class _SolverPath:
             with session.turn(job):
                 if job != NO_ROW and why_not_schedulable(session, job) is None:
                     self._pending[job] = tasks
-        # Who may never have what it waits for keeps nobody waiting.
-        able = self._pending
-        if options.pass_over_blocked:
-            able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
-        self._waiting = Waiting(session, able)
+        self._waiting = Waiting(session, self._pending)
         self._trials = Trials(session, self._waiting, kind)
 
     def run(self) -> None:
@@ -82,15 +78,7 @@ class _SolverPath:
             with session.turn(job):
                 tasks = next_tasks(session, job, self._pending[job])
                 if len(tasks) and self._may_search(job, tasks):
-                    solution = self._serve(job, tasks, self._pending[job], pool, budgets)
-                    if solution is not None:
-                        # Queues that had to give may come earlier now.
-                        line.rank_anew(jobs.queue[session.snapshot.tasks.job[solution.outcome.evicted]].tolist())
-
-    def _could_run(self, job: int, tasks: Rows) -> bool:
-        """Whether what the job waits for next is within what its queues are guaranteed, where that is the limit."""
-        chunk = next_tasks(self._session, job, tasks)
-        return len(chunk) > 0 and self._session.over_quota(job, chunk) is None
+                    self._serve(job, tasks, self._pending[job], pool, budgets)
 
     def _may_search(self, job: int, tasks: Rows) -> bool:
         session = self._session
@@ -106,7 +94,7 @@ class _SolverPath:
         pods = self._session.snapshot.tasks.pods
         return all(pods[task].spec.preemption_policy != "Never" for task in tasks.tolist())
 
-    def _serve(self, job: int, tasks: Rows, waiting: Rows, pool: VictimPool, budgets: Budgets) -> Solution | None:
+    def _serve(self, job: int, tasks: Rows, waiting: Rows, pool: VictimPool, budgets: Budgets) -> None:
         session = self._session
         statement = session.statement()
         statement.release(waiting)
@@ -129,9 +117,8 @@ class _SolverPath:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:
                 self._failed.note(job, tasks)
-            return None
+            return
         self._commit(job, statement, solution, pool)
-        return solution
 
     def _commit(self, job: int, statement: Statement, solution: Solution, pool: VictimPool) -> None:
         """Evict, move and promise, all at once."""
@@ -154,6 +141,6 @@ class _SolverPath:
         self._failed.forget()
         self._pending[job] = pending = self._pending[job][snapshot.tasks.status[self._pending[job]] == _PENDING]
         if len(pending) == 0:
-            self._waiting.discard(job)
+            self._waiting.remove(job)
         # Those who were promised places may be dealt others for the sake of the next ones.
         pool.refresh([*touched, job])
