@@ -25,6 +25,12 @@ _INT: Final = "tag:yaml.org,2002:int"
 _FLOAT: Final = "tag:yaml.org,2002:float"
 _TIMESTAMP: Final = "tag:yaml.org,2002:timestamp"
 MAX_DEPTH: Final = 100
+#: What is wrong with a document that is nested deeper, and what stands in it where it was cut off.
+TOO_DEEP: Final = f"expected a document nested at most {MAX_DEPTH} levels deep"
+_MAX_DIGITS: Final = 400
+CUT: Final = "muster.sh/nested-too-deep"
+
+_BRACKETS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
 class TextDocument(NamedTuple):
@@ -32,6 +38,8 @@ class TextDocument(NamedTuple):
 
     content: object
     line: int
+    #: Why the content is not all that was written; "": it is.
+    fault: str = ""
 
 
 class _Loader(_BaseLoader):
@@ -44,7 +52,7 @@ class _Loader(_BaseLoader):
     def descend_resolver(self, current_node: yaml.Node | None, current_index: object) -> None:
         self.depth += 1
         if self.depth > MAX_DEPTH:
-            raise ValueError(f"expected a document nested at most {MAX_DEPTH} levels deep")
+            raise ValueError(TOO_DEEP)
         super().descend_resolver(current_node, current_index)
 
     def ascend_resolver(self) -> None:
@@ -137,9 +145,41 @@ def read_json(text: str, file: str) -> Iterator[TextDocument]:
             place = f"{file}:{error.lineno}:{error.colno}"
             raise UserError(f"not JSON: {error.msg}", place=place) from None
         except (ValueError, RecursionError) as error:
-            raise UserError(f"not JSON: {error}", place=f"{file}:{line}") from None
-        yield TextDocument(content, line)
+            content, end = _rough(text, at, UserError(f"not JSON: {error}", place=f"{file}:{line}"))
+            yield TextDocument(content, line, TOO_DEEP if isinstance(error, RecursionError) else str(error))
+        else:
+            yield TextDocument(content, line)
         at = _skip_space(text, end)
+
+
+def shallow(text: str, at: int = 0, depth: int = MAX_DEPTH) -> tuple[str, int]:
+    """Return one JSON document with `CUT` for all that is nested deeper, and where it ends. Raises ValueError.
+
+    Readers of JSON give up on such documents as a whole, and those of many objects must not be lost for one of them.
+    """
+    kept: list[str] = []
+    start, level = at, 0
+    for bracket in _BRACKETS.finditer(text, at):
+        if bracket[0] in ("{", "["):
+            level += 1
+            if level == depth + 1:
+                kept.append(text[start : bracket.start()] + f'"{CUT}"')
+        elif bracket[0] in ("}", "]"):
+            if level == depth + 1:
+                start = bracket.end()
+            level -= 1
+            if level == 0:
+                return "".join((*kept, text[start : bracket.end()])), bracket.end()
+    raise ValueError("the text ends too early")
+
+
+def _rough(text: str, at: int, error: UserError) -> tuple[object, int]:
+    """A document of which not everything can be read, for those who want to know what it is; raises `error` if not."""
+    try:
+        cut, end = shallow(text, at)
+        return json.loads(cut, parse_int=lambda digits: int(digits[:_MAX_DIGITS])), end
+    except (ValueError, RecursionError):
+        raise error from None
 
 
 def _skip_space(text: str, at: int) -> int:

@@ -14,11 +14,12 @@ import msgspec
 
 from muster.api.base import decode_hook, encode_hook
 from muster.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from muster.api.documents import MAX_DEPTH
+from muster.api.documents import MAX_DEPTH, TOO_DEEP
 from muster.api.errors import UserError
 from muster.api.field_errors import describe_value, explain
 from muster.api.kai import KaiPodGroup, KaiQueue, Topology
-from muster.api.meta import DEFAULT_NAMESPACE, KubeObject
+from muster.api.meta import DEFAULT_NAMESPACE, KubeObject, ObjectMeta
+from muster.api.names import UNREADABLE
 from muster.api.node import Namespace, Node
 from muster.api.pod import Pod
 from muster.api.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
@@ -158,7 +159,7 @@ def type_of(document: Document) -> type[KubeObject]:
 def without_nulls(value: object, parent: str = "", depth: int = 0) -> object:
     """Return the document without null fields, which mean "absent" in Kubernetes."""
     if depth > MAX_DEPTH:
-        raise UserError(f"expected a document nested at most {MAX_DEPTH} levels deep")
+        raise UserError(TOO_DEEP)
     if isinstance(value, dict):
         if parent in _TEXT_MAPS:
             return {key: "" if item is None else item for key, item in value.items()}
@@ -189,6 +190,31 @@ def decode_as(document: Document, wanted: type[_Kind]) -> _Kind:
         raise error.located(subject=subject_of(document)) from None
     with_defaults(decoded)
     return decoded
+
+
+def stub_of(document: Document, wanted: type[_Kind], fault: str) -> _Kind:
+    """Return what is left of a document that cannot be decoded: its name, and for pods whose they are and where.
+
+    The fault is noted on it as an annotation.
+    """
+    stub = wanted(metadata=_metadata_of(document))
+    stub.metadata.annotations = {**stub.metadata.annotations, UNREADABLE: fault}
+    spec = document.get("spec")
+    if isinstance(stub, Pod) and isinstance(spec, dict):
+        for name, field in (("scheduler_name", "schedulerName"), ("node_name", "nodeName")):
+            if isinstance(spec.get(field), str):
+                setattr(stub.spec, name, spec[field])
+    with_defaults(stub)
+    return stub
+
+
+def _metadata_of(document: Document) -> ObjectMeta:
+    given = document.get("metadata")
+    try:
+        return msgspec.convert(given, ObjectMeta, dec_hook=decode_hook)
+    except (msgspec.ValidationError, RecursionError):
+        texts = {key: text for key, text in given.items() if isinstance(text, str)} if isinstance(given, dict) else {}
+        return ObjectMeta(name=texts.get("name", ""), namespace=texts.get("namespace", ""), uid=texts.get("uid", ""))
 
 
 def _convert(document: Document, wanted: type[_Kind]) -> _Kind:

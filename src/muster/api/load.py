@@ -17,10 +17,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.api.documents import TextDocument, read_json, read_yaml
+from muster.api.documents import CUT, TextDocument, read_json, read_yaml
 from muster.api.errors import UserError
 from muster.api.field_errors import describe_value
-from muster.api.kinds import Document, decode, is_beside, kind_of, list_item_kind, subject_of
+from muster.api.kinds import Document, decode, is_beside, kind_of, list_item_kind, stub_of, subject_of, type_of
 from muster.api.meta import KubeObject
 from muster.api.saved import ClusterSnapshot
 from muster.api.validate import check
@@ -165,8 +165,10 @@ class _Reader:
         self._as_is = False
         try:
             for index, document in enumerate(_documents(text, file), start=1):
+                if document.fault and not self._as_is:
+                    raise UserError(f"not JSON: {document.fault}", place=f"{shown}:{document.line}")  # noqa: TRY301  # caught below, as others
                 if document.content is not None:
-                    self._take(document.content, Source(shown, index, document.line))
+                    self._take(document.content, Source(shown, index, document.line), document.fault)
         except UserError as error:
             self._problems.append(error)
 
@@ -180,26 +182,26 @@ class _Reader:
             lines.append(f"and {len(self._problems) - _MAX_PROBLEMS} more")
         raise UserError("\n".join(lines))
 
-    def _take(self, content: object, source: Source) -> None:
+    def _take(self, content: object, source: Source, fault: str = "") -> None:
         try:
             if not isinstance(content, dict):
                 raise UserError(f"expected a mapping with apiVersion and kind, got {describe_value(content)}")  # noqa: TRY301  # caught below to add the place
-            self._take_document(content, source)
+            self._take_document(content, source, fault)
         except UserError as error:
             subject = subject_of(content) if isinstance(content, dict) and "kind" in content else ""
             self._problems.append(error.located(place=str(source), subject=subject))
 
-    def _take_document(self, document: Document, source: Source) -> None:
+    def _take_document(self, document: Document, source: Source, fault: str) -> None:
         api_version, kind = kind_of(document)
         item_kind = list_item_kind(api_version, kind)
         if item_kind is not None:
-            self._take_list(document, item_kind, source)
+            self._take_list(document, item_kind, source, fault)
         elif is_beside(api_version, kind):
             self._result.skipped.append(Skipped(api_version, kind, _name_of(document), source))
         else:
-            self._take_object(document, source)
+            self._take_object(document, source, fault)
 
-    def _take_list(self, document: Document, item_kind: tuple[str, str], source: Source) -> None:
+    def _take_list(self, document: Document, item_kind: tuple[str, str], source: Source, fault: str) -> None:
         items = document.get("items")
         if items is None:
             items = []
@@ -209,10 +211,11 @@ class _Reader:
             # Items of a typed list, as an API server sends them, do not repeat their kind.
             kind = {"apiVersion": item_kind[0], "kind": item_kind[1]} if item_kind[1] else {}
             content = {**kind, **item} if isinstance(item, dict) else item
-            self._take(content, Source(source.file, source.document_index, source.line, number))
+            own = fault if CUT in str(content) else ""
+            self._take(content, Source(source.file, source.document_index, source.line, number), own)
 
-    def _take_object(self, document: Document, source: Source) -> None:
-        decoded = decode(document)
+    def _take_object(self, document: Document, source: Source, fault: str) -> None:
+        decoded = self._decoded(document, fault)
         self._as_is |= isinstance(decoded, ClusterSnapshot)
         if self._checked and not self._as_is:
             check(decoded)
@@ -221,3 +224,15 @@ class _Reader:
         if first is not source:
             raise UserError(f"the same object already stands in {first} (line {first.line}); remove one of them")
         self._result.append(Loaded(decoded, source))
+
+    def _decoded(self, document: Document, fault: str) -> KubeObject:
+        """The object of a document; of what a cluster holds and nobody can read at least the name."""
+        wanted = type_of(document)
+        if fault:
+            return stub_of(document, wanted, fault)
+        try:
+            return decode(document)
+        except UserError as error:
+            if not self._as_is:
+                raise
+            return stub_of(document, wanted, f"{error.field}: {error.text}" if error.field else error.text)

@@ -84,6 +84,8 @@ VOLUME_REFUSED_ON: Final = "muster.sh/volume-refused-on"
 BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 
 # On pods of the embedded cluster: how long they run, and how they end ("succeeded" or "failed").
+#: In saved snapshots, on what is left of an object that could not be read: what is wrong with it.
+UNREADABLE: Final = "muster.sh/unreadable"
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 EXIT: Final = "muster.sh/exit"
 

@@ -134,7 +134,7 @@ class PersistentVolume(KubeObject):
         if wanted.selector is not None and not wanted.selector.matches(self.metadata.labels):
             return False
         asked, has = wanted.resources.requests.get("storage"), spec.capacity.get("storage")
-        return asked is None or (has is not None and has.units() >= asked.units())
+        return asked is None or (has is not None and has.value >= asked.value)
 
 
 class TopologySelectorLabelRequirement(K8sModel):

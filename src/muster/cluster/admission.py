@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
 
 from muster.api import KaiQueue, KubeObject, Node, Pod, PodGroup, PriorityClass, Quantity, Queue, UserError
 from muster.api.names import DEFAULT_QUEUE, EXIT, ROOT_QUEUE, RUN_SECONDS
+from muster.cluster.clock import stamp_of, within_calendar
 
 #: Pods that a kubelet takes unless told otherwise.
 DEFAULT_PODS: Final = Quantity("110")
@@ -33,7 +34,7 @@ _Kind = TypeVar("_Kind", bound=KubeObject)
 def start_of(objects: Iterable[KubeObject]) -> float:
     """Return a moment at which every given object exists already: whole seconds since the epoch."""
     stamps = [made.timestamp() for thing in objects if (made := thing.metadata.creation_timestamp)]
-    return float(math.ceil(max(stamps))) if stamps else DEFAULT_START
+    return float(math.ceil(within_calendar(max(stamps)))) if stamps else DEFAULT_START
 
 
 def standard_queues(present: Iterable[KubeObject]) -> list[Queue]:
@@ -51,10 +52,17 @@ def standard_queues(present: Iterable[KubeObject]) -> list[Queue]:
     return [queue for queue in queues if queue.name not in names]
 
 
-def admit(objects: Sequence[KubeObject], now: float, classes: Mapping[str, PriorityClass]) -> list[KubeObject]:
-    """Return copies of the objects with everything filled in, in the same order."""
+def admit(
+    objects: Sequence[KubeObject], now: float, classes: Mapping[str, PriorityClass], *, as_is: bool = False
+) -> list[KubeObject]:
+    """Return copies of the objects with everything filled in, in the same order.
+
+    `as_is`: they are taken from a cluster, where nobody has checked what only this one reads.
+    """
+    if as_is:
+        objects = [_without_nonsense(thing) for thing in objects]
     known = {**classes, **{thing.name: thing for thing in objects if isinstance(thing, PriorityClass)}}
-    first = datetime.fromtimestamp(now, UTC) - len(objects) * _STEP
+    first = stamp_of(now) - len(objects) * _STEP
     return [_admit(thing, first + place * _STEP, known) for place, thing in enumerate(objects)]
 
 
@@ -67,6 +75,19 @@ def _admit(thing: KubeObject, created: datetime, classes: Mapping[str, PriorityC
     if isinstance(stamped, Node):
         return _with_pods(stamped)
     return stamped
+
+
+def _without_nonsense(thing: KubeObject) -> KubeObject:
+    """The object without words on its life that make no sense."""
+    if not isinstance(thing, Pod):
+        return thing
+    for read, key in ((run_seconds, RUN_SECONDS), (exit_phase, EXIT)):
+        try:
+            read(thing)
+        except UserError:
+            kept = {name: text for name, text in thing.metadata.annotations.items() if name != key}
+            thing = replace(thing, metadata=replace(thing.metadata, annotations=kept))
+    return thing
 
 
 def _stamp(thing: _Kind, created: datetime) -> _Kind:

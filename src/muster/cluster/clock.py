@@ -9,8 +9,22 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from datetime import UTC, datetime
+from typing import Final
 
 Happening = Callable[[], None]
+#: Objects can carry no moment outside of these, in seconds since the epoch: 1970 and the end of 9998.
+_FIRST: Final = 0.0
+_LAST: Final = 253_370_764_799.0
+
+
+def within_calendar(seconds: float) -> float:
+    """The moment, or the nearest one that objects can carry: somebody's object may come from year 1 or 9999."""
+    return min(max(seconds, _FIRST), _LAST)
+
+
+def stamp_of(seconds: float) -> datetime:
+    """A moment as objects carry it."""
+    return datetime.fromtimestamp(within_calendar(seconds), UTC)
 
 
 class VirtualClock:
@@ -24,7 +38,7 @@ class VirtualClock:
 
     def stamp(self) -> datetime:
         """The present moment as objects carry it."""
-        return datetime.fromtimestamp(self._now, UTC)
+        return stamp_of(self._now)
 
     def move_to(self, moment: float) -> None:
         """Set the clock; it never goes back."""

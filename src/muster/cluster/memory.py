@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from datetime import UTC, datetime
 from typing import Final, TypeVar
 
 from msgspec.structs import replace
@@ -31,7 +30,7 @@ from muster.api import (
     group_of,
 )
 from muster.api.mounts import ephemeral_claims, is_made_for
-from muster.api.names import QUEUE_GATE
+from muster.api.names import QUEUE_GATE, UNREADABLE
 from muster.api.resources import format_amount
 from muster.cluster.admission import (
     admit,
@@ -41,7 +40,7 @@ from muster.cluster.admission import (
     standard_queues,
     start_of,
 )
-from muster.cluster.clock import Agenda, VirtualClock
+from muster.cluster.clock import Agenda, VirtualClock, stamp_of, within_calendar
 from muster.cluster.groups import updated_group, waiting_pod
 from muster.cluster.store import Store
 from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
@@ -76,7 +75,8 @@ class MemoryCluster:
         as_is: bool = False,
     ) -> None:
         given = list(objects)
-        self.start = start_of(given) if start is None else start
+        self.start = start_of(given) if start is None else within_calendar(start)
+        self._as_is = as_is
         self.store = Store()
         self._clock = VirtualClock(self.start)
         self._agenda = Agenda()
@@ -208,8 +208,13 @@ class MemoryCluster:
     def add(self, objects: Sequence[KubeObject]) -> None:
         """Make objects. Raises UserError for one that exists already or that cannot be."""
         classes = {known.name: known for known in self.store.all(PriorityClass)}
-        for thing in admit(objects, self.now(), classes):
-            if (standing := self.store.find(thing.kind, thing.key)) is not None:
+        for thing in admit(objects, self.now(), classes, as_is=self._as_is):
+            if self._as_is and (fault := thing.metadata.annotations.get(UNREADABLE)):
+                self.store.put_unreadable(thing, fault)
+                continue
+            standing = self.store.find(thing.kind, thing.key)
+            # A real cluster may hold objects of one kind and name in two families.
+            if standing is not None and not (self._as_is and type(standing) is not type(thing)):
                 family = "" if type(standing) is type(thing) else f" as a {standing.kind} of {standing.api_version}"
                 raise UserError(f"exists already{family}", subject=f"{thing.kind} {thing.key}")
             self._take_up(thing)
@@ -289,7 +294,7 @@ class MemoryCluster:
             then(pod)
             return
         gone_at = self.now() + grace
-        leaving = replace(pod.metadata, deletion_timestamp=datetime.fromtimestamp(gone_at, UTC))
+        leaving = replace(pod.metadata, deletion_timestamp=stamp_of(gone_at))
         self.store.put(replace(pod, metadata=leaving))
         self._remove_at(gone_at, pod, then)
 

@@ -7,10 +7,10 @@ a kubelet's bookkeeping know. Whoever changes an object puts a copy.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import TypeVar
 
-from muster.api import KINDS, KubeObject, Node, Pod, pod_request, to_base
+from muster.api import KINDS, KubeObject, Node, Pod, UserError, pod_request, to_base_all
 from muster.snapshot.events import Event, EventKind
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
@@ -62,10 +62,9 @@ class Store:
     def missing_room(self, node: Node, pod: Pod) -> dict[str, int]:
         """Return what the node lacks to take the pod, in base units; empty when it fits."""
         missing = {}
+        offers = _counted(lambda: to_base_all(node.status.allocatable))
         for name, amount in pod_request(pod).items():
-            quantity = node.status.allocatable.get(name)
-            offered = 0 if quantity is None else to_base(name, quantity)
-            free = offered - self._used[node.name][name]
+            free = offers.get(name, 0) - self._used[node.name][name]
             if amount > free:
                 missing[name] = amount - free
         return missing
@@ -78,6 +77,11 @@ class Store:
         self._objects[type(thing)][thing.key] = thing
         self._rebook(before, thing)
         self._tell("ADDED" if before is None else "MODIFIED", thing)
+
+    def put_unreadable(self, thing: KubeObject, fault: str) -> None:
+        """Hold what is left of an object that nobody can read."""
+        self._objects[type(thing)][thing.key] = thing
+        self._events.append(Event("UNREADABLE", thing, fault))
 
     def remove(self, thing: KubeObject) -> None:
         """Take an object away."""
@@ -109,5 +113,13 @@ class Store:
 
     def _book(self, pod: Pod, sign: int) -> None:
         used = self._used[pod.spec.node_name]
-        for name, amount in pod_request(pod).items():
+        for name, amount in _counted(lambda: pod_request(pod)).items():
             used[name] += sign * amount
+
+
+def _counted(amounts: Callable[[], dict[str, int]]) -> dict[str, int]:
+    """Amounts of an object; none where they cannot be counted: no kubelet would run such a pod, or be such a node."""
+    try:
+        return amounts()
+    except UserError:
+        return {}

@@ -25,4 +25,4 @@ def gpu_nodes(snapshot: Snapshot) -> Mask:
 
 
 def _has_gpu(node: Node) -> bool:
-    return any(is_gpu(name) and amount.milli() > 0 for name, amount in node.status.allocatable.items())
+    return any(is_gpu(name) and amount.value > 0 for name, amount in node.status.allocatable.items())

@@ -142,6 +142,11 @@ class ResourceStrategyFit(Plugin):
             if name in index:
                 found[name] = nodes.allocatable()[:, index[name]]
             else:
-                given = (node.status.allocatable.get(name) for node in nodes.objects)
-                found[name] = np.array([0 if amount is None else to_base(name, amount) for amount in given], np.int64)
+                found[name] = np.array(
+                    [
+                        0 if aside or (amount := node.status.allocatable.get(name)) is None else to_base(name, amount)
+                        for node, aside in zip(nodes.objects, nodes.aside.tolist(), strict=True)
+                    ],
+                    np.int64,
+                )
         return found

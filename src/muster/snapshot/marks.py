@@ -9,16 +9,19 @@ from __future__ import annotations
 import logging
 from collections.abc import Mapping
 from datetime import UTC, datetime
+from typing import Final
 
 from muster.api import parse_seconds
 from muster.api.names import KAI_STALE_STAMP, KAI_START_STAMP, STALE_GRACE, STALE_STAMP, START_STAMP
+
+_LAST: Final = 253_370_764_799  # in the year 9998: years have four digits
 
 log = logging.getLogger("muster.snapshot")
 
 
 def stamp_text(seconds: float) -> str:
     """Write a moment as stamps have it: RFC 3339, whole seconds, UTC."""
-    return datetime.fromtimestamp(int(seconds), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return datetime.fromtimestamp(min(max(int(seconds), 0), _LAST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def read_stamp(text: str) -> float | None:

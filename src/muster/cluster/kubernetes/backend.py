@@ -8,6 +8,7 @@ All methods but those that say otherwise are called from one thread, the schedul
 
 from __future__ import annotations
 
+import logging
 import time
 from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
@@ -36,6 +37,8 @@ from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
 from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
 from muster.snapshot.events import Event
+
+log = logging.getLogger("muster.kubernetes")
 
 #: Seconds from an answer to the event that must follow it; after that, the pod is looked at.
 CONFIRM_SECONDS: Final = 15.0
@@ -161,18 +164,24 @@ class KubernetesCluster:
         made = self._assumptions.drain()
         if self._view is not None:
             events = [seen for event in events for seen in self._view.observe(event)]
-        for event in events:
-            self._pods.observe(event)
-            self._evictions.guards.observe(event)
-            self._bindings.observe(event)
-            self._queues.observe(event)
+        seen = [*made, *map(self._note, events)]
         self._queues.make_missing()
-        seen = [*made, *map(self._assumptions.observe, events)]
         self._evictions.look_at_beneficiaries(self._is_waiting)
         self._bindings.settle()
         seen += [*self._assumptions.drain(), *self._bindings.drain()]
         self._custody.take_over(self.now())
         return seen
+
+    def _note(self, event: Event) -> Event:
+        """Let everybody here know of an event; returns it with what is assumed laid over it."""
+        if event.kind == "UNREADABLE":  # nobody can do anything with it but the scheduler, who puts it aside
+            return event
+        for observer in (self._pods, self._evictions.guards, self._bindings, self._queues):
+            try:
+                observer.observe(event)
+            except Exception:  # the others, and the events that follow, are told only once
+                log.exception("event=error kind=%s name=%s what=event", event.object.kind, event.object.key)
+        return self._assumptions.observe(event)
 
     def bind(self, decisions: Sequence[Bind]) -> list[Failure]:
         return self._bindings.bind(decisions)

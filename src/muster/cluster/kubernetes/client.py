@@ -23,6 +23,7 @@ from yarl import URL
 from muster.api import BackendError, UserError
 from muster.cluster.kubernetes.backoff import Backoff
 from muster.cluster.kubernetes.connection import Connection
+from muster.cluster.kubernetes.decoding import decode_cut
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -175,7 +176,7 @@ class Client:
         proceed = ""
         while True:
             query = f"?limit={_PAGE}{_labels(selector)}" + (f"&continue={proceed}" if proceed else "")
-            page = _PAGE_DECODER.decode(await self.send("GET", path + query))
+            page = decode_cut(_PAGE_DECODER, await self.send("GET", path + query), depth=2)
             yield page
             proceed = page.metadata.proceed
             if not proceed:

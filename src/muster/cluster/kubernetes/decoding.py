@@ -7,11 +7,16 @@ takes the way that files take, which knows nulls and explains what is wrong.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final, TypeVar
 
 import msgspec
 
 from muster.api import KubeObject, UserError, decode, decode_hook
-from muster.api.kinds import with_defaults
+from muster.api.documents import CUT, MAX_DEPTH, TOO_DEEP, shallow
+from muster.api.kinds import stub_of, with_defaults
+
+_T = TypeVar("_T")
+_CUT: Final = CUT.encode()
 
 
 class WatchLine(msgspec.Struct):
@@ -49,20 +54,45 @@ class ObjectDecoder:
     def decode(self, body: bytes | msgspec.Raw) -> KubeObject:
         """Decode one object. Raises UserError."""
         try:
+            if _CUT in bytes(body):
+                raise UserError(TOO_DEEP)
             return with_defaults(self._decoder.decode(body))
-        except msgspec.DecodeError:
+        except (msgspec.DecodeError, RecursionError):
             pass
         try:
             document = msgspec.json.decode(body, type=dict[str, object])
+        except RecursionError:
+            raise UserError(TOO_DEEP) from None
         except msgspec.DecodeError as fault:
             raise UserError(f"expected an object of kind {self._wanted.kind}: {fault}") from None
         # Items of lists name neither.
         return decode({"apiVersion": self._wanted.api_version, "kind": self._wanted.kind, **document})
 
+    def decode_or_stub(self, body: bytes | msgspec.Raw) -> tuple[KubeObject, str]:
+        """Decode one object; of one that cannot be read what is left of it, and what is wrong."""
+        try:
+            return self.decode(body), ""
+        except UserError as fault:
+            text = f"{fault.field}: {fault.text}" if fault.field else fault.text
+        except Exception as fault:  # noqa: BLE001  # whatever it is, the other objects are not to blame
+            text = f"cannot be read ({type(fault).__name__}: {fault})"
+        return stub_of(_rough(body), self._wanted, text), text
 
-def key_of(wanted: type[KubeObject], meta: ListedMeta) -> str:
-    """``namespace/name`` or the name, as `KubeObject.key` has it."""
-    return f"{meta.namespace}/{meta.name}" if wanted.namespaced else meta.name
+
+def decode_cut(decoder: msgspec.json.Decoder[_T], text: bytes, depth: int) -> _T:
+    """Decode what may be nested so deep that readers give up on it, with `CUT` for the parts that are."""
+    try:
+        return decoder.decode(text)
+    except RecursionError:
+        return decoder.decode(shallow(text.decode(), depth=MAX_DEPTH + depth)[0])
+
+
+def _rough(body: bytes | msgspec.Raw) -> dict[str, object]:
+    """As much of an object as can be read."""
+    try:
+        return msgspec.json.decode(shallow(bytes(body).decode())[0], type=dict[str, object])
+    except (ValueError, msgspec.DecodeError, RecursionError):
+        return {}
 
 
 def is_same(old: KubeObject, new: KubeObject) -> bool:

@@ -16,7 +16,7 @@ from pathlib import Path
 
 import msgspec
 
-from muster.api import ClusterSnapshot, ClusterSnapshotSpec, KubeObject, UserError
+from muster.api import ClusterSnapshot, ClusterSnapshotSpec, KubeObject
 from muster.api.saved import SnapshotShard
 from muster.api.shard import NodeShard
 from muster.cluster.kubernetes.client import FORBIDDEN, GONE, ApiError, Client
@@ -114,10 +114,11 @@ async def _bodies(client: Client, resource: Resource, selector: str, progress: P
 def _decoded(bodies: Iterable[msgspec.Raw], resource: Resource, listing: Listing) -> Iterator[KubeObject]:
     decoder = ObjectDecoder(resource.type)
     for body in bodies:
-        try:
-            yield decoder.decode(body)
-        except UserError as fault:
-            listing.left_out.append(f"{resource.type.kind} left out: {fault}")
+        thing, fault = decoder.decode_or_stub(body)
+        if fault:
+            listing.left_out.append(f"{thing.kind} {thing.key} left out: {fault}")
+        if thing.name:
+            yield thing
 
 
 def _one_of_each(objects: Sequence[KubeObject], listing: Listing) -> list[KubeObject]:

@@ -35,7 +35,9 @@ class ShardView:
     def observe(self, event: Event) -> Iterator[Event]:
         """Take in one event; yield what follows from it."""
         thing = event.object
-        if isinstance(thing, Pod):
+        if event.kind == "UNREADABLE":  # nobody can tell whose it is
+            yield event
+        elif isinstance(thing, Pod):
             self._take_pod(thing, is_gone=event.kind == "DELETED")
             yield from self._look_at([thing.key])
         elif isinstance(thing, PodGroup | KaiPodGroup):

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 from muster.api import KubeObject, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
@@ -207,12 +208,12 @@ def _path(claim: PersistentVolumeClaim) -> str:
     return f"/api/v1/namespaces/{claim.namespace}/persistentvolumeclaims/{claim.name}"
 
 
-def _size(volume: PersistentVolume) -> int:
+def _size(volume: PersistentVolume) -> Fraction:
     size = volume.spec.capacity.get("storage")
-    return 0 if size is None else size.units()
+    return Fraction(0) if size is None else size.value
 
 
-def _asked(claim: PersistentVolumeClaim) -> tuple[int, str]:
+def _asked(claim: PersistentVolumeClaim) -> tuple[Fraction, str]:
     """Small claims choose first, so that they leave the large volumes to others."""
     size = claim.spec.resources.requests.get("storage")
-    return (0 if size is None else size.units(), claim.key)
+    return (Fraction(0) if size is None else size.value, claim.key)

@@ -3,7 +3,7 @@
 A reflector runs inside the backend's event loop and hands events to a sink. It keeps the last version of every object,
 so that it can tell what changed while nobody watched: after a gap (the server forgot the version, 410) it lists anew
 and reports only differences. Versions that differ in nothing Muster reads are not reported at all.
-An object that cannot be read keeps the last version that could; it is logged and does not stop the others. A kind that
+An object that cannot be read is reported as such, with what is left of it, and does not stop the others. A kind that
 may be listed but not watched is listed again and again; for one that may not be read at all, see `rights`.
 `catch_up` is for those who must know what others wrote: a stream that is silent may be up to date, or late. A short
 watch tells, because the server ends one with a bookmark; where it sends none, a new list does.
@@ -20,7 +20,7 @@ from typing import Final, Protocol
 
 import msgspec
 
-from muster.api import KubeObject, UserError
+from muster.api import KubeObject
 from muster.cluster.kubernetes.backoff import Backoff
 from muster.cluster.kubernetes.client import (
     FORBIDDEN,
@@ -31,7 +31,7 @@ from muster.cluster.kubernetes.client import (
     Client,
     status_error,
 )
-from muster.cluster.kubernetes.decoding import LISTED, WATCH_LINE, ObjectDecoder, is_same, key_of
+from muster.cluster.kubernetes.decoding import LISTED, WATCH_LINE, ObjectDecoder, decode_cut, is_same
 from muster.cluster.kubernetes.resources import Resource
 from muster.cluster.kubernetes.rights import Rights
 from muster.cluster.kubernetes.urgency import can_wait
@@ -206,12 +206,9 @@ class Reflector:
         self.synced.set()
 
     def _take_listed(self, body: msgspec.Raw, present: set[str]) -> Event | None:
-        thing = self._read(body)
-        if thing is None:
-            present.add(key_of(self._resource.type, LISTED.decode(body).metadata))
-            return None
+        thing, fault = self._decoder.decode_or_stub(body)
         present.add(thing.key)
-        return self._take(thing)
+        return self._take(thing, fault)
 
     # -- watching ------------------------------------------------------------------------------------------
 
@@ -254,41 +251,32 @@ class Reflector:
                 self._advance(version)
 
     def _take_line(self, text: bytes) -> tuple[Event | None, str]:
-        line = WATCH_LINE.decode(text)
+        line = decode_cut(WATCH_LINE, text, depth=1)
         if line.type == "ERROR":
             raise status_error(0, bytes(line.object))
         if line.type == "BOOKMARK":
             return None, LISTED.decode(line.object).metadata.resource_version
-        thing = self._read(line.object)
-        if thing is None:
-            meta = LISTED.decode(line.object).metadata
-            key = key_of(self._resource.type, meta)
-            is_gone = line.type == "DELETED" and key in self._known
-            return self._take_gone(key) if is_gone else None, meta.resource_version
+        thing, fault = self._decoder.decode_or_stub(line.object)
         version = thing.metadata.resource_version
         if line.type == "DELETED":
             self._known.pop(thing.key, None)
             self._is_urgent = True
             return Event("DELETED", thing), version
-        return self._take(thing), version
+        return self._take(thing, fault), version
 
     # -- both ----------------------------------------------------------------------------------------------
 
-    def _read(self, body: msgspec.Raw) -> KubeObject | None:
-        try:
-            return self._decoder.decode(body)
-        except UserError as fault:
-            log.warning("event=bad-object kind=%s error=%r", self._resource.type.kind, str(fault))
-            return None
-
-    def _take(self, thing: KubeObject) -> Event | None:
+    def _take(self, thing: KubeObject, fault: str) -> Event | None:
         old = self._known.get(thing.key)
         self._known[thing.key] = thing
+        if old is not None and is_same(old, thing):
+            return None
+        if fault:
+            self._is_urgent = True
+            return Event("UNREADABLE", thing, fault)
         if old is None:
             self._is_urgent = True
             return Event("ADDED", thing)
-        if is_same(old, thing):
-            return None
         self._is_urgent |= not can_wait(old, thing)
         return Event("MODIFIED", thing)
 
