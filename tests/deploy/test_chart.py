@@ -316,6 +316,7 @@ def test_nothing_else_may_be_read_or_written(chart: Chart) -> None:
     assert sorted(rule for rule in granted if rule[2] not in {"list", "watch"}) == [
         ("", "events", "create"),
         ("", "events", "patch"),
+        ("", "nodes/status", "patch"),
         ("", "persistentvolumeclaims", "patch"),
         ("", "persistentvolumes", "patch"),
         ("", "pods", "get"),

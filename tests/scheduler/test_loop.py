@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from muster.actions import BUILTIN as ACTIONS
-from muster.api import InternalError, KubeObject, PodGroup, UserError
+from muster.api import InternalError, KubeObject, Node, Pod, PodGroup, Quantity, UserError
 from muster.cluster import MemoryCluster
 from muster.framework import Plugin, Registry, SchedulerConfig, Session, default_config, parse_config
 from muster.framework.registry import Action
@@ -282,3 +282,37 @@ def test_a_plugin_that_fails_at_the_end_costs_no_report() -> None:
     result = scheduler_of(node("n1", gpu=1), *gang("g", 1, gpu=1), registry=registry, config=config).run_once()
     assert [each.job for each in result.updates] == ["default/g"]
     assert "closing the session failed" in str(result.error)
+
+
+def test_what_cannot_be_used_says_so_once_and_takes_it_back() -> None:
+    """A condition on nodes, pods and PodGroups; corrected, a node says that it is usable and the gang starts."""
+    bad = node("odd", gpu=1)
+    bad.status.allocatable["cpu"] = Quantity("10E")
+    group = pod_group("g", minimum=1)
+    huge = pod("g-0", group="g", gpu=1)
+    huge.spec.containers[0].resources.requests["cpu"] = Quantity("1e17")
+    scheduler = scheduler_of(node("n1", gpu=1), bad, group, huge, *gang("plain", 1, gpu=1))
+    cluster = scheduler.cluster
+    assert isinstance(cluster, MemoryCluster)
+
+    def said(thing: Node | Pod | None) -> list[tuple[str, str, str]]:
+        assert thing is not None
+        return [(known.type, known.status, known.message) for known in thing.status.conditions if known.type != "Ready"]
+
+    assert [made.pod for made in scheduler.run_once().decisions] == ["default/plain-0"]
+    [(kind, status, message)] = said(cluster.store.get(Node, "odd"))
+    assert (kind, status) == ("muster.sh/Usable", "False")
+    assert "status.allocatable.cpu" in message
+    assert "quarantined: spec.containers[0]" in said(cluster.store.get(Pod, "default/g-0"))[0][2]
+    waits = cluster.store.get(PodGroup, "default/g")
+    assert waits is not None
+    assert "Pod default/g-0" in waits.status.conditions[0].message
+    for _ in range(3):
+        scheduler.run_once()
+    assert not cluster.store.has_events
+
+    cluster.replace_object(node("odd", gpu=1))
+    cluster.replace_object(pod("g-0", group="g", gpu=1))
+    assert [(made.pod, made.node) for made in scheduler.run_once().decisions] == [("default/g-0", "odd")]
+    assert ("muster.sh/Usable", "True", "") in said(cluster.store.get(Node, "odd"))
+    assert len(scheduler.mirror.quarantine) == 0

@@ -64,6 +64,9 @@ class Unreachable:
     def _refuse(self, decisions: Sequence[object]) -> list[Failure]:
         raise AssertionError(decisions)
 
+    def update_quarantine(self, updates: Sequence[object]) -> None:
+        raise AssertionError(updates)
+
     bind = evict = nominate = ungate = update_jobs = update_hypernodes = _refuse
 
 

@@ -22,10 +22,11 @@ from muster.cli.screen import heading, make_console
 from muster.cli.sources import ObjectSource, read
 from muster.cli.tables import decision_table, job_table
 from muster.cluster import load_timeline
-from muster.explain import Explanation, explain_job, explanation_lines, find_job, find_pods
+from muster.explain import Explanation, explain_job, explanation_lines, find_job, find_pods, has_job
 from muster.explain.words import counted, duration_text
 from muster.framework import default_config, find_config
 from muster.simulate import SimulationResult, simulate
+from muster.snapshot import Aside
 
 _MAX_EVICTED = 4
 
@@ -94,6 +95,11 @@ def _print_tables(result: SimulationResult) -> None:
     console.print()
     console.print(heading("Jobs"))
     console.print(job_table(document["jobs"]) if document["jobs"] else Text("  none"))
+    if document.get("quarantined"):
+        console.print()
+        console.print(heading("Quarantined"))
+        for aside in result.quarantined or ():
+            console.print(Text(f"  {aside}"))
     if result.last_session is not None and len(result.last_session.snapshot.nodes):
         console.print()
         console.print(heading("Cluster"))
@@ -106,6 +112,10 @@ def print_explanation(job: str, options: RunOptions, output: str) -> None:
     session = result.last_session
     assert session is not None  # the first cycle is at time zero, whatever the limit
     end = session.now if options.until is None else result.start + _seconds(options.until)
+    asides = [aside for aside in result.quarantined or () if job in (aside.object.name, aside.object.key, aside.job)]
+    if asides and not has_job(session.snapshot, job):
+        _print_asides(asides, output)
+        return
     pods = find_pods(session.snapshot, job)
     row = find_job(session.snapshot, job) if not pods else int(session.snapshot.tasks.job[pods[0]])
     explanation = explain_job(session, row, end)
@@ -116,6 +126,17 @@ def print_explanation(job: str, options: RunOptions, output: str) -> None:
     console = make_console()
     print_explained(console, explanation)
     _print_evictions(console, evictions)
+
+
+def _print_asides(asides: list[Aside], output: str) -> None:
+    """Say what is wrong with objects that cannot be used: there is no job to explain."""
+    if output == "json":
+        typer.echo(json.dumps({"quarantined": [aside.to_json() for aside in asides]}, indent=2, ensure_ascii=False))
+        return
+    console = make_console()
+    for aside in asides:
+        console.print(Text(f"{aside.kind} {aside.object.key} is in quarantine: it cannot be used", style="bold"))
+        console.print(Text(f"  {'reason':<10}{aside.reason}"))
 
 
 def _evictions(result: SimulationResult, job: str, pods: set[str]) -> list[dict[str, Any]]:  # Any: JSON

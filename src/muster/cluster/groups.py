@@ -1,4 +1,4 @@
-"""PodGroups of both families, and pods that wait, as the verbs of a cluster leave them."""
+"""PodGroups of both families, pods that wait, and objects that cannot be used, as the verbs of a cluster leave them."""
 
 from __future__ import annotations
 
@@ -7,9 +7,13 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from muster.api import Condition, KaiPodGroup, ObjectMeta, Pod, PodGroup
+from muster.api import Condition, KaiPodGroup, KubeObject, Node, ObjectMeta, Pod, PodGroup
 from muster.api.names import POD_SCHEDULED
-from muster.snapshot.decisions import CONDITIONS, UNSCHEDULABLE, JobUpdate, conditions_of
+from muster.snapshot.decisions import CONDITIONS, UNSCHEDULABLE, JobUpdate, QuarantineUpdate, conditions_of
+from muster.snapshot.quarantine import CODE
+
+#: The condition of a node: whether the scheduler can use it as it is described.
+USABLE = "muster.sh/Usable"
 
 AnyGroup = PodGroup | KaiPodGroup
 
@@ -54,3 +58,53 @@ def waiting_pod(pod: Pod, message: str, now: datetime) -> Pod:
     )
     others = [known for known in pod.status.conditions if known.type != POD_SCHEDULED]
     return replace(pod, status=replace(pod.status, conditions=[*others, said]))
+
+
+def noted(thing: KubeObject, update: QuarantineUpdate, now: datetime) -> KubeObject | None:
+    """Return an object that says that it cannot be used, or can again; None: it says nothing, or something else will.
+
+    What has been corrected says so by what becomes of it; only a node would go on saying that it cannot be used.
+    """
+    if isinstance(thing, Node):
+        conditions = _with(thing.status.conditions, usable(update, now))
+        return replace(thing, status=replace(thing.status, conditions=conditions))
+    if isinstance(thing, Pod) and update.reason and update.job and not thing.spec.node_name:
+        return waiting_pod(thing, quarantine_text(update), now)
+    if isinstance(thing, PodGroup | KaiPodGroup) and update.reason and update.job:
+        return updated_group(thing, quarantined_job(thing, update), now)
+    return None
+
+
+def quarantine_text(update: QuarantineUpdate) -> str:
+    """What an object says of itself that cannot be used."""
+    return f"{CODE}: {update.reason}"
+
+
+def quarantined_job(group: AnyGroup, update: QuarantineUpdate) -> JobUpdate:
+    """How a PodGroup is that cannot be used: as it was, with the reason why it waits."""
+    status = group.status
+    return JobUpdate(
+        job=group.key,
+        phase=status.phase or "Pending",
+        running=status.running,
+        succeeded=status.succeeded,
+        failed=status.failed,
+        unschedulable=CODE,
+        message=quarantine_text(update),
+        pending=group.status.pending if isinstance(group, KaiPodGroup) else 0,
+    )
+
+
+def usable(update: QuarantineUpdate, now: datetime) -> Condition:
+    """Whether a node can be used, as its condition says it."""
+    return Condition(
+        type=USABLE,
+        status="False" if update.reason else "True",
+        reason="Quarantined" if update.reason else "Usable",
+        message=update.reason,
+        last_transition_time=now,
+    )
+
+
+def _with(standing: Sequence[Condition], condition: Condition) -> list[Condition]:
+    return [*(known for known in standing if known.type != condition.type), condition]

@@ -41,9 +41,18 @@ from muster.cluster.admission import (
     start_of,
 )
 from muster.cluster.clock import Agenda, VirtualClock, stamp_of, within_calendar
-from muster.cluster.groups import updated_group, waiting_pod
+from muster.cluster.groups import noted, updated_group, waiting_pod
 from muster.cluster.store import Store
-from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
+from muster.snapshot.decisions import (
+    Bind,
+    Evict,
+    Failure,
+    HyperNodeUpdate,
+    JobUpdate,
+    Nominate,
+    QuarantineUpdate,
+    Ungate,
+)
 from muster.snapshot.events import Event
 from muster.snapshot.records import pod_of_lone_job
 
@@ -125,6 +134,15 @@ class MemoryCluster:
 
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
         return _failures(updates, self._update_hypernode)
+
+    def update_quarantine(self, updates: Sequence[QuarantineUpdate]) -> None:
+        for update in updates:
+            present = self.store.find_same(update.object)
+            if present is None or update.is_asked or UNREADABLE in present.metadata.annotations:
+                continue
+            said = noted(present, update, self._clock.stamp())
+            if said is not None:
+                self.store.put(said)
 
     def _bind(self, decision: Bind) -> str:
         pod, node = self.store.get(Pod, decision.pod), self.store.get(Node, decision.node)

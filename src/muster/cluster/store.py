@@ -50,6 +50,10 @@ class Store:
                 return found
         return None
 
+    def find_same(self, thing: KubeObject) -> KubeObject | None:
+        """The object of this type and name, as it is now."""
+        return self._objects[type(thing)].get(thing.key)
+
     def pods_on(self, node: str) -> list[Pod]:
         """Pods that take room on a node, in the order they came."""
         pods = (self.get(Pod, key) for key in self._pods_on[node])

@@ -53,6 +53,10 @@ SIMULATE_FIELDS = (
     ("`jobs.*.reason`", "why it waits: a [reason code](reasons.md), its text and numbers; empty if it does not"),
     ("`nodes`", "by node: `allocatable` and `used` amounts as quantities, and the `pods` on it"),
     ("`cycles`", "how many cycles were run"),
+    (
+        "`quarantined[]`",
+        "live or saved clusters only: `kind`, `namespace`, `name`, `reason` of [bad objects](../how-to/bad-objects.md)",
+    ),
 )
 
 EXPLAIN_FIELDS = (

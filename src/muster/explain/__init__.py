@@ -1,6 +1,6 @@
 """Why a job is not running, with the numbers behind it, and what would let it start; how queues stand."""
 
-from muster.explain.find import find_job, find_pods
+from muster.explain.find import find_job, find_pods, has_job
 from muster.explain.job import explain_job
 from muster.explain.loans import Loan
 from muster.explain.model import (
@@ -37,6 +37,7 @@ __all__ = [
     "explanation_lines",
     "find_job",
     "find_pods",
+    "has_job",
     "headline",
     "queue_tree",
     "refine_verdict",

@@ -36,6 +36,11 @@ def find_job(snapshot: Snapshot, wanted: str) -> int:
     raise UserError(f"there is no job {wanted!r}; {_listed(known)}")
 
 
+def has_job(snapshot: Snapshot, wanted: str) -> bool:
+    """Whether a name means a job, or pods of one."""
+    return wanted in _names(snapshot) or bool(find_pods(snapshot, wanted))
+
+
 def find_pods(snapshot: Snapshot, wanted: str) -> list[int]:
     """Rows of the pods that a name means, if it means pods of one job and no job; else none."""
     if wanted in _names(snapshot):

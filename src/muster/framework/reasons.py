@@ -13,6 +13,8 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.snapshot.quarantine import CODE
+
 #: int16 per node: the number of the first reason against it, FITS if none.
 Verdicts = NDArray[np.int16]
 
@@ -68,7 +70,7 @@ def eviction_helps(verdicts: Verdicts) -> NDArray[np.bool_]:
 # Reasons that belong to no plugin.
 NODE_NOT_READY = reason("node-not-ready", "are not ready", remedy="repair the node or wait for it")
 QUARANTINED = reason(
-    "quarantined",
+    CODE,
     "something that it depends on cannot be used",
     remedy="correct the object that is named; it is tried again at once when it changes",
 )

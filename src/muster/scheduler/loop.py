@@ -210,6 +210,7 @@ class Scheduler:
             *_send(self.cluster.update_jobs, updates),
             *_send(self.cluster.update_hypernodes, hyper_nodes),
         ]
+        self._tell_quarantine()
         refused = {failure.decision for failure in failures}
         result = CycleResult(
             number=self.n_cycles,
@@ -225,6 +226,14 @@ class Scheduler:
         )
         _log_result(result)
         return result
+
+    def _tell_quarantine(self) -> None:
+        """Say what has been put aside and what came back; a report that cannot be made costs nothing else."""
+        try:
+            if updates := self.mirror.quarantine.tell():
+                self.cluster.update_quarantine(updates)
+        except Exception:
+            log.exception("event=error what=quarantine")
 
 
 def _send(verb: Callable[[Sequence[_Made]], list[Failure]], decisions: Sequence[_Made]) -> list[Failure]:

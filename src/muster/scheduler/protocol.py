@@ -10,7 +10,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
+from muster.snapshot.decisions import (
+    Bind,
+    Evict,
+    Failure,
+    HyperNodeUpdate,
+    JobUpdate,
+    Nominate,
+    QuarantineUpdate,
+    Ungate,
+)
 from muster.snapshot.events import Event
 
 
@@ -43,6 +52,10 @@ class Cluster(Protocol):
 
     def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
         """Write how jobs are."""
+        ...
+
+    def update_quarantine(self, updates: Sequence[QuarantineUpdate]) -> None:
+        """Write what cannot be used, and what can again."""
         ...
 
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:

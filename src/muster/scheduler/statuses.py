@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from muster.engine.waiting import has_promise
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import GANG_INCOMPLETE, PROMISED
+from muster.framework.reasons import GANG_INCOMPLETE, PROMISED, QUARANTINED
 from muster.snapshot import NO_ROW, JobPhase, Rows, Snapshot, TaskStatus
 
 #: Counts as scheduled, beside tasks that are leaving a node.
@@ -91,14 +91,16 @@ def job_status(snapshot: Snapshot, job: int, leaving: int, *, unschedulable: boo
 
 
 def unschedulable_jobs(session: Session, jobs: Iterable[int]) -> dict[int, JobVerdict]:
-    """Those of the jobs that wait to be let in, or whose gang is not complete, and the reason on record.
+    """Those of the jobs that wait to be let in, or whose gang is not complete or aside, and the reason on record.
 
     A job that has been let in and has no tasks yet waits for whoever makes them, and not for the scheduler.
     """
     snapshot = session.snapshot
     found: dict[int, JobVerdict] = {}
     for job in jobs:
-        if not snapshot.jobs.task_count(job):
+        if job in snapshot.jobs.aside:
+            found[job] = JobVerdict(QUARANTINED, snapshot.jobs.aside[job])
+        elif not snapshot.jobs.task_count(job):
             if snapshot.jobs.phase[job] == JobPhase.PENDING and job in session.verdicts:
                 found[job] = session.verdicts[job]
         elif session.job_deficit(job) and not _only_leaving(snapshot, job):

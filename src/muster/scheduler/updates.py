@@ -25,7 +25,7 @@ def updates_of(session: Session, settled: Settled) -> list[JobUpdate]:
     """Return the updates of all jobs that changed, by job id; without a PodGroup only why they wait can change."""
     stamps = stamps_of(session)
     quiet = settled.jobs(session.snapshot)
-    quiet[[*stamps, *session.verdicts]] = False
+    quiet[[*stamps, *session.verdicts, *session.snapshot.jobs.aside]] = False
     jobs = np.flatnonzero(session.snapshot.jobs.live & ~quiet).tolist()
     unschedulable = _by_nodes(session, unschedulable_jobs(session, jobs))
     updates = _updates(session, jobs, unschedulable, stamps)

@@ -7,18 +7,24 @@ the one before. Names and meanings are part of what operators rely on, and stand
 from __future__ import annotations
 
 from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from muster.api import KINDS
 from muster.framework import Session
 from muster.scheduler import CycleResult
 from muster.server.volcano_metrics import volcano_lines
-from muster.snapshot import NO_ROW, TaskStatus
+from muster.snapshot import NO_ROW, Quarantine, TaskStatus
 from muster.snapshot.decisions import Evict
 
 #: What can be refused; there from the start, so that the first refusal shows as an increase.
 _REFUSABLE: Final = ("bind", "evict", "nominate", "status", "annotations", "condition")
 _BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
+
+
+#: Kinds that can be put aside; there from the start, and never more.
+_KINDS: Final = tuple(sorted({kind for _, kind in KINDS}))
 
 
 class _Histogram:
@@ -56,6 +62,9 @@ class Metrics:
         self._reloads: dict[str, int] = {"ok": 0, "failed": 0}
         self._evicting: dict[str, int] = {}
         self._session: Session | None = None
+        self._aside: dict[str, int] = dict.fromkeys(_KINDS, 0)
+        self._put_aside: dict[str, int] = dict.fromkeys(_KINDS, 0)
+        self._dropped = 0
 
     def record_cycle(self, result: CycleResult, seconds: float) -> None:
         """Count a cycle and what it decided."""
@@ -88,6 +97,12 @@ class Metrics:
         """Note the longest that a pod can have waited for a decision."""
         self._gauges["muster_oldest_undecided_pod_seconds"] = seconds
 
+    def record_quarantine(self, quarantine: Quarantine, dropped: int) -> None:
+        """Note what cannot be used, how often that has happened, and how often a plugin lost its place."""
+        self._aside = dict.fromkeys(_KINDS, 0) | Counter(held.kind for held in quarantine)
+        self._put_aside = dict.fromkeys(_KINDS, 0) | quarantine.counts
+        self._dropped = dropped
+
     def record_reload(self, *, worked: bool) -> None:
         self._reloads["ok" if worked else "failed"] += 1
 
@@ -108,6 +123,12 @@ class Metrics:
         yield f"muster_cycle_errors_total {self._errors}"
         yield from _head("muster_config_reloads_total", "counter", "Configurations read again.")
         yield from _labelled("muster_config_reloads_total", "result", self._reloads)
+        yield from _head("muster_quarantined", "gauge", "Objects that cannot be used; see /debug/quarantine.")
+        yield from _labelled("muster_quarantined", "kind", self._aside)
+        yield from _head("muster_quarantines_total", "counter", "Objects that were put aside because of what they say.")
+        yield from _labelled("muster_quarantines_total", "kind", self._put_aside)
+        yield from _head("muster_plugins_dropped_total", "counter", "Plugins that failed too often and were left out.")
+        yield f"muster_plugins_dropped_total {self._dropped}"
         told: set[str] = set()
         for name, value in sorted(self._gauges.items()):
             family = name.partition("{")[0]

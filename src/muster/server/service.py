@@ -9,6 +9,7 @@ raises costs that cycle; how often that may happen, see `health`.
 
 from __future__ import annotations
 
+import json
 import logging
 import threading
 import time
@@ -28,6 +29,7 @@ from muster.server.reload import ConfigFile
 from muster.server.status import StatusServer
 from muster.server.token_reviews import TokenReviews
 from muster.snapshot import NO_ROW, TaskStatus
+from muster.snapshot.marks import stamp_text
 
 log = logging.getLogger("muster.server")
 
@@ -158,6 +160,8 @@ class Service:
     def _follow(self) -> float:
         """Keep the picture current while another replica leads."""
         self.scheduler.observe()
+        self.scheduler.mirror.quarantine.tell()  # another replica tells; from the moment that we lead, we do
+        self.scheduler.mirror.quarantine.tell_again()
         self.health.succeed()
         self._stopping.wait(_PAUSE_S)
         return self._options.period_s
@@ -231,12 +235,23 @@ class Service:
             healthy=self.health.unhealthy,
             ready=self.health.unready,
             metrics=self._metrics,
+            quarantine=self._quarantine,
             certificates=None if tls is None else CertificateFiles(*tls),
             reviews=TokenReviews(self._cluster.ask) if self._options.guards_metrics else None,
         )
         log.info("event=listening port=%d", server.port)
         return server
 
+    def _quarantine(self) -> str:
+        """What cannot be used and since when, and the plugins that are left out, as JSON."""
+        asides = [
+            {**held.to_json(), "since": stamp_text(held.since), "job": held.job}
+            for held in self.scheduler.mirror.quarantine
+        ]
+        out = sorted(self.scheduler.strikes.out(self._cluster.now()))
+        return json.dumps({"quarantined": asides, "pluginsLeftOut": out}, indent=2) + "\n"
+
     def _metrics(self) -> str:
+        self.metrics.record_quarantine(self.scheduler.mirror.quarantine, self.scheduler.strikes.count)
         self.metrics.record_waiting(self.health.undecided_s())
         return self.metrics.text()

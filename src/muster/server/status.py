@@ -1,7 +1,7 @@
-"""`/healthz`, `/readyz` and `/metrics`, for probes and Prometheus. Read-only.
+"""`/healthz`, `/readyz`, `/metrics` and `/debug/quarantine`, for probes, Prometheus and operators. Read-only.
 
-Where it is asked for, metrics are told only to those whose token the cluster knows and allows to read them; probes have
-no token, and learn no more than whether something is wrong.
+Where it is asked for, metrics and what is in quarantine are told only to those whose token the cluster knows and allows
+to read them; probes have no token, and learn no more than whether something is wrong.
 """
 
 from __future__ import annotations
@@ -27,18 +27,20 @@ class StatusServer(Listener):
         healthy: Probe,
         ready: Probe,
         metrics: Callable[[], str],
+        quarantine: Callable[[], str] = lambda: "{}\n",
         certificates: CertificateFiles | None = None,
         reviews: TokenReviews | None = None,
         limits: Limits = _LIMITS,
     ) -> None:
-        def told(authorization: str) -> tuple[HTTPStatus, str]:
+        def told(authorization: str, text: Callable[[], str]) -> tuple[HTTPStatus, str]:
             refusal = None if reviews is None else reviews.refusal(authorization)
-            return (HTTPStatus.OK, metrics()) if refusal is None else (refusal[0], f"{refusal[1]}\n")
+            return (HTTPStatus.OK, text()) if refusal is None else (refusal[0], f"{refusal[1]}\n")
 
         routes: dict[str, Callable[[str], tuple[HTTPStatus, str]]] = {
             "/healthz": lambda _: _probed(healthy()),
             "/readyz": lambda _: _probed(ready()),
-            "/metrics": told,
+            "/metrics": lambda authorization: told(authorization, metrics),
+            "/debug/quarantine": lambda authorization: told(authorization, quarantine),
         }
 
         class Handler(BoundedHandler):

@@ -1,4 +1,4 @@
-"""What the scheduler asks of a cluster: bind, evict, nominate, and write how jobs and HyperNodes are.
+"""What the scheduler asks of a cluster: bind, evict, nominate, and write how jobs, HyperNodes and odd objects are.
 
 Made by `muster.scheduler` from committed operations, carried out by a cluster, kept in reports. Pods and jobs
 are ids ("namespace/name"), so a decision means the same after the snapshot it came from is gone.
@@ -10,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
+
+from muster.api.meta import KubeObject
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,3 +126,16 @@ class Failure:
 
     decision: Decision | Ungate | JobUpdate | HyperNodeUpdate
     error: str
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class QuarantineUpdate:
+    """An object cannot be used, or can again; told as an event and, where objects have them, as a condition."""
+
+    object: KubeObject
+    #: What is wrong; "": nothing any more.
+    reason: str
+    #: The job that waits because of it, "" if none does.
+    job: str = ""
+    #: True: the object is fine in itself, and what it waits for is written as for any job.
+    is_asked: bool = False

@@ -75,7 +75,7 @@ class Intake:
             return
         self._fresh[type(thing), thing.key] = thing
         if held is not None:
-            self._release(held)
+            self._release(held, thing)
 
     def _refuse(self, thing: KubeObject, fault: Exception) -> None:
         self._put(thing, reason_for(thing, fault), self._job_of(thing))
@@ -85,8 +85,8 @@ class Intake:
         if self._book.put(thing, reason, self._now, job=job, is_asked=is_asked):
             log.warning("event=quarantined kind=%s name=%s reason=%r", thing.kind, thing.key, reason)
 
-    def _release(self, held: Aside) -> None:
-        self._book.release(held.object)
+    def _release(self, held: Aside, thing: KubeObject) -> None:
+        self._book.release(thing)
         log.info("event=quarantine-left kind=%s name=%s", held.kind, held.object.key)
 
     def _do_without(self, thing: KubeObject) -> None:
@@ -101,7 +101,7 @@ class Intake:
 
     def _forget(self, thing: KubeObject) -> None:
         self._fresh.pop((type(thing), thing.key), None)
-        self._book.release(thing)
+        self._book.forget(thing)
         try:
             self._mirror.delete(thing)
         except Exception:
@@ -109,7 +109,7 @@ class Intake:
 
     def _try(self, held: Aside) -> None:
         if held.is_asked:
-            self._release(held)  # the next cycle asks again
+            self._release(held, held.object)  # the next cycle asks again
         else:
             self._let_in(held.object)
 

@@ -13,7 +13,10 @@ from typing import Final
 
 from muster.api import KubeObject, UserError
 from muster.api.counting import uncountable
+from muster.snapshot.decisions import QuarantineUpdate
 
+#: What reports call the reason why a job waits for something that is aside.
+CODE: Final = "quarantined"
 #: Seconds until an object that was put aside is tried again although it has not changed.
 PAUSE_SECONDS: Final = 60.0
 #: Reasons are for people; an object must not fill a log with its own text.
@@ -52,6 +55,8 @@ class Quarantine:
 
     def __init__(self) -> None:
         self._held: dict[tuple[type[KubeObject], str], Aside] = {}
+        #: What has not been told yet, by type and key; "": it can be used again.
+        self._untold: dict[tuple[type[KubeObject], str], QuarantineUpdate] = {}
         #: How often something was put aside so far, by kind.
         self.counts: dict[str, int] = {}
 
@@ -60,7 +65,7 @@ class Quarantine:
 
     def __iter__(self) -> Iterator[Aside]:
         """Everything that is aside, by kind, namespace and name."""
-        return iter(sorted(self._held.values(), key=_place))
+        return iter(sorted(list(self._held.values()), key=_place))  # noqa: C414  # another thread may be adding
 
     def put(self, thing: KubeObject, reason: str, now: float, *, job: str = "", is_asked: bool = False) -> bool:
         """Put an object aside, or note that it was tried again in vain; True if that is news."""
@@ -72,11 +77,30 @@ class Quarantine:
         self._held[type(thing), thing.key] = aside
         if is_news:
             self.counts[thing.kind] = self.counts.get(thing.kind, 0) + 1
+            self._untold[type(thing), thing.key] = QuarantineUpdate(thing, reason, job, is_asked=is_asked)
         return is_news
 
     def release(self, thing: KubeObject) -> Aside | None:
-        """Take an object out; returns what was noted about it, if it was in."""
-        return self._held.pop((type(thing), thing.key), None)
+        """Take an object out that can be used again; returns what was noted about it, if it was in."""
+        held = self._held.pop((type(thing), thing.key), None)
+        if held is not None:
+            self._untold[type(thing), thing.key] = QuarantineUpdate(thing, "", held.job, is_asked=held.is_asked)
+        return held
+
+    def forget(self, thing: KubeObject) -> None:
+        """Take an object out that is gone."""
+        for book in (self._held, self._untold):
+            book.pop((type(thing), thing.key), None)
+
+    def tell(self) -> list[QuarantineUpdate]:
+        """What has changed since somebody last asked, by kind, namespace and name."""
+        updates, self._untold = self._untold, {}
+        return sorted(updates.values(), key=lambda update: (update.object.kind, update.object.key))
+
+    def tell_again(self) -> None:
+        """Count everything that is aside as not told: somebody else may have told it, or nobody."""
+        for key, held in self._held.items():
+            self._untold.setdefault(key, QuarantineUpdate(held.object, held.reason, held.job, is_asked=held.is_asked))
 
     def find(self, thing: KubeObject) -> Aside | None:
         return self._held.get((type(thing), thing.key))

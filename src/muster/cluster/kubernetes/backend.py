@@ -35,7 +35,16 @@ from muster.cluster.kubernetes.queues import StandardQueues
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
-from muster.snapshot.decisions import Bind, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
+from muster.snapshot.decisions import (
+    Bind,
+    Evict,
+    Failure,
+    HyperNodeUpdate,
+    JobUpdate,
+    Nominate,
+    QuarantineUpdate,
+    Ungate,
+)
 from muster.snapshot.events import Event
 
 log = logging.getLogger("muster.kubernetes")
@@ -246,6 +255,11 @@ class KubernetesCluster:
         for update in told:
             self._news.waits(update, self._reports.group(update.job), self._reports.to_tell(update))
         return self._reports.update_jobs(told, self.now())
+
+    def update_quarantine(self, updates: Sequence[QuarantineUpdate]) -> None:
+        for update in updates:
+            self._news.is_aside(update)
+        self._reports.update_quarantine(updates, self.now())
 
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
         return self._reports.update_hypernodes(updates, self.now())

@@ -14,7 +14,7 @@ from typing import Any
 
 import msgspec
 
-from muster.api import Condition, PersistentVolume, PersistentVolumeClaim, Pod, Queue, encode_hook
+from muster.api import Condition, Node, PersistentVolume, PersistentVolumeClaim, Pod, Queue, encode_hook
 from muster.api.names import BOUND_BY_CONTROLLER, POD_SCHEDULED, QUEUE_GATE
 from muster.cluster.kubernetes.client import JSON, MERGE_PATCH, STRATEGIC_PATCH
 from muster.cluster.kubernetes.resources import Resource
@@ -95,6 +95,12 @@ def disrupt(pod: Pod, message: str, now: float) -> Call:
 def unschedulable(pod: Pod, message: str, now: float) -> Call:
     """Say on a pod that waits what it waits for; the reason is the one word that autoscalers look for."""
     return _pod_status(pod, {"conditions": [_waits(message, now)]})
+
+
+def say_usable(node: Node, condition: Condition) -> Call:
+    """Say on a node whether it can be used."""
+    body = {"metadata": {"uid": node.metadata.uid}, "status": {"conditions": [condition]}}
+    return Call("PATCH", f"/api/v1/nodes/{node.name}/status", _encode(body), STRATEGIC_PATCH)
 
 
 def write_status(path: str, uid: str, status: Mapping[str, object], conditions: Sequence[Condition] | None) -> Call:

@@ -14,7 +14,7 @@ from typing import Final, Literal, Protocol
 
 from muster.api import KubeObject, Pod
 from muster.cluster.kubernetes.events import News
-from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
+from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate, QuarantineUpdate
 
 _Made = Bind | Evict | Nominate
 _MAX_NODES: Final = 6
@@ -50,6 +50,15 @@ class Newsroom:
         news = [] if group is None else [told(group, "Unschedulable")]
         news += [told(pod, "FailedScheduling", is_detail=group is not None) for pod in pods]
         self._tell(news)
+
+    def is_aside(self, update: QuarantineUpdate) -> None:
+        """Tell that an object cannot be used, or can again."""
+        if update.reason:
+            note = f"cannot be used: {update.reason}"
+            news = News(update.object, "Quarantined", "Reading", note, type="Warning", series=update.reason)
+        else:
+            news = News(update.object, "Usable", "Reading", "can be used again")
+        self._tell([news])
 
     def waits_for_claims(self, made: Bind, pod: Pod, claims: Sequence[str]) -> None:
         """Tell that a pod has a node, and waits for its volumes."""

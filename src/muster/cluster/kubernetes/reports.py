@@ -13,9 +13,9 @@ from collections.abc import Iterator, Sequence
 from functools import partial
 from typing import Final
 
-from muster.api import HyperNode, KaiPodGroup, KubeObject, Pod, PodGroup, waits_for
+from muster.api import HyperNode, KaiPodGroup, KubeObject, Node, Pod, PodGroup, waits_for
 from muster.api.shard import NodeShard
-from muster.cluster.groups import AnyGroup, updated_group
+from muster.cluster.groups import AnyGroup, quarantine_text, quarantined_job, updated_group, usable
 from muster.cluster.kubernetes import acting, calls, statuses
 from muster.cluster.kubernetes.assumptions import Assumptions, told_to_wait, with_annotations, with_status
 from muster.cluster.kubernetes.calls import Call
@@ -23,7 +23,7 @@ from muster.cluster.kubernetes.engine_room import EngineRoom
 from muster.cluster.kubernetes.jobs import PodsOfJobs
 from muster.cluster.kubernetes.lanes import Errand
 from muster.cluster.kubernetes.pending import Pending
-from muster.snapshot.decisions import Failure, HyperNodeUpdate, JobUpdate, Ungate
+from muster.snapshot.decisions import Failure, HyperNodeUpdate, JobUpdate, QuarantineUpdate, Ungate
 from muster.snapshot.records import pod_of_lone_job
 
 log = logging.getLogger("muster.kubernetes")
@@ -153,6 +153,31 @@ class Reports:
             errands.append(self._pending.assume_report(with_status(changed), send))
         self._room.reports.submit(errands)
         return failures
+
+    def update_quarantine(self, updates: Sequence[QuarantineUpdate], now: float) -> None:
+        """Say on objects that they cannot be used, or can again; other schedulers' pods are left alone."""
+        errands: list[Errand] = []
+        for update in updates:
+            call = self._note(update, now)
+            if call is not None:
+                send = partial(self._write, update.object, call)
+                key = (type(update.object), update.object.key, "condition")
+                errands.append(self._pending.errand(key, send, lambda _: None))
+        self._room.reports.submit(errands)
+
+    def _note(self, update: QuarantineUpdate, now: float) -> Call | None:
+        """What is to be written on an object that cannot be used, or can again; None: nothing."""
+        thing = update.object
+        if isinstance(thing, Node):
+            return calls.say_usable(thing, usable(update, calls.stamp(now)))
+        if not update.reason or not update.job or update.is_asked:
+            return None  # a job that waits says so in any case
+        if isinstance(thing, Pod):
+            return None if thing.spec.node_name else calls.unschedulable(thing, quarantine_text(update), now)
+        if isinstance(thing, PodGroup | KaiPodGroup) and (resource := self._room.resource(type(thing))) is not None:
+            changed = updated_group(thing, quarantined_job(thing, update), calls.stamp(now))
+            return statuses.write_group(resource, changed, [thing])
+        return None
 
     def tell_node_shard(self) -> None:
         """Write which nodes of the NodeShard are in use, if that is not what stands there."""
