@@ -94,6 +94,14 @@ def test_a_pod_that_takes_the_place_of_one_in_another_sub_group_is_noticed() -> 
     assert not quiet.is_still(quiet.mirror.snapshot())
 
 
+def test_a_pod_that_joins_a_gang_while_it_runs_is_noticed() -> None:
+    """A controller names the gang after the pod was placed by itself: its counters take the place of the lone pod's."""
+    alone, member = running(pod("g-0")), running(pod("g-0", group="g"))
+    quiet = Quiet(node("n1"), pod_group("g", minimum=1), alone)
+    quiet.mirror.upsert(member)
+    assert not quiet.is_still(quiet.mirror.snapshot())
+
+
 def test_a_job_that_may_start_now_is_noticed_although_it_has_no_pods() -> None:
     quiet = Quiet(pod_group("g", minimum=1))
     snapshot = quiet.mirror.snapshot()

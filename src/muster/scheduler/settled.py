@@ -24,8 +24,28 @@ class _Seen:
     quiet: Mask
     records: list[JobRecord]
     phases: NDArray[np.int8]
-    roles: Rows
-    subgroups: Rows
+    roles: _Counted
+    subgroups: _Counted
+
+
+@dataclass(frozen=True, slots=True)
+class _Counted:
+    """Counters, and whose they were: a row that was given back may be another job's by now."""
+
+    job: Rows
+    counts: Rows
+
+    @classmethod
+    def of(cls, table: GroupTable) -> _Counted:
+        return cls(table.job.copy(), table.counts.copy())
+
+    def changed(self, table: GroupTable) -> Mask:
+        """Which rows differ; new rows do."""
+        changed: Mask = np.ones(len(table.counts), np.bool_)
+        known = min(len(table.counts), len(self.counts))
+        changed[:known] = (table.counts[:known] != self.counts[:known]).any(axis=1)
+        changed[:known] |= table.job[:known] != self.job[:known]
+        return changed
 
 
 class Settled:
@@ -46,22 +66,14 @@ class Settled:
         same[:known] = seen.quiet[:known] & np.fromiter(identical, np.bool_, known)
         same[:known] &= snapshot.jobs.phase[:known] == seen.phases[:known]
         for table, before in ((snapshot.roles, seen.roles), (snapshot.subgroups, seen.subgroups)):
-            changed = _jobs_of(table, _changed(table.counts, before))
-            same[changed] = False
+            same[_jobs_of(table, before.changed(table))] = False
         return same
 
     def remember(self, snapshot: Snapshot, quiet: Mask) -> None:
         """Note the jobs about which there is nothing to say now."""
-        jobs, roles, subgroups = snapshot.jobs, snapshot.roles.counts, snapshot.subgroups.counts
-        self._seen = _Seen(quiet, jobs.records, jobs.phase.copy(), roles.copy(), subgroups.copy())
-
-
-def _changed(now: Rows, before: Rows) -> Mask:
-    """Which rows of counters differ; new rows do."""
-    changed: Mask = np.ones(len(now), np.bool_)
-    known = min(len(now), len(before))
-    changed[:known] = (now[:known] != before[:known]).any(axis=1)
-    return changed
+        jobs = snapshot.jobs
+        counted = _Counted.of(snapshot.roles), _Counted.of(snapshot.subgroups)
+        self._seen = _Seen(quiet, jobs.records, jobs.phase.copy(), *counted)
 
 
 def _jobs_of(table: GroupTable, rows: Mask) -> Rows:
