@@ -158,7 +158,7 @@ def test_who_only_waits_gives_way_to_who_asks() -> None:
         assert until(lambda: all(known.is_idle for known in list(server._server._connections.values())))
         assert until(lambda: server._server.n_connections == 4)
         assert ask(server.port) == (200, "ok\n")
-        assert [is_ended(client, 0.2) for client in idle] == [True, False, False, False]
+        assert sum(is_ended(client, 0.2) for client in idle) == 1
 
 
 def test_few_large_questions_are_read_at_a_time(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

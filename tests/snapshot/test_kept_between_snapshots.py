@@ -48,9 +48,9 @@ def test_jobs_are_ordered_by_name_whether_few_or_all_are_asked_for(names: list[s
 
 def test_a_name_that_comes_later_finds_its_row() -> None:
     names, index = Names(), {"a": 0, "b": 1}
-    names.number("b")
+    names.take("b")
     assert names.rows(index).tolist() == [1, -1]
-    names.number("a")
+    names.take("a")
     assert names.rows(index).tolist() == [1, 0, -1]
     assert names.rows({"a": 5}).tolist() == [-1, 5, -1]
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from muster.framework.reasons import Reason, Verdicts
@@ -29,8 +30,8 @@ class VerdictCache:
     One cache belongs to one configuration: other plugins give other verdicts.
     """
 
-    #: Classes of jobs that are long gone are forgotten by starting anew at this size.
-    LIMIT = 10_000
+    #: Verdicts about classes that are gone and may come back: not worth forgetting while they are so few.
+    SPARE = 64
 
     def __init__(self) -> None:
         self._revision: object = None
@@ -38,7 +39,14 @@ class VerdictCache:
 
     def at(self, revision: object) -> dict[bytes, Verdicts]:
         """The verdicts that hold at `revision` of nodes and volumes; the session adds to them."""
-        if revision != self._revision or len(self._verdicts) > self.LIMIT:
+        if revision != self._revision:
             self._revision = revision
             self._verdicts = {}
         return self._verdicts
+
+    def forget_others(self, classes: Sequence[bytes]) -> None:
+        """Forget verdicts about classes that are gone, once they outnumber those that there are."""
+        if len(self._verdicts) > 2 * len(classes) + self.SPARE:
+            present = set(classes)
+            for key in [key for key in self._verdicts if key not in present]:
+                del self._verdicts[key]

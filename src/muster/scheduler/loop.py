@@ -21,7 +21,7 @@ from muster.scheduler.cycle import CycleResult, decisions_of, ungates_of
 from muster.scheduler.hypernode_status import HyperNodeStatuses
 from muster.scheduler.protocol import Cluster
 from muster.scheduler.settled import Settled
-from muster.scheduler.updates import updates_of
+from muster.scheduler.updates import finished_jobs, updates_of
 from muster.scheduler.usage import meter_for
 from muster.snapshot import Intake, Mirror, Snapshot
 from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
@@ -105,13 +105,14 @@ class Scheduler:
         seed: int = 0,
         scheduler_names: Iterable[str] | None = None,
         allocates_claims: bool = True,
+        keeps_finished: bool = False,
     ) -> None:
         registry.check(config)
         self.cluster = cluster
         self.config = config
         self.registry = registry
         self.seed = seed
-        self.mirror = Mirror(scheduler_names, allocates_claims=allocates_claims)
+        self.mirror = Mirror(scheduler_names, allocates_claims=allocates_claims, keeps_finished=keeps_finished)
         self.intake = Intake(self.mirror)
         self._hyper_nodes = HyperNodeStatuses()
         self._settled = Settled()
@@ -158,6 +159,8 @@ class Scheduler:
             cycle.run(snapshot, now, seed, self._verdicts.at(self.mirror.placement_revision), self._usage(now))
             if self._meter is not None:
                 self._meter.hold(snapshot)
+            self._verdicts.forget_others(snapshot.classes.keys)
+            self.mirror.put_away(finished_jobs(snapshot, cycle.updates))
         except UserError:
             raise
         except Exception as fault:  # noqa: BLE001  # as for actions

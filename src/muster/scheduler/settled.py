@@ -26,11 +26,13 @@ class _Seen:
     phases: NDArray[np.int8]
     roles: _Counted
     subgroups: _Counted
+    #: Rows mean the same only in the same generation of snapshots.
+    generation: int
 
 
 @dataclass(frozen=True, slots=True)
 class _Counted:
-    """Counters, and whose they were: a row that was given back may be another job's by now."""
+    """Counters, and whose they were: a row that was given back may be another job's by now, or nobody's."""
 
     job: Rows
     counts: Rows
@@ -39,13 +41,15 @@ class _Counted:
     def of(cls, table: GroupTable) -> _Counted:
         return cls(table.job.copy(), table.counts.copy())
 
-    def changed(self, table: GroupTable) -> Mask:
-        """Which rows differ; new rows do."""
-        changed: Mask = np.ones(len(table.counts), np.bool_)
+    def changed_jobs(self, table: GroupTable) -> Rows:
+        """Jobs of which a row differs, is new, or is gone."""
         known = min(len(table.counts), len(self.counts))
-        changed[:known] = (table.counts[:known] != self.counts[:known]).any(axis=1)
-        changed[:known] |= table.job[:known] != self.job[:known]
-        return changed
+        is_same = (table.counts[:known] == self.counts[:known]).all(axis=1) & (table.job[:known] == self.job[:known])
+        others = ~is_same
+        jobs: Rows = np.concatenate(
+            [table.job[:known][others], self.job[:known][others], table.job[known:], self.job[known:]]
+        )
+        return jobs[jobs >= 0]
 
 
 class Settled:
@@ -59,23 +63,19 @@ class Settled:
         n_jobs = len(snapshot.jobs)
         seen = self._seen
         same: Mask = np.zeros(n_jobs, np.bool_)
-        if seen is None:
+        if seen is None or seen.generation != snapshot.generation:
             return same
         known = min(n_jobs, len(seen.records))
         identical = map(operator.is_, snapshot.jobs.records[:known], seen.records[:known])
         same[:known] = seen.quiet[:known] & np.fromiter(identical, np.bool_, known)
         same[:known] &= snapshot.jobs.phase[:known] == seen.phases[:known]
         for table, before in ((snapshot.roles, seen.roles), (snapshot.subgroups, seen.subgroups)):
-            same[_jobs_of(table, before.changed(table))] = False
+            changed = before.changed_jobs(table)
+            same[changed[changed < n_jobs]] = False
         return same
 
     def remember(self, snapshot: Snapshot, quiet: Mask) -> None:
         """Note the jobs about which there is nothing to say now."""
         jobs = snapshot.jobs
         counted = _Counted.of(snapshot.roles), _Counted.of(snapshot.subgroups)
-        self._seen = _Seen(quiet, jobs.records, jobs.phase.copy(), *counted)
-
-
-def _jobs_of(table: GroupTable, rows: Mask) -> Rows:
-    jobs: Rows = table.job[rows]
-    return jobs[jobs >= 0]
+        self._seen = _Seen(quiet, jobs.records, jobs.phase.copy(), *counted, snapshot.generation)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 
 import numpy as np
@@ -15,8 +15,9 @@ from muster.framework.verdicts import NO_CLASS
 from muster.scheduler.settled import Settled
 from muster.scheduler.stamps import Stamps, stamps_of
 from muster.scheduler.statuses import JobStatus, job_statuses, unschedulable_jobs, verdict_text
-from muster.snapshot import JobPhase, TaskStatus
+from muster.snapshot import JobPhase, Snapshot, TaskStatus
 from muster.snapshot.decisions import CONDITIONS, JobUpdate, conditions_of
+from muster.snapshot.status import BEST_EFFORT_PENDING, FINISHED_STATUSES
 
 log = logging.getLogger("muster.scheduler")
 
@@ -34,6 +35,16 @@ def updates_of(session: Session, settled: Settled) -> list[JobUpdate]:
     quiet[[*unschedulable, *(index[update.job] for update in updates)]] = False
     settled.remember(session.snapshot, quiet)
     return updates
+
+
+def finished_jobs(snapshot: Snapshot, updates: Iterable[JobUpdate]) -> list[str]:
+    """Jobs of which all pods have finished and nothing is left to write: their PodGroup says so, or there is none."""
+    jobs = snapshot.jobs
+    ended = jobs.counts[:, FINISHED_STATUSES].sum(axis=1)
+    is_over = (ended > 0) & (ended == jobs.counts[:, :BEST_EFFORT_PENDING].sum(axis=1))
+    rows = np.flatnonzero(jobs.live & is_over & ((jobs.phase == JobPhase.COMPLETED) | ~jobs.has_group))
+    told = {update.job for update in updates}
+    return [job for job in (jobs.records[row].id for row in rows.tolist()) if job not in told]
 
 
 def _by_nodes(session: Session, verdicts: Mapping[int, JobVerdict]) -> Mapping[int, JobVerdict]:

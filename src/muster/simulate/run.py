@@ -59,6 +59,7 @@ def simulate(
         seed=seed,
         scheduler_names=scheduler_names or (head and head.spec.scheduler_names) or None,
         allocates_claims=head is None,
+        keeps_finished=True,  # the report is about them too
     )
     limit = MAX_CYCLES if cycles is None else cycles
     done, settled = _run(cluster, scheduler, limit, until, period, tolerant=head is not None)

@@ -1,12 +1,14 @@
 """Node labels as dictionary-coded columns, one per label key that anybody asked about.
 
 A column is int32[nodes]: the code of the node's value for that key, -1 where the label is missing. Selectors
-become integer comparisons over all nodes at once. Columns are made on first use and dropped when nodes change.
+become integer comparisons over all nodes at once. Columns are made on first use and dropped when nodes change, or when
+many others have been asked about since: pods may name any key.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -14,6 +16,7 @@ from numpy.typing import NDArray
 from muster.api import Node
 
 HOSTNAME = "kubernetes.io/hostname"
+_MAX_COLUMNS: Final = 256
 
 
 class NodeLabels:
@@ -25,9 +28,12 @@ class NodeLabels:
 
     def column(self, key: str) -> tuple[NDArray[np.int32], Mapping[str, int]]:
         """Return the codes of every node for `key`, and the code of each value."""
-        cached = self._columns.get(key)
+        cached = self._columns.pop(key, None)
         if cached is None:
-            cached = self._columns[key] = self._encode(key)
+            cached = self._encode(key)
+            if len(self._columns) >= _MAX_COLUMNS:
+                del self._columns[next(iter(self._columns))]  # the one that was asked about longest ago
+        self._columns[key] = cached
         return cached
 
     def codes(self, key: str) -> NDArray[np.int32]:

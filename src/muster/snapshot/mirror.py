@@ -31,6 +31,7 @@ from muster.api import (
     Queue,
     ResourceClaim,
     ResourceSlice,
+    group_of,
     to_base_all,
 )
 from muster.api.counting import check_countable
@@ -51,9 +52,11 @@ from muster.snapshot.reservations import reserve_nominated
 from muster.snapshot.rows import NO_ROW, Mask, Rows
 from muster.snapshot.status import (
     ALLOCATED_STATUSES,
+    FINISHED_STATUSES,
     N_COUNTS,
     OCCUPYING_STATUSES,
     TaskStatus,
+    status_of,
 )
 from muster.snapshot.tables import (
     BEST_EFFORT,
@@ -90,9 +93,18 @@ class Mirror:
     `scheduler_names`: pods with another schedulerName take room but are not scheduled; None: all pods are ours.
     `allocates_claims`: whether the cluster gives devices to the pods that are bound; if not, pods wait until their
     device claims are allocated.
+    `keeps_finished`: whether pods that have finished are part of the picture although nothing is decided about them; if
+    not, those without a gang are left out, and `put_away` is for gangs.
     """
 
-    def __init__(self, scheduler_names: Iterable[str] | None = None, *, allocates_claims: bool = True) -> None:
+    def __init__(
+        self,
+        scheduler_names: Iterable[str] | None = None,
+        *,
+        allocates_claims: bool = True,
+        keeps_finished: bool = True,
+    ) -> None:
+        self._keeps_finished = keeps_finished
         self._names = None if scheduler_names is None else frozenset(scheduler_names)
         self._priorities = Priorities()
         self._allocates_claims = allocates_claims
@@ -119,7 +131,10 @@ class Mirror:
     def upsert(self, item: KubeObject) -> None:
         """Take in a new or changed object. Raises UserError for one that cannot be used; nothing changes then."""
         if isinstance(item, Pod):  # counts itself, and most of its events change nothing that is counted
-            self._book.set_pod(item, foreign=self.is_foreign(item))
+            if self._is_left_out(item):
+                self._book.drop_pod(item.key)
+            else:
+                self._book.set_pod(item, foreign=self.is_foreign(item))
             return
         check_countable(item)
         if isinstance(item, PodGroup | KaiPodGroup):
@@ -164,6 +179,16 @@ class Mirror:
             self._objects.setdefault(item.kind, {})[item.key] = msgspec.structs.replace(item, spec=spec, status=None)
         else:
             self.delete(item)
+
+    def put_away(self, jobs: Iterable[str]) -> None:
+        """Keep finished jobs out of pictures until something of them changes, unless they are to stay in."""
+        if not self._keeps_finished:
+            self._book.put_away(jobs)
+
+    def _is_left_out(self, pod: Pod) -> bool:
+        """Whether a pod has finished, is in no gang of ours, and nobody wants to know of it."""
+        is_over = not self._keeps_finished and status_of(pod) in FINISHED_STATUSES
+        return is_over and (self.is_foreign(pod) or group_of(pod) is None)
 
     def _look_again(self, pods: Iterable[Pod]) -> None:
         """Something that pods depend on has changed."""
@@ -243,8 +268,9 @@ class Mirror:
 
     def snapshot(self) -> Snapshot:
         """Take a picture of the present state."""
-        self._extend_axis()
-        classes = self._build_classes()
+        self._book.compact()
+        self._follow_axis()
+        classes = self._book.classes.table(self._axis)
         nodes, topology = self._build_nodes()
         queues = build_queues(self._queues, self._axis, self._why_queues_wait())
         tasks = self._build_tasks(nodes)
@@ -272,23 +298,33 @@ class Mirror:
             stale_nominations=stale,
             holds=dict(self._book.holds),
             touch_log=np.empty(max(1024, BLOCK), np.int32),
+            generation=self._book.generation,
         )
 
-    def _extend_axis(self) -> None:
-        names = set(self._book.resources)
+    def _follow_axis(self) -> None:
+        """Have a column for every resource that somebody names, and for no other."""
+        names = set(self._book.resources.names())
         for queue in self._queues.values():
             names.update(queue.capability, queue.deserved, queue.guarantee, queue.over_quota_weights or ())
-        if not names <= set(self._axis.names):
-            self._axis = self._axis.extended(names)
-            self._layout = None
+        axis = ResourceAxis().extended(names)
+        if axis.names != self._axis.names:
+            before, self._axis = self._axis, axis
+            if self._layout is not None:
+                self._layout = self._moved_layout(*self._layout, before)
 
-    def _build_classes(self) -> ClassTable:
-        book = self._book
-        requests = np.zeros((len(book.class_shapes), 2, len(self._axis)), np.int64)
-        for row, shape in enumerate(book.class_shapes):
-            requests[row, 0] = self._axis.vector(shape.request)
-            requests[row, 1] = self._axis.vector(shape.scoring)
-        return ClassTable(requests, list(book.class_pods), list(book.class_rows))
+    def _moved_layout(
+        self, table: NodeTable, topology: TopologyTable, before: ResourceAxis
+    ) -> tuple[NodeTable, TopologyTable]:
+        """The layout of nodes on a new axis; what nodes offer is only looked up for resources that are new."""
+        state = np.zeros((N_PLANES, len(table), len(self._axis)), np.int64)
+        for name, column in self._axis.index.items():
+            if name in before.index:
+                state[:, :, column] = table.state[:, :, before.index[name]]
+            elif not name.startswith(PREFIX):
+                offers = (self._offers.get(node, {}).get(name, 0) for node in table.names)
+                state[ALLOCATABLE, :, column] = np.fromiter(offers, np.int64, len(table))
+        self._add_devices(state[ALLOCATABLE], table.index)
+        return replace(table, state=state), topology
 
     def _build_nodes(self) -> tuple[NodeTable, TopologyTable]:
         if self._layout is None:

@@ -48,6 +48,8 @@ ALLOCATED_STATUSES: Final = (
 ACTIVE_STATUSES: Final = (*ALLOCATED_STATUSES, TaskStatus.PIPELINED)
 #: Counts towards a gang's minimum.
 READY_STATUSES: Final = (*ALLOCATED_STATUSES, TaskStatus.SUCCEEDED)
+#: Has ended, well or not.
+FINISHED_STATUSES: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 #: Takes room on its node.
 OCCUPYING_STATUSES: Final = (*ALLOCATED_STATUSES, TaskStatus.RELEASING, TaskStatus.UNKNOWN)
 

@@ -263,6 +263,8 @@ class Snapshot:
     #: Pending tasks that are held back for another reason than scheduling gates.
     holds: Mapping[int, Hold] = field(default_factory=dict)
     touched: int = 0
+    #: Rows of two snapshots of a mirror mean the same only while this is the same.
+    generation: int = 0
     #: Task rows ordered by job, and where each job's begin; made on first use.
     _by_job: tuple[Rows, Rows] | None = None
 

@@ -1,33 +1,41 @@
 """Tasks, jobs, roles and sub-groups as growing columns: the part of the mirror that pods and PodGroups fill.
 
-Rows are given out when a pod or PodGroup appears and taken back when it is gone. A job exists while its
-PodGroup does or while some pod names it. Sums and counters are not kept here: they are made for each
-snapshot in one pass, which costs milliseconds and cannot drift.
+Rows are given out when a pod or PodGroup appears and taken back when it is gone, and with the last that uses it go
+classes, roles, sub-groups and the numbers of names. A job exists while its PodGroup does or while some pod names it;
+one that has finished may be put away (`finished`), and comes back when something of it changes. Sums and counters are
+not kept here: they are made for each snapshot in one pass, which costs milliseconds and cannot drift.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import TypeVar
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.api import KaiPodGroup, Pod, PodGroup, ResourceClaim, group_of, pod_index, role_of
+from muster.snapshot.class_book import NOBODY, ClassBook, ResourceUses
 from muster.snapshot.classes import PodShape, shape_of
 from muster.snapshot.devices import Hold, claim_keys, claimed, hold_of
+from muster.snapshot.finished import FinishedJob, FinishedJobs
 from muster.snapshot.grow import Columns, Names
 from muster.snapshot.job_names import JobNames
 from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
-from muster.snapshot.rows import NO_ROW
-from muster.snapshot.status import TaskStatus, phase_of, status_of
+from muster.snapshot.rows import NO_ROW, Rows
+from muster.snapshot.status import FINISHED_STATUSES, TaskStatus, phase_of, status_of
 from muster.snapshot.subgroups import check_index, first_match, match_index, minimum_of, subgroup_id
 from muster.snapshot.tables import FOREIGN, GATED
+
+_T = TypeVar("_T")
 
 #: Priority of a pod that states none, as in Volcano.
 DEFAULT_TASK_PRIORITY = 1
 #: Column value of jobs whose priority does not decide whether they may be victims.
 NO_RULE = -(2**31)
+#: Stands in rows that no job lives in.
+_NO_JOB = JobRecord("", "", "", "", min_member=0, created=0.0)
 
 
 class TaskBook:
@@ -62,8 +70,8 @@ class TaskBook:
             preemptible=np.int8,
             preemptible_below=np.int32,
         )
-        self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
-        self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32)
+        self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32, uses=np.int32)
+        self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32, uses=np.int32)
         self.task_ids: list[str] = []
         self.pods: list[Pod] = []
         self.task_rows: dict[str, int] = {}
@@ -77,13 +85,15 @@ class TaskBook:
         self.subgroup_rows: list[tuple[int, ...]] = []
         self.role_names: list[str] = []
         self.subgroup_names: list[str] = []
-        self.class_rows: dict[bytes, int] = {}
-        self.class_shapes: list[PodShape] = []
-        #: Every resource that a class or job has named so far.
-        self.resources: set[str] = set()
-        self.class_pods: list[Pod] = []
+        #: Every resource that a class or job names.
+        self.resources = ResourceUses()
+        self.classes = ClassBook(self.resources)
         self.nodes = Names()
         self.queues = Names()
+        #: Jobs that nothing has to be decided about any more.
+        self.finished = FinishedJobs()
+        #: Counts the times that rows have got other numbers.
+        self.generation = 0
         self._names: JobNames | None = None
         self._unranked: set[int] = set()
         self._shapes: dict[int, PodShape] = {}
@@ -97,19 +107,24 @@ class TaskBook:
 
     def set_job(self, record: JobRecord, *, has_group: bool = True) -> list[Pod]:
         """Take in a new or changed job; returns those of its pods that have to be looked at anew."""
+        self._bring_back(record.id)
         row = self.job_rows.get(record.id)
         again: list[Pod] = []
+        self.resources.add(record.min_resources or ())
         if row is None:
             row = self._add_job(record)
-        elif self.records[row].sub_groups != record.sub_groups or self.records[row].min_roles != record.min_roles:
-            self._reset_groups(row, record)
-            again = [self.pods[task] for task in sorted(self.job_tasks[row])]
-        self.records[row] = record
-        self.resources.update(record.min_resources or ())
+        else:
+            before, self.records[row] = self.records[row], record
+            self.resources.remove(before.min_resources or ())
+            if before.sub_groups != record.sub_groups or before.min_roles != record.min_roles:
+                self._reset_groups(row)
+                again = [self.pods[task] for task in sorted(self.job_tasks[row])]
+        queue = self.queues.take(record.queue)
+        self.queues.give_back(int(self.jobs["queue"][row]))
         self.jobs.set(
             row,
             live=True,
-            queue=self.queues.number(record.queue),
+            queue=queue,
             min_member=record.min_member,
             min_roles_total=sum(record.min_roles.values()),
             created=record.created,
@@ -123,8 +138,10 @@ class TaskBook:
 
     def group(self, job_id: str) -> PodGroup | KaiPodGroup | None:
         """The PodGroup of a job, of either family; None: it has none."""
-        row = self.job_rows.get(job_id)
-        return None if row is None else self.records[row].source
+        row, finished = self.job_rows.get(job_id), self.finished.find(job_id)
+        if row is None:
+            return None if finished is None else finished.record.source
+        return self.records[row].source
 
     def job_names(self) -> JobNames:
         """The order of the jobs by name; the same one until a job comes or goes."""
@@ -139,6 +156,7 @@ class TaskBook:
 
     def drop_group(self, job_id: str) -> None:
         """The PodGroup is gone; its pods, if any, now name one that does not exist."""
+        self._bring_back(job_id)
         row = self.job_rows.get(job_id)
         if row is None:
             return
@@ -150,7 +168,7 @@ class TaskBook:
     def _add_job(self, record: JobRecord) -> int:
         row = self.jobs.add()
         if row == len(self.records):
-            self.records.append(record)
+            self.records.append(_NO_JOB)
             self.job_tasks.append(set())
             self.job_roles.append({})
             self.job_subgroups.append({})
@@ -159,35 +177,76 @@ class TaskBook:
         self.job_rows[record.id] = row
         self._names = None
         self.records[row] = record
+        self.jobs.set(row, queue=NO_ROW)
         for role in record.min_roles:
             self._role_row(row, role)
         return row
 
     def _remove_job(self, row: int) -> None:
-        del self.job_rows[self.records[row].id]
+        record = self.records[row]
+        del self.job_rows[record.id]
         self._names = None
         self._free_groups(row)
-        self.jobs.set(row, live=False)
+        self.resources.remove(record.min_resources or ())
+        self.queues.give_back(int(self.jobs["queue"][row]))
+        self.records[row] = _NO_JOB
+        self._unranked.discard(row)
+        self.jobs.set(row, live=False, queue=NO_ROW)
         self.jobs.remove(row)
+        size = self.jobs.size
+        del self.records[size:], self.job_tasks[size:], self.job_roles[size:], self.job_subgroups[size:]
+        del self.role_rows[size:], self.subgroup_rows[size:]
 
     def _free_groups(self, row: int) -> None:
-        for table, rows in ((self.roles, self.role_rows), (self.subgroups, self.subgroup_rows)):
-            for group in rows[row]:
-                table.set(group, job=NO_ROW)
-                table.remove(group)
-            rows[row] = ()
+        for role in self.role_rows[row]:
+            self._free(self.roles, self.role_names, role)
+        for subgroup in self.subgroup_rows[row]:
+            self._free(self.subgroups, self.subgroup_names, subgroup)
+        self.role_rows[row] = self.subgroup_rows[row] = ()
         self.job_roles[row].clear()
         self.job_subgroups[row].clear()
 
-    def _reset_groups(self, row: int, record: JobRecord) -> None:
+    def _free(self, table: Columns, names: list[str], row: int) -> None:
+        names[row] = ""
+        table.set(row, job=NO_ROW)
+        table.remove(row)
+        del names[table.size :]
+
+    def _reset_groups(self, row: int) -> None:
         """Role minimums or sub-group policies changed: sort the job's tasks in anew."""
         self._free_groups(row)
-        self.records[row] = record
-        for role in record.min_roles:
+        for role in self.records[row].min_roles:
             self._role_row(row, role)
         for task in sorted(self.job_tasks[row]):
-            pod = self.pods[task]
-            self.tasks.set(task, role=self._role_row(row, role_of(pod)), subgroup=self._subgroup_row(row, pod))
+            self.tasks.set(task, role=NO_ROW, subgroup=NO_ROW)
+            self._enter_groups(task, row, self.pods[task])
+
+    def _enter_groups(self, task: int, job: int, pod: Pod) -> None:
+        """Count a task in its role and its sub-group, and out of those that it was in."""
+        role, subgroup = self._role_row(job, role_of(pod)), self._subgroup_row(job, pod)
+        self.roles["uses"][role] += 1
+        self.subgroups["uses"][subgroup] += 1
+        self._leave_groups(task)
+        self.tasks.set(task, role=role, subgroup=subgroup)
+
+    def _leave_groups(self, task: int) -> None:
+        """Count a task out of its role and its sub-group; they go with the last, unless the job itself names them."""
+        role, subgroup = int(self.tasks["role"][task]), int(self.tasks["subgroup"][task])
+        if role == NO_ROW:
+            return
+        job, name = int(self.roles["job"][role]), self.role_names[role]
+        self.tasks.set(task, role=NO_ROW, subgroup=NO_ROW)
+        self.roles["uses"][role] -= 1
+        self.subgroups["uses"][subgroup] -= 1
+        if not self.roles["uses"][role] and name not in self.records[job].min_roles:
+            del self.job_roles[job][name]
+            self.role_rows[job] = tuple(self.job_roles[job].values())
+            self._free(self.roles, self.role_names, role)
+        if not self.subgroups["uses"][subgroup]:
+            known = self.job_subgroups[job]
+            del known[next(key for key, row in known.items() if row == subgroup)]
+            self.subgroup_rows[job] = tuple(known.values())
+            self._free(self.subgroups, self.subgroup_names, subgroup)
 
     def _role_row(self, job: int, role: str) -> int:
         rows = self.job_roles[job]
@@ -214,6 +273,7 @@ class TaskBook:
 
     def set_pod(self, pod: Pod, *, foreign: bool) -> None:
         """Take in a new or changed pod. Raises for one that cannot be used; nothing has changed then."""
+        self._bring_back_with(pod)
         row = self.task_rows.get(pod.key)
         shape = self._shape_of(row, pod)
         lone = None if foreign else self._check_member(pod)
@@ -223,26 +283,49 @@ class TaskBook:
             row = self._add_task(pod)
         job = NO_ROW if foreign else self._job_of(pod, lone)
         self._move_to_job(row, job)
+        if job != NO_ROW:
+            self._enter_groups(row, job, pod)
         self._shapes[row] = shape
+        self._change_claims(self.pods[row], pod)
         self.pods[row] = pod
         self.holds.pop(row, None)
         if hold is not None:
             self.holds[row] = hold
-        for key in claim_keys(pod):
-            self._claimants.setdefault(key, set()).add(pod.key)
-        node = pod.spec.node_name
-        nominated = pod.status.nominated_node_name
+        self._set_used(
+            row,
+            self.classes.take(shape, pod),
+            self.nodes.take(pod.spec.node_name),
+            self.nodes.take(pod.status.nominated_node_name),
+        )
         self.tasks.set(
             row,
-            cls=self._class_row(shape, pod),
-            role=NO_ROW if foreign else self._role_row(job, role_of(pod)),
-            subgroup=NO_ROW if foreign else self._subgroup_row(job, pod),
             status=status_of(pod),
-            node=self.nodes.number(node) if node else NO_ROW,
-            nominated=self.nodes.number(nominated) if nominated else NO_ROW,
             priority=DEFAULT_TASK_PRIORITY if pod.spec.priority is None else pod.spec.priority,
             flags=shape.flags | (FOREIGN if foreign else 0) | (0 if hold is None else GATED),
         )
+
+    def _set_used(self, row: int, cls: int, node: int, nominated: int) -> None:
+        """Set the class and the nodes of a task, and give back those that it had."""
+        had = (int(self.tasks[name][row]) for name in ("cls", "node", "nominated"))
+        old_cls, old_node, old_nominated = had
+        self.tasks.set(row, cls=cls, node=node, nominated=nominated)
+        if old_cls != NO_ROW:
+            self.classes.give_back(old_cls)
+        self.nodes.give_back(old_node)
+        self.nodes.give_back(old_nominated)
+
+    def _change_claims(self, before: Pod, after: Pod) -> None:
+        """Note which claims a pod names now."""
+        if not before.spec.resource_claims and not after.spec.resource_claims:
+            return
+        named = set(claim_keys(after))
+        for key in claim_keys(before):
+            if key not in named and key in self._claimants:
+                self._claimants[key].discard(before.key)
+                if not self._claimants[key]:
+                    del self._claimants[key]
+        for key in named:
+            self._claimants.setdefault(key, set()).add(after.key)
 
     def _shape_of(self, row: int | None, pod: Pod) -> PodShape:
         """The pod's shape; most events change nothing that it depends on, so the old one is kept then."""
@@ -293,18 +376,23 @@ class TaskBook:
         return claimed(self._claims[key] for key in claim_keys(pod) if key in self._claims)
 
     def drop_pod(self, key: str) -> None:
+        """Forget a pod; one that is not known is ignored."""
+        job = self.finished.job_of(key)
+        if job is not None:
+            self._bring_back(job)
         row = self.task_rows.pop(key, None)
-        if row is not None:
-            self._move_to_job(row, NO_ROW)
-            for claim in claim_keys(self.pods[row]):
-                claimants = self._claimants.get(claim, set())
-                claimants.discard(key)
-                if not claimants:
-                    self._claimants.pop(claim, None)
-            self._shapes.pop(row, None)
-            self.holds.pop(row, None)
-            self.tasks.set(row, status=TaskStatus.GONE)
-            self.tasks.remove(row)
+        if row is None:
+            return
+        self._move_to_job(row, NO_ROW)
+        self._change_claims(self.pods[row], NOBODY)
+        self._shapes.pop(row, None)
+        self.holds.pop(row, None)
+        self._set_used(row, NO_ROW, NO_ROW, NO_ROW)
+        # A free row is looked at with all others, and must lead nowhere.
+        self.tasks.set(row, status=TaskStatus.GONE, cls=0, flags=0)
+        self.task_ids[row], self.pods[row] = "", NOBODY
+        self.tasks.remove(row)
+        del self.task_ids[self.tasks.size :], self.pods[self.tasks.size :]
 
     def drop_unplaced(self, key: str) -> None:
         """Forget a pod, unless it takes room on a node."""
@@ -315,11 +403,11 @@ class TaskBook:
     def _add_task(self, pod: Pod) -> int:
         row = self.tasks.add()
         if row == len(self.pods):
-            self.pods.append(pod)
-            self.task_ids.append(pod.key)
+            self.pods.append(NOBODY)
+            self.task_ids.append("")
         self.task_ids[row] = pod.key
         self.task_rows[pod.key] = row
-        self.tasks.set(row, job=NO_ROW, rank=0)
+        self.tasks.set(row, **dict.fromkeys(("job", "cls", "role", "subgroup", "node", "nominated"), NO_ROW))
         return row
 
     def _job_of(self, pod: Pod, lone: JobRecord | None) -> int:
@@ -335,6 +423,7 @@ class TaskBook:
         old = int(self.tasks["job"][task])
         if old == job:
             return
+        self._leave_groups(task)
         if old != NO_ROW:
             members = self.job_tasks[old]
             members.discard(task)
@@ -345,15 +434,6 @@ class TaskBook:
             self.job_tasks[job].add(task)
             self._unranked.add(job)
         self.tasks.set(task, job=job)
-
-    def _class_row(self, shape: PodShape, pod: Pod) -> int:
-        row = self.class_rows.get(shape.key)
-        if row is None:
-            row = self.class_rows[shape.key] = len(self.class_shapes)
-            self.class_shapes.append(shape)
-            self.resources.update(shape.request)
-            self.class_pods.append(pod)
-        return row
 
     def rank_tasks(self) -> NDArray[np.int32]:
         """Order of tasks inside their jobs: index, age, uid; only changed jobs are sorted."""
@@ -367,6 +447,93 @@ class TaskBook:
     def _place(self, task: int) -> tuple[int, float, str, str]:
         pod = self.pods[task]
         return pod_index(pod), created_seconds(pod.metadata), pod.metadata.uid, pod.metadata.name
+
+    # -- what has finished -----------------------------------------------------------------------------------
+
+    def put_away(self, jobs: Iterable[str]) -> None:
+        """Keep finished jobs beside the columns; jobs with a pod that has not finished stay."""
+        for job_id in jobs:
+            row = self.job_rows.get(job_id)
+            members = sorted(self.job_tasks[row]) if row is not None else []
+            if row is None or not members or not self._are_finished(members):
+                continue
+            job = FinishedJob(
+                self.records[row], bool(self.jobs["has_group"][row]), tuple(self.pods[task] for task in members)
+            )
+            for pod in job.pods:
+                self.drop_pod(pod.key)
+            if job_id in self.job_rows:
+                self._remove_job(self.job_rows[job_id])
+            self.finished.put(job)
+
+    def _are_finished(self, members: list[int]) -> bool:
+        return all(self.tasks["status"][task] in FINISHED_STATUSES for task in members)
+
+    def _bring_back(self, job_id: str) -> None:
+        job = self.finished.take(job_id)
+        if job is not None:
+            self.set_job(job.record, has_group=job.has_group)
+            for pod in job.pods:
+                self.set_pod(pod, foreign=False)
+
+    def _bring_back_with(self, pod: Pod) -> None:
+        """Bring back the job that a pod was put away with, and the one that it belongs to now."""
+        if len(self.finished):
+            group = group_of(pod)
+            for job_id in (self.finished.job_of(pod.key), None if group is None else f"{pod.namespace}/{group}"):
+                if job_id is not None:
+                    self._bring_back(job_id)
+
+    # -- rows that lie scattered -------------------------------------------------------------------------------
+
+    def compact(self) -> None:
+        """Move rows together where most are free, so that a peak is not paid for ever."""
+        tables = (self.tasks, self.jobs, self.roles, self.subgroups, self.classes)
+        if not any(table.is_scattered() for table in tables):
+            return
+        self.generation += 1
+        self._compact_tasks()
+        self._compact_jobs()
+        roles, subgroups = self.roles.compact(), self.subgroups.compact()
+        self.role_names, self.subgroup_names = _kept(self.role_names, roles), _kept(self.subgroup_names, subgroups)
+        _renumber(self.tasks["role"], roles)
+        _renumber(self.tasks["subgroup"], subgroups)
+        self.job_roles = [{key: int(roles[row]) for key, row in known.items()} for known in self.job_roles]
+        self.job_subgroups = [{key: int(subgroups[row]) for key, row in known.items()} for known in self.job_subgroups]
+        self.role_rows = [tuple(known.values()) for known in self.job_roles]
+        self.subgroup_rows = [tuple(known.values()) for known in self.job_subgroups]
+        _renumber(self.tasks["cls"], self.classes.compact())
+
+    def _compact_tasks(self) -> None:
+        moved = self.tasks.compact()
+        self.pods, self.task_ids = _kept(self.pods, moved), _kept(self.task_ids, moved)
+        self.task_rows = {key: row for row, key in enumerate(self.task_ids)}
+        self._shapes = {int(moved[row]): shape for row, shape in self._shapes.items()}
+        self.holds = {int(moved[row]): hold for row, hold in self.holds.items()}
+        self.job_tasks = [{int(moved[row]) for row in members} for members in self.job_tasks]
+
+    def _compact_jobs(self) -> None:
+        moved = self.jobs.compact()
+        self.records = _kept(self.records, moved)
+        self.job_tasks = _kept(self.job_tasks, moved)
+        self.job_roles, self.job_subgroups = _kept(self.job_roles, moved), _kept(self.job_subgroups, moved)
+        self.role_rows, self.subgroup_rows = _kept(self.role_rows, moved), _kept(self.subgroup_rows, moved)
+        self.job_rows = {record.id: row for row, record in enumerate(self.records)}
+        self._unranked = {int(moved[row]) for row in self._unranked}
+        self._names = None
+        for table in (self.tasks, self.roles, self.subgroups):
+            _renumber(table["job"], moved)
+
+
+def _kept(items: list[_T], moved: Rows) -> list[_T]:
+    """The items of rows that are in use, in order."""
+    return [items[row] for row in np.flatnonzero(moved >= 0).tolist()]
+
+
+def _renumber(column: Rows, moved: Rows) -> None:
+    """Give row numbers in a column their new values; no row stays no row."""
+    used = column >= 0
+    column[used] = moved[column[used]]
 
 
 def _same_shape(old: Pod, new: Pod) -> bool:
