@@ -119,3 +119,22 @@ def test_nothing_is_left_to_say_when_a_cluster_has_come_to_rest() -> None:
         cluster.advance_to(cluster.now() + 5)
     assert scheduler.last_session is not None
     assert updates_of(scheduler.last_session, Settled()) == []
+
+
+def test_a_gang_that_loses_its_last_pod_is_noticed_although_its_rows_go_with_it() -> None:
+    last = running(pod("g-0", group="g", cpu=1))
+    quiet = Quiet(queue("default"), node("n1", cpu=8), pod_group("g"), last)
+    assert quiet.is_still(quiet.mirror.snapshot())
+    quiet.mirror.delete(last)
+    assert not quiet.is_still(quiet.mirror.snapshot())
+
+
+def test_nothing_is_taken_for_unchanged_after_rows_have_moved() -> None:
+    crowd = [pod(f"p{number}", cpu=1) for number in range(3000)]
+    quiet = Quiet(queue("default"), *crowd, pod_group("g"), running(pod("g-0", group="g", cpu=1)))
+    assert quiet.is_still(quiet.mirror.snapshot())
+    for gone in crowd:
+        quiet.mirror.delete(gone)
+    moved = quiet.mirror.snapshot()
+    assert len(moved.jobs) == 1
+    assert not quiet.is_still(moved)
