@@ -73,7 +73,7 @@ class Churn:
     def _ignore(self, _decisions: Sequence[object]) -> list[Failure]:
         return []
 
-    evict = nominate = update_hypernodes = ungate = _ignore
+    evict = nominate = update_hypernodes = ungate = update_quarantine = _ignore
 
     # -- what happens --------------------------------------------------------------------------------------
 
