@@ -73,7 +73,10 @@ class Churn:
     def _ignore(self, _decisions: Sequence[object]) -> list[Failure]:
         return []
 
-    evict = nominate = update_hypernodes = ungate = update_quarantine = _ignore
+    evict = nominate = update_hypernodes = ungate = _ignore
+
+    def update_quarantine(self, _updates: Sequence[object]) -> None:
+        pass
 
     # -- what happens --------------------------------------------------------------------------------------
 
