@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import numpy as np
+from numpy.typing import NDArray
 
 from conformance.cases import Body
 from conformance.pictures import document
@@ -18,12 +19,12 @@ from muster.api import HyperNode, KubeObject, Node, Pod, PodGroup, PriorityClass
 from muster.engine.boards import boards_of
 from muster.engine.constraints import UNCONSTRAINED
 from muster.engine.domains import ROOT, gradients
-from muster.engine.evictions.bundles import BundleKind, BundleOrder, Bundles, make_bundles
+from muster.engine.evictions.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
 from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.choice import Chooser, GangOptions, Rules
-from muster.engine.evictions.entering import in_turn
 from muster.engine.evictions.need import find_need
 from muster.engine.evictions.pipeline import DryRun, shortest_prefix
+from muster.engine.evictions.yields import efficiency
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
 from muster.scheduler.builtin import builtin_registry
 from muster.snapshot import NO_ROW, Amounts, Mirror, Rows
@@ -203,10 +204,16 @@ def _sort_for_preempt(given: Body) -> Body:
     pairs = given["victimJobLessPairs"]
     ages = [sum(first == number for first, _ in pairs) for number in range(len(given["bundles"]))]
     session, bundles = _given_bundles(given["bundles"], ages)
-    order = BundleOrder(session.snapshot, Eviction.PREEMPT, 0.05)
-    policy = session.snapshot.jobs.priority[bundles.job].astype(np.int64)
-    numbers = order.numbers(bundles, _need(session, given["need"]), policy)
-    return _as_given(session, bundles.taken(numbers), given["bundles"])
+    priorities = np.unique(session.snapshot.jobs.priority[bundles.job], return_inverse=True)[1]
+    return _as_given(session, _sorted(session, bundles, given["need"], priorities), given["bundles"])
+
+
+def _sorted(session: Session, bundles: Bundles, needed: Body, policy: NDArray[np.int64]) -> Bundles:
+    """Bundles in order: state, then the policy, then efficiency, youth and name."""
+    need = _need(session, needed)
+    levels = bundles.kind.astype(np.int64) * (int(policy.max(initial=0)) + 1) + policy
+    worth = buckets(efficiency(bundles.local, bundles.cost, need), 0.05)
+    return bundles.taken(bundle_order(session.snapshot, bundles, levels, worth, need))
 
 
 def _sort_for_reclaim(given: Body) -> Body:
@@ -216,9 +223,7 @@ def _sort_for_reclaim(given: Body) -> Body:
     pairs = given["queueLessPairs"]
     queues = [bundle["job"]["queue"] for bundle in listed]
     policy = np.array([sum(second == queue for _, second in pairs) for queue in queues], np.int64)
-    order = BundleOrder(session.snapshot, Eviction.RECLAIM, 0.05)
-    numbers = order.numbers(bundles, _need(session, given["need"]), policy)
-    return _as_given(session, bundles.taken(numbers), listed)
+    return _as_given(session, _sorted(session, bundles, given["need"], policy), listed)
 
 
 # -- domains ----------------------------------------------------------------------------------------------------
@@ -227,11 +232,11 @@ def _sort_for_reclaim(given: Body) -> Body:
 def _pick_domains(given: Body) -> Body:
     """Domains of all gradients in turn; a job without a constraint has the whole cluster."""
     known: list[str] = list(dict.fromkeys(name for step in given["gradients"] for name in step))
-    domains = in_turn((known.index(name) for step in given["gradients"] for name in step), given["maxDomains"])
+    domains = list(range(len(known)))[: given["maxDomains"]]
     if domains or not given["fallback"]:
         return {"domains": [known[domain] for domain in domains]}
     topology = _session([_node("n1", 1000)]).snapshot.topology
-    root = in_turn(np.concatenate(gradients(topology, UNCONSTRAINED, ROOT, NO_ROW)).tolist(), given["maxDomains"])
+    root = np.concatenate(gradients(topology, UNCONSTRAINED, ROOT, NO_ROW)).tolist()[: given["maxDomains"]]
     return {"domains": [given["fallback"] for _ in root]}
 
 

@@ -38,9 +38,9 @@ def config_of(case: Case) -> SchedulerConfig:
 def _configurations(base: SchedulerConfig, body: Body) -> dict[str, dict[str, Any]]:
     """The arguments of the actions: those of the profile, and what KAI's tests set."""
     own: dict[str, dict[str, Any]] = {
-        "consolidation": {"maxConsolidationPreemptees": -1, "useSchedulingSignatures": False},
-        "reclaim": {"useSchedulingSignatures": False},
-        "preempt": {"useSchedulingSignatures": False},
+        "consolidation": {"maxConsolidationPreemptees": -1, "useSchedulingSignatures": False, "passOverBlocked": False},
+        "reclaim": {"useSchedulingSignatures": False, "passOverBlocked": False},
+        "preempt": {"useSchedulingSignatures": False, "passOverBlocked": False},
         STALE: {"gracePeriod": f"{_grace_seconds(body)}s"},
     }
     return {name: {**base.arguments_of(name), **arguments} for name, arguments in own.items()}

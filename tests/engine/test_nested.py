@@ -5,12 +5,13 @@ from __future__ import annotations
 import copy
 from collections import Counter
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KaiTopologyConstraint, KubeObject
-from muster.engine.placing import EARNEST, EVERYWHERE, PROMISES, Door, Goal
+from muster.engine.placing import EARNEST, EVERYWHERE, PROMISES, Door, Goal, Scope
 from muster.framework import JobVerdict, Session
 from muster.kernels.placement import FUTURE, IDLE
 from muster.snapshot import Rows, TaskStatus
@@ -341,3 +342,27 @@ def test_equal_tasks_find_a_place_exactly_where_one_domain_has_slots_for_all(
     domains = {rack_of(where) if level == RACK else rack_of(where).split("-")[0] for where in found.values()}
     assert len(domains) == bool(found)
     assert found or books(session) == before
+
+
+def test_groups_without_levels_are_placed_before_the_pod_sets_beside_them() -> None:
+    tree = [sub_group("a", 1), sub_group("top"), sub_group("z", 1, parent="top")]
+    session = opened(
+        node("n0", gpu=2),
+        node("n1", gpu=4),
+        group("job", 2, sub_groups=tree),
+        *members("job", 1, role="a", gpu=2),
+        *members("job", 1, role="z", gpu=2),
+    )
+    assert placed(session) == {"job-z-0": "n0", "job-a-0": "n1"}
+
+
+def test_only_marked_nodes_are_used_where_some_are_marked() -> None:
+    session = opened(*racks({"z0": [1, 1]}), group("job", 1, within(RACK)), *members("job", 1))
+    nodes = session.snapshot.nodes
+    mask = np.zeros(len(nodes), np.bool_)
+    mask[nodes.index["z0-r1-n0"]] = True
+    rows = pending(session, "job")
+    statement = session.statement()
+    statement.release(rows)
+    assert Door(session).place(job_row(session, "job"), rows, statement, Scope(mask=mask), EARNEST, Goal.ALL)
+    assert nodes.names[session.snapshot.tasks.node[rows[0]]] == "z0-r1-n0"

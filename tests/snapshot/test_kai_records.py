@@ -167,6 +167,12 @@ def test_only_sub_groups_without_children_are_roles() -> None:
     assert dict(job_record(subGroups=nested).min_roles) == {"a": 2, "b": 0}
 
 
+def test_groups_inside_groups_are_a_tree_even_where_nobody_asks_for_a_level() -> None:
+    nested = [{"name": "top"}, {"name": "a", "parent": "top"}, {"name": "b"}]
+    inner = GroupConstraint("top", groups=(GroupConstraint("a", roles=("a",)),))
+    assert job_record(subGroups=nested).groups == GroupConstraint(groups=(inner, GroupConstraint("b", roles=("b",))))
+
+
 def test_topology_levels_form_a_tree() -> None:
     rack = {"topology": "t", "requiredTopologyLevel": "rack"}
     zone = {"topology": "t", "preferredTopologyLevel": "zone"}

@@ -10,6 +10,7 @@ from muster.actions.solver_arguments import (
     MaxJobsPerQueue,
     MaxTrialsPerCycle,
     MaxTrialsPerJob,
+    PassOverBlocked,
     PassOverProtected,
     TakeBackBinds,
     Trim,
@@ -32,6 +33,7 @@ class ConsolidationArguments(Arguments, frozen=True, kw_only=True):
     use_signatures: UseSignatures = field(default=True, name="useSchedulingSignatures")
     trim: Trim = True
     pass_over_protected: PassOverProtected = field(default=True, name="passOverProtected")
+    pass_over_blocked: PassOverBlocked = field(default=True, name="passOverBlocked")
     take_back_binds: TakeBackBinds = field(default=False, name="takeBackBinds")
     max_preemptees: Annotated[
         int, Meta(ge=_ANY, description="The most jobs that may be moved for one job; 0: nobody moves, -1: any number.")

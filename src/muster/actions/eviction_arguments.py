@@ -11,6 +11,7 @@ from muster.actions.solver_arguments import (
     MaxJobsPerQueue,
     MaxTrialsPerCycle,
     MaxTrialsPerJob,
+    PassOverBlocked,
     PassOverProtected,
     TakeBackBinds,
     Trim,
@@ -33,6 +34,7 @@ class EvictionArguments(GangEvictionArguments, frozen=True, kw_only=True):
     use_signatures: UseSignatures = field(default=True, name="useSchedulingSignatures")
     trim: Trim = True
     pass_over_protected: PassOverProtected = field(default=True, name="passOverProtected")
+    pass_over_blocked: PassOverBlocked = field(default=True, name="passOverBlocked")
     take_back_binds: TakeBackBinds = field(default=False, name="takeBackBinds")
 
     predicate_error_cache_enable: Annotated[

@@ -33,6 +33,14 @@ PassOverProtected: TypeAlias = Annotated[
     ),
 ]
 
+PassOverBlocked: TypeAlias = Annotated[
+    bool,
+    Meta(
+        description="Solver: whether a waiting job that its queue's quota keeps out holds nobody up; if false, "
+        "it keeps its turn, as in KAI."
+    ),
+]
+
 TakeBackBinds: TypeAlias = Annotated[
     bool,
     Meta(
@@ -58,6 +66,8 @@ class SolverArguments(Protocol):
     @property
     def pass_over_protected(self) -> bool: ...
     @property
+    def pass_over_blocked(self) -> bool: ...
+    @property
     def take_back_binds(self) -> bool: ...
     @property
     def ignore_pdb(self) -> bool: ...
@@ -77,5 +87,6 @@ def solver_options(arguments: SolverArguments, max_victims: int | None = None) -
         use_signatures=arguments.use_signatures,
         trim=arguments.trim,
         pass_over_protected=arguments.pass_over_protected,
+        pass_over_blocked=arguments.pass_over_blocked,
         take_back_binds=arguments.take_back_binds,
     )

@@ -2,7 +2,7 @@
 
 Callers: lines of jobs and of victims, which know what stands in each leaf and say when that changes. A queue is
 ranked anew after a change below it; any other only when it comes first, so one whose rank improves by itself may be
-served late. A turn costs a few keys, however many queues there are.
+served late, unless its owner says so. A turn costs a few keys, however many queues there are.
 """
 
 from __future__ import annotations
@@ -68,6 +68,13 @@ class QueueTree:
             else:
                 siblings.drop(queue)
             occupied = len(siblings) > 0
+
+    def rank_anew(self, leaf: int) -> None:
+        """The rank of a leaf and of the queues above it may have changed by itself."""
+        for queue, parent in self._queues.steps[leaf]:
+            siblings = self._siblings.get(parent)
+            if siblings is not None and queue in siblings.keys:
+                siblings.unrank(queue)
 
     def next_leaf(self, key_of: KeyOf) -> int | None:
         """The leaf whose turn it is; None: there is nothing anywhere.

@@ -61,6 +61,11 @@ class TreeLine:
         self._count += len(line) - before
         self._tree.changed(int(self._session.snapshot.jobs.queue[job]), occupied=bool(line))
 
+    def rank_anew(self, queues: Iterable[int]) -> None:
+        """What these leaves hold has changed, not who stands in them."""
+        for leaf in set(queues):
+            self._tree.rank_anew(leaf)
+
     def _leaf_of(self, job: int) -> list[tuple[Key, int]]:
         return self._leaves.setdefault(int(self._session.snapshot.jobs.queue[job]), [])
 

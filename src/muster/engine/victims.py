@@ -6,8 +6,10 @@ The queue that gives first, then the job that would be served last, then the job
 from __future__ import annotations
 
 from collections.abc import Iterable
+from itertools import pairwise
 
 import numpy as np
+from numpy.typing import NDArray
 
 from muster.framework import Session
 from muster.snapshot import Rows
@@ -29,6 +31,24 @@ def victim_order(session: Session, tasks: Rows, evictor: int) -> Rows:
     order = np.argsort([place[job] for job in jobs.tolist()], kind="stable")
     ordered: Rows = last_first[order]
     return ordered
+
+
+def queue_levels(session: Session, evictor: int) -> NDArray[np.int64]:
+    """Where queues stand as sources of victims for a queue, 0 first, equal ones together; one more for no queue.
+
+    As plugins say by `victim_queue_order`; where one has only `queue_order`, by its reverse: most over its share first.
+    """
+    givers = {id(getattr(ask, "__self__", None)) for ask in session.asked("victim_queue_order")}
+    served = [ask for ask in session.asked("queue_order") if id(getattr(ask, "__self__", None)) not in givers]
+    queues = range(len(session.snapshot.queues))
+    given = {queue: session.victim_queue_key(queue, evictor) for queue in queues}
+    turn = {queue: tuple(ask(queue) for ask in served) for queue in queues}
+    ranked = sorted(queues, key=lambda queue: turn[queue], reverse=True)
+    ranked.sort(key=lambda queue: given[queue])
+    levels = np.zeros(len(ranked) + 1, np.int64)
+    for before, queue in pairwise(ranked):
+        levels[queue] = levels[before] + ((given[before], turn[before]) != (given[queue], turn[queue]))
+    return levels
 
 
 def queue_order(session: Session, queues: Iterable[int], evictor: int) -> dict[int, int]:

@@ -124,9 +124,12 @@ class Capacity(Plugin):
         is_inner = not self._standing.is_leaf[queue]
         return self._priority[queue], is_inner, TreeKey(rows, [self._rank(row) for row in rows])
 
-    def victim_queue_order(self, queue: int, reclaimer: int) -> int:
-        """Queues that are closer relatives of the reclaimer give first."""
-        return -self._standing.depth_shared(queue, reclaimer)
+    def victim_queue_order(self, queue: int, reclaimer: int) -> OrderKey:
+        """Queues that are closer relatives of the reclaimer give first, then the one that is most over its share."""
+        shared = set(self._chains[reclaimer])
+        line = [row for row in reversed(self._chains[queue]) if row not in shared]
+        shares = [self._rank(row) for row in line]
+        return -self._standing.depth_shared(queue, reclaimer), -self._priority[queue], [(-a, not b) for a, b in shares]
 
     def queue_allocatable(self, queue: int, request: Amounts) -> int:
         if not self._accepts[queue]:

@@ -151,9 +151,11 @@ class FairShare(Plugin):
         held = self._queues.tree_allocated[queue].tolist()
         return self._turns.key(queue, held, self._nothing, self._nothing), record.created, record.name
 
-    def victim_queue_order(self, queue: int, reclaimer: int) -> float:
-        """Queues that have most of what they may keep give first."""
-        return -self._turns.dominant_share(queue, self._queues.tree_allocated[queue].tolist())
+    def victim_queue_order(self, queue: int, reclaimer: int) -> OrderKey:
+        """Queues that have most of what they may keep give first, compared from where they part from the reclaimer."""
+        held, shared = self._queues.tree_allocated, set(self.shares.lines[reclaimer]) - {queue}
+        line = [row for row in reversed(self.shares.lines[queue]) if row not in shared]
+        return [-self._turns.dominant_share(row, held[row].tolist()) for row in line]
 
     def _next_request(self, job: int) -> Sequence[int]:
         """What the next chunk of a job asks for: its pending tasks, and those that a dry run has evicted."""

@@ -142,9 +142,11 @@ def _leaves(children: _Children) -> Iterator[KaiSubGroup]:
 
 
 def _constraints(root: KaiTopologyConstraint | None, children: _Children) -> GroupConstraint | None:
-    """The tree of sub-groups with their topology levels; None: nobody asks for any level."""
+    """The tree of sub-groups with their topology levels; None: nobody asks for a level, and none is nested."""
     asked = [root, *(sub_group.topology_constraint for sub_group in _walk(children))]
-    if not any(map(_asks, asked)):
+    # Groups inside groups have an order of their own: what is nested is placed first.
+    is_nested = any(parent for parent in children)
+    if not is_nested and not any(map(_asks, asked)):
         return None
     return _constraint("", root, tuple(_node(child, children) for child in children.get("", ())))
 

@@ -8,8 +8,9 @@ import numpy as np
 import pytest
 
 from muster.api import KubeObject, Pod
-from muster.engine.evictions.bundles import BundleKind, BundleOrder, Bundles, buckets, make_bundles, roi
-from muster.framework import Eviction, Session
+from muster.engine.evictions.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
+from muster.engine.evictions.yields import efficiency
+from muster.framework import Session
 from muster.snapshot import Amounts, Rows
 from muster.testing import node, pod, pod_group
 from tests.engine.evictions.eviction_stage import configured, open_session, running
@@ -203,17 +204,18 @@ def test_nothing_is_left_when_nobody_may_go() -> None:
 # -- order -------------------------------------------------------------------------------------------------------
 
 
-def ordered(session: Session, bundles: Bundles, kind: Eviction, policy: Sequence[int], **options: float) -> list[str]:
-    order = BundleOrder(session.snapshot, kind, options.get("threshold", 0.05))
-    numbers = order.numbers(bundles, gpus(session, 4), np.array(policy, np.int64))
+def ordered(session: Session, bundles: Bundles, policy: Sequence[int], **options: float) -> list[str]:
+    need, places = gpus(session, 4), np.array(policy, np.int64)
+    worth = buckets(efficiency(bundles.local, bundles.cost, need), options.get("threshold", 0.05))
+    levels = bundles.kind.astype(np.int64) * (int(places.max()) + 1) + places
+    numbers = bundle_order(session.snapshot, bundles, levels, worth, need)
     records = session.snapshot.jobs.records
     return [f"{BundleKind(int(bundles.kind[k])).name.lower()} {records[bundles.job[k]].name}" for k in numbers.tolist()]
 
 
 def test_safe_comes_before_whole_whatever_the_policy_says() -> None:
     session, bundles = three_bundles()
-    for kind in Eviction:
-        assert ordered(session, bundles, kind, [9, 1, 0]) == ["safe a", "whole b", "whole a"]
+    assert ordered(session, bundles, [9, 1, 0]) == ["safe a", "whole b", "whole a"]
 
 
 def test_policy_comes_before_efficiency() -> None:
@@ -221,21 +223,20 @@ def test_policy_comes_before_efficiency() -> None:
     tasks = rows(session, ["here-0", "here-1", "here-2", "here-3", "apart-0"])
     bundles = make_bundles(session.snapshot, tasks, gpus(session, 4))
     jobs = [session.snapshot.jobs.records[job].name for job in bundles.job]
-    assert roi(bundles, gpus(session, 4))[jobs.index("apart")] == pytest.approx(0.25)
+    assert efficiency(bundles.local, bundles.cost, gpus(session, 4))[jobs.index("apart")] == pytest.approx(0.25)
     first = [0 if name == "apart" else 1 for name in jobs]
-    assert ordered(session, bundles, Eviction.PREEMPT, [0, 0]) == ["whole here", "whole apart"]
-    assert ordered(session, bundles, Eviction.PREEMPT, first) == ["whole apart", "whole here"]
+    assert ordered(session, bundles, [0, 0]) == ["whole here", "whole apart"]
+    assert ordered(session, bundles, first) == ["whole apart", "whole here"]
 
 
-def test_equal_efficiency_leaves_it_to_priority_in_reclaim_then_youth_then_name() -> None:
+def test_equal_efficiency_leaves_it_to_youth_then_name() -> None:
     def job(name: str, priority: str, created: float) -> list[KubeObject]:
         made = pod_group(name, minimum=1, priority_class=priority, phase="Running", created=created)
         return [made, pod(f"{name}-0", group=name, node="n0", gpu=1)]
 
     session = opened([*job("b", "low", 1.0), *job("a", "low", 1.0), *job("c", "high", 3.0), *job("d", "low", 2.0)])
     bundles = make_bundles(session.snapshot, rows(session, ["a-0", "b-0", "c-0", "d-0"]), gpus(session, 4))
-    assert ordered(session, bundles, Eviction.RECLAIM, [0] * 4) == ["whole d", "whole a", "whole b", "whole c"]
-    assert ordered(session, bundles, Eviction.PREEMPT, [0] * 4) == ["whole c", "whole d", "whole a", "whole b"]
+    assert ordered(session, bundles, [0] * 4) == ["whole c", "whole d", "whole a", "whole b"]
 
 
 def test_efficiency_is_compared_in_buckets() -> None:

@@ -16,8 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.surplus import job_surplus, safe_tasks
-from muster.engine.evictions.yields import burden, coverage, efficiency
-from muster.framework import Eviction
+from muster.engine.evictions.yields import burden, coverage
 from muster.snapshot import Amounts, Mask, Rows, Snapshot
 
 
@@ -154,36 +153,26 @@ def order_tasks(
     return ordered
 
 
-class BundleOrder:
-    """Orders bundles for one kind of eviction."""
+def bundle_order(
+    snapshot: Snapshot,
+    bundles: Bundles,
+    levels: NDArray[np.int64],
+    worth: NDArray[np.float64],
+    need: Amounts,
+    preferred: Mask | None = None,
+) -> NDArray[np.int64]:
+    """Numbers of the bundles in the order in which they are taken: the one place where preference is written down.
 
-    def __init__(self, snapshot: Snapshot, kind: Eviction, threshold: float) -> None:
-        self._snapshot = snapshot
-        self._kind = kind
-        self._threshold = threshold
-
-    def numbers(
-        self, bundles: Bundles, need: Amounts, policy: NDArray[np.int64], preferred: Mask | None = None
-    ) -> NDArray[np.int64]:
-        """Numbers of the bundles in the order in which they are taken.
-
-        Safe before whole, then the policy's keys (preempt: the job's priority; reclaim: the order of queues), then
-        what the plan for the domain prefers, then efficiency in buckets of the threshold, larger first; among safe
-        bundles larger coverage. Reclaim then looks at priority. Youngest job and name decide the rest.
-        """
-        jobs = self._snapshot.jobs
-        gain = np.where(bundles.kind == BundleKind.SAFE, coverage(bundles.local, need), 0.0)
-        worth = buckets(roi(bundles, need), self._threshold)
-        plain = np.zeros(len(bundles), np.bool_) if preferred is None else ~preferred
-        last = jobs.priority[bundles.job] if self._kind is Eviction.RECLAIM else np.zeros(len(bundles), np.int32)
-        names = jobs.names.places(bundles.job, jobs.records)
-        keys = (names, -jobs.created[bundles.job], last, -gain, -worth, plain, policy, bundles.kind)
-        return np.lexsort(keys).astype(np.int64)
-
-
-def roi(bundles: Bundles, need: Amounts) -> NDArray[np.float64]:
-    """Gain in the domain ÷ cost everywhere; infinite for safe bundles, which cost nothing."""
-    return efficiency(bundles.local, bundles.cost, need)
+    `levels` come first: broken gangs, then what gangs can spare, then whole gangs; inside these the victim queue (for
+    reclaim) and the job's priority, the lowest first. Then what the plan for the domain prefers; then `worth`,
+    the return on investment in buckets, larger first; among spare pods larger coverage. Then the youngest job, and
+    the name.
+    """
+    jobs = snapshot.jobs
+    gain = np.where(bundles.kind == BundleKind.SAFE, coverage(bundles.local, need), 0.0)
+    plain = np.zeros(len(bundles), np.bool_) if preferred is None else ~preferred
+    names = jobs.names.places(bundles.job, jobs.records)
+    return np.lexsort((names, -jobs.created[bundles.job], -gain, -worth, plain, levels)).astype(np.int64)
 
 
 def buckets(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:

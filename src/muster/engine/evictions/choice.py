@@ -9,27 +9,27 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.budgets import Budgets
-from muster.engine.evictions.bundles import BundleKind, BundleOrder, Bundles, make_bundles, roi
+from muster.engine.evictions.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
 from muster.engine.evictions.candidates import Candidates
-from muster.engine.evictions.clearing import Clearing, Units, merged, unit_costs, units_of
+from muster.engine.evictions.clearing import MAX_LEVELS, Clearing, Units, merged, unit_costs, units_of
 from muster.engine.evictions.deserved import have_too_much
 from muster.engine.evictions.need import Need
 from muster.engine.evictions.pipeline import DryRun, give_back, shortest_prefix
 from muster.engine.evictions.places import bottlenecks, domain_free, held_on_nodes, nearness
 from muster.engine.evictions.surplus import job_surplus
-from muster.engine.evictions.yields import burden, missing_amounts, without_pods
+from muster.engine.evictions.yields import burden, efficiency, missing_amounts, waste, without_pods
+from muster.engine.victims import queue_levels
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import Amounts, Mask, Operation, Rows, Snapshot
 
-#: More levels than this are drawn closer together, as weights would leave the range of numbers.
-_LEVELS: Final = 20
+#: In so many ways at most it is tried out which pods a gang can spare.
+_FOCUSES: Final = 16
 #: Breaking a gang counts as much as losing so many times what the mean gang holds. At 1, on random clusters, both
 #: the gangs broken and the resources lost are near the fewest possible (benchmarks/optimal.py).
 _PER_GANG: Final = 1.0
@@ -58,8 +58,8 @@ class Proposal:
     scarce: Mask
     bundles: Bundles
     victims: Rows
-    #: Weighed by level, to compare domains.
-    cost: float
+    #: The highest level that has to give, and what victims cost, weighed by level: to compare domains.
+    cost: tuple[int, float]
     #: What the victims' gangs lose of the scarce resources, in terms of what is requested.
     loss: float
     #: How many gangs are broken.
@@ -80,14 +80,14 @@ class Choice:
     #: Position of each taken bundle in the order, and all bundles in that order.
     places: NDArray[np.int64]
     considered: Bundles
+    #: Of the considered ones: their levels, and their return on investment.
+    levels: NDArray[np.int64]
+    roi: NDArray[np.float64]
     placements: list[Operation]
 
     @property
     def victims(self) -> Rows:
         return self.taken.tasks
-
-    def roi(self) -> NDArray[np.float64]:
-        return roi(self.taken, self.need)
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,7 +95,7 @@ class _Plan:
     """Which tasks of some bundles to take, what that costs, and whether it pays to look closer."""
 
     mask: Mask
-    cost: float
+    cost: tuple[int, float]
     is_small: bool
 
 
@@ -106,13 +106,15 @@ class Rules:
     session: Session
     kind: Eviction
     options: GangOptions
-    order: BundleOrder
     budgets: Budgets
 
     @classmethod
     def of(cls, session: Session, kind: Eviction, options: GangOptions) -> Rules:
-        order = BundleOrder(session.snapshot, kind, options.roi_threshold)
-        return cls(session, kind, options, order, Budgets(session, options.ignore_budgets))
+        return cls(session, kind, options, Budgets(session, options.ignore_budgets))
+
+
+#: Stands behind every plan.
+_NO_PLAN: Final = (2**31, np.inf)
 
 
 class Chooser:
@@ -122,12 +124,13 @@ class Chooser:
         self._session = rules.session
         self._kind = rules.kind
         self._options = rules.options
-        self._order = rules.order
         self._budgets = rules.budgets
         self._need = need
         self._candidates = candidates
         self._dry = dry
         self._proved: tuple[int, Rows, list[Operation]] | None = None
+        #: Dry runs so far: a domain where plugins and budgets leave too few victims costs none.
+        self.trials = 0
 
     # -- proposals -----------------------------------------------------------------------------------------
 
@@ -136,17 +139,13 @@ class Chooser:
         snapshot = self._session.snapshot
         scarce = bottlenecks(snapshot, self._need.demands, domain)
         need = missing_amounts(snapshot, self._need.request, domain_free(snapshot, domain), scarce)
-        bundles = self._bundles(domain, need)
-        if not self._options.allow_whole:
-            bundles = bundles.without_whole()
-        bundles = bundles.taken(self._order.numbers(bundles, need, self._policy[bundles.job]))
-        plan = self._plan(domain, bundles, polish=polish)
+        bundles, plan = self._planned(domain, need, polish=polish)
         victims = bundles.tasks[:0] if plan is None else bundles.tasks[plan.mask]
         if (plan is None and self._need.exact) or not self._queue_would_do(victims, bundles.tasks):
             return None
         if plan is None:
             # Places are only a guess for a mixed gang: a domain that fails by them is tried last, not left out.
-            return Proposal(domain, need, scarce, bundles, victims, np.inf, np.inf)
+            return Proposal(domain, need, scarce, bundles, victims, _NO_PLAN, np.inf)
         taken = bundles.shrunk(snapshot, plan.mask)
         return Proposal(
             domain,
@@ -161,15 +160,34 @@ class Chooser:
             improvable=not polish and plan.is_small,
         )
 
+    def _planned(self, domain: int, need: Amounts, *, polish: bool) -> tuple[Bundles, _Plan | None]:
+        """Bundles of a domain and the cheapest plan; with `polish`, also by which of its pods a gang would spare."""
+        bundles = self._bundles(domain, need)
+        plan = self._plan(domain, bundles, polish=polish)
+        if not polish or plan is None or not plan.is_small or not (bundles.kind == BundleKind.WHOLE).any():
+            return bundles, plan
+        for node in self._focuses(bundles):
+            others = self._bundles(domain, need, node)
+            other = self._plan(domain, others, polish=True)
+            if other is not None and (other.cost[0], other.cost[1] * (1 + 1e-9)) < plan.cost:
+                bundles, plan = others, other
+        return bundles, plan
+
+    def _focuses(self, bundles: Bundles) -> list[int]:
+        """Nodes of gangs that can spare some of their pods here, but not all: where these go first, others stay."""
+        safe, whole = (bundles.job[bundles.kind == kind] for kind in BundleKind)
+        spares = np.intersect1d(safe, whole)
+        table = self._session.snapshot.tasks
+        mine = bundles.tasks[np.isin(table.job[bundles.tasks], spares)]
+        nodes: list[int] = np.unique(table.node[mine]).tolist()
+        return nodes[:_FOCUSES]
+
     def _queue_would_do(self, victims: Rows, candidates: Rows) -> bool:
         """Whether the job's own queue may hold it: as it is, without the victims, or without all candidates."""
-        return (
-            not self._queue_is_full
-            or self._dry.queue_has_room(victims)
-            or (self._kind is Eviction.PREEMPT and self._dry.queue_has_room(candidates))
-        )
+        return not self._queue_is_full or self._dry.queue_has_room(victims) or self._dry.queue_has_room(candidates)
 
-    def _bundles(self, domain: int, need: Amounts) -> Bundles:
+    def _bundles(self, domain: int, need: Amounts, focus: int | None = None) -> Bundles:
+        """The bundles of a domain in order; gangs spare what they have on the node `focus` before anything else."""
         snapshot = self._session.snapshot
         tasks = self._candidates.inside(snapshot, domain)
         inside: Mask | None = None
@@ -179,8 +197,29 @@ class Chooser:
             inside = mine
             owners = np.unique(snapshot.tasks.job[tasks])
             tasks = self._candidates.tasks[np.isin(snapshot.tasks.job[self._candidates.tasks], owners)]
-        bundles = make_bundles(snapshot, tasks, need, self._nearness, inside, self._surplus)
-        return bundles.without_whole_of(self._candidates.protected)
+        nearness = self._nearness
+        if focus is not None:
+            nearness = nearness.copy()
+            nearness[focus] = -1
+        bundles = make_bundles(snapshot, tasks, need, nearness, inside, self._surplus)
+        bundles = bundles.without_whole_of(self._candidates.protected)
+        if not self._options.allow_whole:
+            bundles = bundles.without_whole()
+        return bundles.taken(self._numbers(bundles, need))
+
+    def _numbers(self, bundles: Bundles, need: Amounts, preferred: Mask | None = None) -> NDArray[np.int64]:
+        """The order of bundles."""
+        worth = buckets(self._roi(bundles, need), self._options.roi_threshold)
+        return bundle_order(self._session.snapshot, bundles, self._levels(bundles), worth, need, preferred)
+
+    def _roi(self, bundles: Bundles, need: Amounts) -> NDArray[np.float64]:
+        """Gain in the domain ÷ cost everywhere; infinite for spare pods, which cost nothing."""
+        whole = bundles.kind == BundleKind.WHOLE
+        return efficiency(bundles.local, bundles.cost, need, np.where(whole, self._wasted(bundles.cost), 0.0))
+
+    def _wasted(self, amounts: Amounts) -> NDArray[np.float64]:
+        snapshot = self._session.snapshot
+        return waste(amounts, self._need.request, self._session.total, snapshot.axis.index["pods"])
 
     @cached_property
     def _queue_is_full(self) -> bool:
@@ -202,36 +241,36 @@ class Chooser:
 
     @cached_property
     def _policy(self) -> NDArray[np.int64]:
-        """Where every job stands as a victim, by its priority or by the order in which queues give; 0: first."""
+        """Where every job stands as a victim: by its queue as a giver, if it is another one, then by its priority."""
         session, jobs = self._session, self._session.snapshot.jobs
-        if self._kind is Eviction.PREEMPT:
-            involved = np.unique(jobs.priority[self._candidates.jobs])
-            return np.searchsorted(involved, jobs.priority).astype(np.int64)
-        home = int(jobs.queue[self._need.job])
-        order = {queue: session.victim_queue_key(queue, home) for queue in range(len(session.snapshot.queues))}
-        ranked = sorted(order, key=lambda queue: order[queue])
-        places = np.zeros(len(order) + 1, np.int64)
-        for before, queue in pairwise(ranked):
-            places[queue] = places[before] + (order[before] < order[queue])
-        return places[jobs.queue]
+        keys = jobs.priority.astype(np.int64)
+        if self._kind is not Eviction.PREEMPT:
+            home = int(jobs.queue[self._need.job])
+            priorities = np.unique(keys, return_inverse=True)[1]
+            keys = queue_levels(session, home)[jobs.queue] * (int(priorities.max(initial=0)) + 1) + priorities
+        involved = np.unique(keys[self._candidates.jobs])
+        return np.searchsorted(involved, keys).astype(np.int64)
 
-    def _levels(self, bundles: Bundles) -> NDArray[np.float64]:
-        """Weights grow with these: safe before whole, then by policy."""
-        steps = int(self._policy.max(initial=0)) + 1
-        levels = (bundles.kind * steps + self._policy[bundles.job]).astype(np.float64)
-        return levels * min(1.0, _LEVELS / steps)
+    def _levels(self, bundles: Bundles) -> NDArray[np.int64]:
+        """Broken gangs, then what gangs can spare, then whole gangs; inside these by policy."""
+        whole = bundles.kind == BundleKind.WHOLE
+        state = np.where(whole, 2, np.where(self._surplus[bundles.job] < 0, 0, 1)).astype(np.int64)
+        return state * self._steps + self._policy[bundles.job]
 
     @cached_property
-    def _lowest(self) -> float:
+    def _steps(self) -> int:
+        return int(self._policy[self._candidates.jobs].max(initial=0)) + 1
+
+    @cached_property
+    def _lowest(self) -> int:
         """The level of those who give first, wherever they are; gangs that can spare nothing go whole."""
         jobs = self._candidates.jobs
-        steps = int(self._policy.max(initial=0)) + 1
-        levels = np.where(self._surplus[jobs] != 0, 0, steps) + self._policy[jobs]
-        return float(levels.min(initial=2 * steps)) * min(1.0, _LEVELS / steps)
+        state = np.where(self._surplus[jobs] < 0, 0, np.where(self._surplus[jobs] > 0, 1, 2))
+        return int((state * self._steps + self._policy[jobs]).min(initial=3 * self._steps))
 
-    def _costs(self, bundles: Bundles, units: Units) -> NDArray[np.float64]:
-        levels = self._levels(bundles)
-        return unit_costs(self._session.snapshot, bundles, units, levels, self._requested, self._per_gang)
+    def _lost(self, amounts: Amounts) -> NDArray[np.float64]:
+        """What losing amounts means: in terms of what is requested, and what nobody asked for as waste."""
+        return burden(amounts, self._requested) + self._wasted(amounts)
 
     @cached_property
     def _per_gang(self) -> float:
@@ -240,7 +279,7 @@ class Chooser:
         Of two ways that free the same, the one that breaks fewer gangs is better.
         """
         jobs = self._candidates.jobs
-        held = burden(self._session.snapshot.jobs.allocated[jobs], self._requested)
+        held = self._lost(self._session.snapshot.jobs.allocated[jobs])
         return _PER_GANG * float(held.mean()) if len(jobs) else 0.0
 
     @cached_property
@@ -254,12 +293,19 @@ class Chooser:
         topology = self._session.snapshot.topology
         span = int(topology.lo[domain]), int(topology.hi[domain])
         units = units_of(bundles)
-        costs = self._costs(bundles, units)
+        levels = self._levels(bundles)
+        if len(np.unique(levels)) > MAX_LEVELS:
+            highest = self._highest_level(bundles, units, levels, span)
+            if highest is None:
+                return None
+            levels = np.minimum(levels, highest + 1)
+        costs = self._costs(bundles, units, levels)
         clearing = Clearing(self._session.snapshot, bundles, units, costs, span)
         chosen = clearing.plan(self._need.demands, polish=polish)
         if chosen is None:
             return None
-        cost, is_small = clearing.cost(chosen), clearing.is_small(self._need.demands)
+        cost = int(levels[units.bundle[chosen]].max(initial=-1)), clearing.cost(chosen)
+        is_small = clearing.is_small(self._need.demands)
         together = merged(units, bundles, chosen)
         if together is None:
             return _Plan(chosen[units.of_task], cost, is_small)
@@ -267,6 +313,28 @@ class Chooser:
         among = Clearing(self._session.snapshot, bundles, together, np.where(chosen, costs, np.inf), span)
         fewer = among.plan(self._need.demands)
         return _Plan((chosen if fewer is None else fewer)[together.of_task], cost, is_small)
+
+    def _costs(self, bundles: Bundles, units: Units, levels: NDArray[np.int64]) -> NDArray[np.float64]:
+        return unit_costs(self._session.snapshot, bundles, units, levels, self._lost, self._per_gang)
+
+    def _highest_level(
+        self, bundles: Bundles, units: Units, levels: NDArray[np.int64], span: tuple[int, int]
+    ) -> int | None:
+        """The lowest level that must give, with all below it; None: not even everybody would do."""
+        steps = np.unique(levels)
+
+        def works(upto: int) -> bool:
+            costs = np.where(levels[units.bundle] <= steps[upto], 1.0, np.inf)
+            clearing = Clearing(self._session.snapshot, bundles, units, costs, span)
+            return clearing.plan(self._need.demands) is not None
+
+        low, high = 0, len(steps) - 1
+        if not works(high):
+            return None
+        while low < high:
+            middle = (low + high) // 2
+            low, high = (low, middle) if works(middle) else (middle + 1, high)
+        return int(steps[low])
 
     def _loss(self, taken: Bundles, scarce: Mask) -> float:
         """What the gangs of these bundles lose of the scarce resources, in terms of what is requested."""
@@ -294,7 +362,9 @@ class Chooser:
         placements = self._placements(domain, taken.tasks)
         if placements is None:
             return None
-        return Choice(domain, proposal.need, taken, np.unique(bundles.owners()[mask]), bundles, placements)
+        places = np.unique(bundles.owners()[mask])
+        levels, worth = self._levels(bundles), self._roi(bundles, proposal.need)
+        return Choice(domain, proposal.need, taken, places, bundles, levels, worth, placements)
 
     def permitted(self, proposal: Proposal) -> Bundles:
         """Phases two to four: order, ask once about the whole list, shrink, order again."""
@@ -320,7 +390,7 @@ class Chooser:
         """The bundles in order, those that the proposal takes from first among their equals."""
         wanted = _members(self._session.snapshot, bundles.tasks, proposal.victims)
         preferred = np.bincount(bundles.owners()[wanted], minlength=len(bundles)) > 0
-        return bundles.taken(self._order.numbers(bundles, proposal.need, self._policy[bundles.job], preferred))
+        return bundles.taken(self._numbers(bundles, proposal.need, preferred))
 
     def _select(self, proposal: Proposal, bundles: Bundles) -> Mask | None:
         """Phase five: tasks to take, none of which can be done without; None: no choice works."""
@@ -353,6 +423,7 @@ class Chooser:
             where, whom, placements = self._proved
             if where == domain and np.array_equal(whom, victims):
                 return placements
+        self.trials += 1
         found = self._dry.within(domain, victims)
         if found is not None:
             self._proved = domain, victims, found

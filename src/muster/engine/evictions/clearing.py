@@ -8,7 +8,7 @@ Callers: the gang strategy, once per domain that it looks at.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.bundles import BundleKind, Bundles
-from muster.engine.evictions.yields import burden
 from muster.kernels.clearing import clear_nodes
 from muster.snapshot import Amounts, Mask, Snapshot
 
@@ -24,6 +23,10 @@ from muster.snapshot import Amounts, Mask, Snapshot
 _CLOSED: Final = -(2**60)
 #: One unit of a level outweighs everything below it.
 _LEVEL: Final = 1e6
+#: So many levels fit into the range of numbers.
+MAX_LEVELS: Final = 45
+#: What comes later in the order costs a little more, so that between equals the order decides and not the place.
+_LATER: Final = 1e-5
 #: Pieces × places up to which a proposal is worth improving; beyond, greedy is good enough.
 _SMALL: Final = 6144
 
@@ -78,18 +81,23 @@ def unit_costs(
     snapshot: Snapshot,
     bundles: Bundles,
     units: Units,
-    levels: NDArray[np.float64],
-    requested: Amounts,
+    levels: NDArray[np.int64],
+    loss: Callable[[Amounts], NDArray[np.float64]],
     per_gang: float = 0.0,
 ) -> NDArray[np.float64]:
-    """What taking each unit costs: all that its gang loses, in terms of what is requested, weighed by level."""
+    """What taking each unit costs: all that its gang loses, as `loss` measures it, weighed by the level of its bundle.
+
+    Levels of bundles count from 0; those too far below the highest are not told apart.
+    """
     firsts = np.flatnonzero(np.diff(units.of_task, prepend=-1))
-    own = burden(snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks[firsts]], 0], requested)
-    gangs = burden(bundles.cost, requested)[units.bundle] + per_gang
+    own = loss(snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks[firsts]], 0])
+    gangs = loss(bundles.cost)[units.bundle] + per_gang
     whole = bundles.kind[units.bundle] == BundleKind.WHOLE
     # Something that holds nothing of what is wanted is no free gift.
     base = np.maximum(np.where(whole, gangs, own), 1e-9)
-    costs: NDArray[np.float64] = base * _LEVEL ** levels[units.bundle]
+    base *= 1 + _LATER * np.arange(len(base)) / max(1, len(base))
+    weight = np.maximum(levels - max(0, int(levels.max(initial=0)) - MAX_LEVELS + 1), 0)
+    costs: NDArray[np.float64] = base * _LEVEL ** weight[units.bundle].astype(np.float64)
     return costs
 
 

@@ -9,7 +9,7 @@ Domains that could not hold the job even if every candidate left are never looke
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from functools import cached_property
 from typing import Final
 
@@ -45,15 +45,38 @@ class Entrances:
         self._unseen: list[int] = []
 
     def __iter__(self) -> Iterator[Proposal]:
-        """Proposals in order, no more than the limit."""
+        """Proposals in order, until dry runs were made in as many domains as the limit says."""
         constraint = job_constraint(self._session, self._need.job)
         placed = job_domain(self._session.snapshot, self._need.job)
         steps = gradients(self._session.snapshot.topology, constraint, ROOT, placed)
         roomy = [kept for step in steps if len(kept := self._with_room(step))]
-        for number, proposal in enumerate(self._proposals(roomy), start=1):
+        proposals = self._gentlest(roomy) if constraint.soft else self._proposals(roomy)
+        tried = 0
+        for proposal in proposals:
+            before = self._chooser.trials
             yield proposal
-            if number >= self._limit:
+            # A domain that budgets or protection rule out does not use up the list.
+            tried += self._chooser.trials > before
+            if tried >= self._limit:
                 return
+
+    def _gentlest(self, steps: list[Rows]) -> Iterator[Proposal]:
+        """Under a soft constraint: the fewest gangs broken first, then as for a hard one.
+
+        Where no gang is broken, larger tiers are not looked at.
+        """
+        put_off: list[Proposal] = []
+        for number in range(len(steps)):
+            for proposal in self._proposals(steps[number : number + 1]):
+                if proposal.broken == 0 and proposal.loss < np.inf:
+                    yield proposal
+                else:
+                    put_off.append(proposal)
+        put_off.sort(key=lambda one: one.broken if one.loss < np.inf else 2**31)
+        while put_off:
+            following = put_off.pop(0)
+            self._waiting, self._unseen = put_off, []
+            yield following
 
     def runner_up(self, taken: Proposal) -> RunnerUp | None:
         """The domain that would have been next, and why it was not taken; None: there is none."""
@@ -85,7 +108,7 @@ class Entrances:
         valid = np.concatenate(steps) if steps else np.empty(0, np.int32)
         answer, is_final = self._answer()
         if answer is not None and is_final:
-            yield from self._in_order(in_turn(answer[np.isin(answer, valid)].tolist(), self._limit))
+            yield from self._in_order(list(dict.fromkeys(answer[np.isin(answer, valid)].tolist())))
             return
         if answer is not None:
             self._limit = min(self._limit, len(answer))
@@ -135,7 +158,7 @@ class Entrances:
         while self._waiting:
             yield self._waiting.pop(0)
         # Nobody there was good enough after all: those that could not have been cheaper are asked in their turn.
-        yield from self._in_order(unseen)
+        yield from self._in_order([*(one.domain for one in found[self._limit :]), *unseen, *line[_COMPARED:]])
         self._unseen = above
 
     def _compared(self, line: list[int]) -> tuple[list[Proposal], list[int]]:
@@ -176,8 +199,3 @@ class Entrances:
         inside = sums[snapshot.topology.hi] - sums[snapshot.topology.lo]
         share: NDArray[np.float64] = (np.maximum(request[columns] - inside, 0) / request[columns]).max(axis=1)
         return share
-
-
-def in_turn(domains: Iterable[int], limit: int) -> list[int]:
-    """Each domain once, in order, no more of them than the limit."""
-    return list(dict.fromkeys(domains))[:limit]

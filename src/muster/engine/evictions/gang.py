@@ -12,7 +12,6 @@ import numpy as np
 from muster.engine.boards import boards_of
 from muster.engine.constraints import why_not_placeable
 from muster.engine.evictions.budgets import disruption_ratio, warn_of_limit, within_ratio
-from muster.engine.evictions.bundles import roi
 from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.choice import Choice, Chooser, GangOptions, Proposal, Rules
 from muster.engine.evictions.entering import Entrances
@@ -174,17 +173,18 @@ class _GangPath:
             spared = SparedBundle(
                 kind=int(bundles.kind[first]),
                 job=int(bundles.job[first]),
-                roi=float(roi(bundles, choice.need)[first]),
+                level=int(choice.levels[first]),
+                roi=float(choice.roi[first]),
                 place=first,
                 places=choice.places,
-                by_queue=self._kind is Eviction.RECLAIM,
+                levels=choice.levels[choice.places],
             )
         return Reasons(
             snapshot=snapshot,
             beneficiary=need.job,
             domain=choice.domain,
             bundles=choice.taken,
-            roi=choice.roi(),
+            roi=choice.roi[choice.places],
             spared=spared,
             next_domain=other,
             ratio=disruption_ratio(snapshot, choice.victims, need.tasks),

@@ -125,28 +125,31 @@ class SparedBundle:
 
     kind: int
     job: int
+    level: int
     roi: float
-    #: Position in the order of all bundles; those taken have theirs in `places`.
+    #: Position in the order of all bundles; those taken have theirs in `places`, and their levels in `levels`.
     place: int
     places: NDArray[np.int64]
-    #: Whether bundles are ordered by queue before anything else, as in reclaim.
-    by_queue: bool
+    levels: NDArray[np.int64]
 
     def beside(self, snapshot: Snapshot, bundles: Bundles, taken: int, roi: NDArray[np.float64]) -> RunnerUp:
         """Say why this one lost against one that was taken."""
         return RunnerUp(snapshot.jobs.records[self.job].id, self._reason(snapshot, bundles, taken, roi))
 
     def _reason(self, snapshot: Snapshot, bundles: Bundles, taken: int, roi: NDArray[np.float64]) -> str:
+        """The first row of the order of preference in which the two differ."""
         jobs, other = snapshot.jobs, int(bundles.job[taken])
-        if self.place < self.places[taken]:
+        if self.level < self.levels[taken] or (self.level == self.levels[taken] and self.place < self.places[taken]):
             return "it comes first in order, but what it frees makes no place that is still needed"
-        if self.kind != bundles.kind[taken]:
-            return "it would be broken, while this gang can spare the pods"
-        if self.by_queue and jobs.queue[self.job] != jobs.queue[other]:
-            names = snapshot.queues.records
-            return f"its queue {names[int(jobs.queue[self.job])].name} gives after {names[int(jobs.queue[other])].name}"
-        if not self.by_queue and jobs.priority[self.job] != jobs.priority[other]:
-            return f"its priority {int(jobs.priority[self.job])} is above {int(jobs.priority[other])}"
+        if self.level > self.levels[taken]:
+            if self.kind != bundles.kind[taken]:
+                return "it would be broken, while this gang can spare the pods"
+            if jobs.queue[self.job] != jobs.queue[other]:
+                names = [snapshot.queues.records[int(jobs.queue[job])].name for job in (self.job, other)]
+                return f"its queue {names[0]} gives after {names[1]}"
+            if jobs.priority[self.job] > jobs.priority[other]:
+                return f"its priority {int(jobs.priority[self.job])} is above {int(jobs.priority[other])}"
+            return "its gang is whole, while this one is broken already"
         if np.isfinite(self.roi) and abs(self.roi - float(roi[taken])) > 1e-9:
             return f"it is worth {self.roi:.2f} of what it costs, not {float(roi[taken]):.2f}"
         return "it is worth the same; the plan for the domain, then age and name decide"

@@ -8,7 +8,7 @@ Soft constraints leave all nodes open.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -37,6 +37,8 @@ class NodeScope:
     hi: int
     #: None: all of lo..hi. Otherwise the next task that is placed decides which domain it will be.
     open: Mask | None = None
+    #: The domain that was picked for the job out of several, NO_ROW: none was.
+    domain: int = NO_ROW
 
     def mask(self, n_nodes: int) -> Mask:
         if self.open is not None:
@@ -46,15 +48,18 @@ class NodeScope:
         return inside
 
 
-def scope_for(session: Session, job: int, tasks: Rows, slots_of: SlotsOf) -> NodeScope:
-    """The scope of the first of `tasks`, which are all that the job still wants to place."""
+def scope_for(session: Session, job: int, tasks: Rows, slots_of: SlotsOf, failed: Sequence[int] = ()) -> NodeScope:
+    """The scope of the first of `tasks`, which are all that the job still wants to place.
+
+    Domains in `failed` were tried for the job in vain.
+    """
     snapshot = session.snapshot
     if snapshot.jobs.records[job].groups is not None:
         # What groups ask of a label topology cannot be kept node by node.
         return NodeScope(0, 0)
     if not has_topology(session, job):
         return NodeScope(0, len(snapshot.nodes))
-    scope = _Narrowing(session, slots_of)
+    scope = _Narrowing(session, slots_of, failed)
     needed = max(1, session.job_pipelined_deficit(job))
     answer = session.search_space(job, Purpose.EVICT)
     scope.hold(job_constraint(session, job), job_domain(snapshot, job), tasks, needed, answer)
@@ -69,7 +74,9 @@ def scope_for(session: Session, job: int, tasks: Rows, slots_of: SlotsOf) -> Nod
 class _Narrowing:
     """A scope that shrinks with every constraint."""
 
-    def __init__(self, session: Session, slots_of: SlotsOf) -> None:
+    def __init__(self, session: Session, slots_of: SlotsOf, failed: Sequence[int]) -> None:
+        self._failed = failed
+        self._domain = NO_ROW
         self._session = session
         self._topology = session.snapshot.topology
         self._slots_of = slots_of
@@ -94,7 +101,7 @@ class _Narrowing:
         if self._open is not None:
             self._open[: self._lo] = False
             self._open[max(self._lo, self._hi) :] = False
-        return NodeScope(self._lo, max(self._lo, self._hi), self._open)
+        return NodeScope(self._lo, max(self._lo, self._hi), self._open, self._domain)
 
     def _choose(self, limit: int, tasks: Rows, needed: int, proposed: Rows | None) -> None:
         """Open the first proposed domain that could hold what is needed, else all of the largest ones that could."""
@@ -102,6 +109,7 @@ class _Narrowing:
         able = np.empty(0, np.int32)
         if proposed is not None:
             able = self._able(proposed[topology.tier[proposed] <= limit], tasks, needed)[:1]
+            self._domain = int(able[0]) if len(able) else NO_ROW
         if len(able) == 0:
             above = np.where(topology.parent == NO_ROW, limit + 1, topology.tier[topology.parent])
             largest = np.flatnonzero((topology.tier <= limit) & (above > limit)).astype(np.int32)
@@ -120,5 +128,5 @@ class _Narrowing:
         for cls, count in zip(classes.tolist(), counts.tolist(), strict=True):
             sums = np.concatenate(([0], np.cumsum(np.minimum(self._slots_of(cls), count))))
             room += np.minimum(sums[hi] - sums[lo], count)
-        able: Rows = domains[room >= min(needed, len(tasks))]
+        able: Rows = domains[(room >= min(needed, len(tasks))) & ~np.isin(domains, self._failed)]
         return able

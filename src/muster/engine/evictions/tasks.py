@@ -59,6 +59,9 @@ class TaskStrategy:
             self._picker = NodePicker(session, self._rooms, asking, options.candidates, self._live)
         self._pool = pool_for_tasks(session, kind)
         self._supplies: dict[_SupplyKey, Supply] = {}
+        #: Domains that were tried for the job in vain, and the one that is being tried; NO_ROW: none was picked.
+        self._failed: list[int] = []
+        self._domain = NO_ROW
         #: How many tasks of a class found room, where not all did; holds until something is committed.
         self._known: dict[tuple[_SupplyKey, int], int] = {}
 
@@ -74,12 +77,19 @@ class TaskStrategy:
         tasks = may_evict(self._session, tasks)
         if len(tasks) == 0:
             return False
-        statement = self._begin(job, supply)
-        if self._is_hopeless(job, tasks, key, supply):
-            statement.rollback()
-            return False
-        self._place_all(job, tasks, supply, key)
-        return self._finish(job, statement)
+        self._failed.clear()
+        while True:
+            statement = self._begin(job, supply)
+            if self._is_hopeless(job, tasks, key, supply):
+                statement.rollback()
+                return False
+            self._domain = NO_ROW
+            self._place_all(job, tasks, supply, key)
+            if self._finish(job, statement):
+                return True
+            if self._domain == NO_ROW:
+                return False
+            self._failed.append(self._domain)  # the next one may do
 
     def serve_within(self, job: int, tasks: Rows) -> None:
         """Let pending tasks of a job take the place of less important ones of the same job, one after the other."""
@@ -87,6 +97,7 @@ class TaskStrategy:
         if session.job_pipelined_deficit(job) > 1:
             return  # one more task does not complete the gang
         supply = Supply(session, candidates_within(session, job))
+        self._failed.clear()
         for task in may_evict(session, tasks).tolist():
             statement = self._begin(job, supply)
             self._place_run(job, np.array([task], np.int32), supply)
@@ -239,4 +250,6 @@ class TaskStrategy:
         return np.where(self._boards.verdicts(cls) == FITS, slots, 0)
 
     def _scope(self, job: int, tasks: Rows, supply: Supply) -> NodeScope:
-        return scope_for(self._session, job, tasks, lambda cls: self._slots(cls, supply))
+        scope = scope_for(self._session, job, tasks, lambda cls: self._slots(cls, supply), self._failed)
+        self._domain = scope.domain if self._domain == NO_ROW else self._domain
+        return scope

@@ -1,7 +1,7 @@
 """Yields: what a victim brings to the one who needs it, and what it costs everybody, as plain numbers.
 
-All scores are relative to what is needed, summed over the resources that are needed; others do not count. Pods are
-not a resource here: every pod has one.
+All scores are relative to what is needed, summed over the resources that are needed; what a victim has beyond that is
+waste. Pods are not a resource here: every pod has one.
 """
 
 from __future__ import annotations
@@ -44,8 +44,24 @@ def burden(amounts: Amounts, need: Amounts) -> NDArray[np.float64]:
     return share
 
 
-def efficiency(local: Amounts, cost: Amounts, need: Amounts) -> NDArray[np.float64]:
-    """Return on investment: coverage of what is freed in the domain ÷ burden of what is lost everywhere."""
-    gain, loss = coverage(local, need), burden(cost, need)
+def waste(amounts: Amounts, requested: Amounts, total: Amounts, pods: int) -> NDArray[np.float64]:
+    """How much of what nobody asked for each row holds, against what is requested, both as parts of the cluster.
+
+    One GPU of two, taken for half of the CPUs, is one time the request.
+    """
+    columns = (requested == 0) & (total > 0)
+    columns[pods] = False
+    asked = (requested > 0) & (total > 0)
+    asked[pods] = False
+    size = float((requested[asked] / total[asked]).max()) if asked.any() else 1.0
+    share: NDArray[np.float64] = (amounts[..., columns] / total[columns]).sum(axis=-1) / size
+    return share
+
+
+def efficiency(
+    local: Amounts, cost: Amounts, need: Amounts, wasted: NDArray[np.float64] | float = 0.0
+) -> NDArray[np.float64]:
+    """Return on investment: coverage of what is freed in the domain ÷ burden and waste of what is lost everywhere."""
+    gain, loss = coverage(local, need), burden(cost, need) + wasted
     ratio: NDArray[np.float64] = np.divide(gain, loss, out=np.full(len(loss), np.inf), where=loss > 0)
     return ratio

@@ -221,7 +221,7 @@ class Door:
             return Outcome(Found.NOTHING, verdict=verdict)
         mark = statement.mark()
         if self._is_nested(job):
-            verdict = self._nested.place(job, tasks, statement, modes)
+            verdict = self._nested.place(job, tasks, statement, modes, scope.mask)
         elif self._has_domains(job):
             verdict = self._chunk_in_domains(job, tasks, statement, scope, modes)
         else:

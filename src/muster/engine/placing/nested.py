@@ -57,15 +57,17 @@ class Nested:
         self._runs = runs
         self._parts: dict[int, Part] = {}
 
-    def place(self, job: int, tasks: Rows, statement: Statement, modes: Modes = EARNEST) -> JobVerdict | None:
-        """Place exactly these tasks of a job; the verdict says why none of them found a place."""
+    def place(
+        self, job: int, tasks: Rows, statement: Statement, modes: Modes = EARNEST, mask: Mask | None = None
+    ) -> JobVerdict | None:
+        """Place exactly these tasks of a job, on the marked nodes; the verdict says why none of them found a place."""
         try:
             root = self._root(job)
         except ValueError as error:
             return JobVerdict(TOPOLOGY_LEVEL, str(error))
         mark = statement.mark()
         trial = _Trial(job, statement, modes)
-        if self._place(trial, root, tasks, Area()):
+        if self._place(trial, root, tasks, Area(mask)):
             return None
         statement.rollback(mark)
         return trial.verdict or JobVerdict(TOPOLOGY)

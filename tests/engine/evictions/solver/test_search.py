@@ -13,7 +13,7 @@ from muster.framework import Eviction, Session
 from muster.framework.reasons import SEARCH_ENDED
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot.decisions import Evict
-from muster.testing import pod
+from muster.testing import node, pod
 from tests.engine.evictions.solver.solver_stage import (
     evicted,
     gang,
@@ -141,6 +141,30 @@ def test_growth_without_trimming_leaves_alone_who_could_stay_on_the_way() -> Non
         SolverOptions(trim=False),
     )
     assert gone(session) == ["core-0", "core-1", "old-1", "side-0"]
+    assert moved(session) == {}
+
+
+def test_without_trimming_somebody_is_asked_to_leave_at_every_step_although_there_is_room() -> None:
+    """For its first pods `old` could stay, but for the last one it is asked again: together they fill its node."""
+    objects = [node("n0", gpu=6), node("n1", gpu=4), *gang("old", on=["n1"], priority="low"), *mixed("new")]
+    session = solve(objects, SolverOptions(trim=False))
+    assert moved(session) == {"old-0": "n0"}
+    assert set(promised(session).values()) == {"n1"}
+
+
+def test_nobody_is_moved_to_a_node_whose_gpus_go_free_for_somebody_else() -> None:
+    """n0 is closer to full, but the GPUs that `leaving` gives back there are promised to `first`."""
+    objects = [
+        *nodes(2, gpu=2, cpu=8),
+        *gang("leaving", on=["n0"], gpu=2, priority="low", created=9),
+        *gang("firm", "other", on=["n0"], gpu=0, cpu=4, firm=True),
+        *gang("side", on=["n1"], gpu=0, cpu=1, priority="low"),
+        *gang("old", on=["n1"], gpu=2, priority="low"),
+        *gang("first", pending=1, gpu=2, priority="high", created=1),
+        *gang("second", pending=1, gpu=2, priority="high", created=2),
+    ]
+    session = solve(objects, SolverOptions(trim=False))
+    assert gone(session) == ["leaving-0", "old-0"]
     assert moved(session) == {}
 
 

@@ -25,5 +25,7 @@ class SolverOptions:
     trim: bool = True
     #: Go on with the next victim where a protected gang could only be broken; if not, the line of victims ends there.
     pass_over_protected: bool = True
+    #: Jobs that their queue's quota keeps out hold up nobody behind them.
+    pass_over_blocked: bool = True
     #: Take from those, too, whom the cycle has placed but not yet bound: they wait again, and nobody was told.
     take_back_binds: bool = False

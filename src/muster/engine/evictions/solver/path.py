@@ -52,7 +52,11 @@ class _SolverPath:
             with session.turn(job):
                 if job != NO_ROW and why_not_schedulable(session, job) is None:
                     self._pending[job] = tasks
-        self._waiting = Waiting(session, self._pending)
+        # Who may never have what it waits for keeps nobody waiting.
+        able = self._pending
+        if options.pass_over_blocked:
+            able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
+        self._waiting = Waiting(session, able)
         self._trials = Trials(session, self._waiting, kind)
 
     def run(self) -> None:
@@ -78,7 +82,15 @@ class _SolverPath:
             with session.turn(job):
                 tasks = next_tasks(session, job, self._pending[job])
                 if len(tasks) and self._may_search(job, tasks):
-                    self._serve(job, tasks, self._pending[job], pool, budgets)
+                    solution = self._serve(job, tasks, self._pending[job], pool, budgets)
+                    if solution is not None:
+                        # Queues that had to give may come earlier now.
+                        line.rank_anew(jobs.queue[session.snapshot.tasks.job[solution.outcome.evicted]].tolist())
+
+    def _could_run(self, job: int, tasks: Rows) -> bool:
+        """Whether what the job waits for next is within what its queues are guaranteed, where that is the limit."""
+        chunk = next_tasks(self._session, job, tasks)
+        return len(chunk) > 0 and self._session.over_quota(job, chunk) is None
 
     def _may_search(self, job: int, tasks: Rows) -> bool:
         session = self._session
@@ -94,7 +106,7 @@ class _SolverPath:
         pods = self._session.snapshot.tasks.pods
         return all(pods[task].spec.preemption_policy != "Never" for task in tasks.tolist())
 
-    def _serve(self, job: int, tasks: Rows, waiting: Rows, pool: VictimPool, budgets: Budgets) -> None:
+    def _serve(self, job: int, tasks: Rows, waiting: Rows, pool: VictimPool, budgets: Budgets) -> Solution | None:
         session = self._session
         statement = session.statement()
         statement.release(waiting)
@@ -117,8 +129,9 @@ class _SolverPath:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:
                 self._failed.note(job, tasks)
-            return
+            return None
         self._commit(job, statement, solution, pool)
+        return solution
 
     def _commit(self, job: int, statement: Statement, solution: Solution, pool: VictimPool) -> None:
         """Evict, move and promise, all at once."""
@@ -141,6 +154,6 @@ class _SolverPath:
         self._failed.forget()
         self._pending[job] = pending = self._pending[job][snapshot.tasks.status[self._pending[job]] == _PENDING]
         if len(pending) == 0:
-            self._waiting.remove(job)
+            self._waiting.discard(job)
         # Those who were promised places may be dealt others for the sake of the next ones.
         pool.refresh([*touched, job])

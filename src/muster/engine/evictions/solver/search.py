@@ -199,6 +199,8 @@ class Search:
 
     def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> tuple[int, Outcome] | None:
         """How far the victims at hand reach beyond `tasks`, with the outcome; None: not one further."""
+        if len(recorded) == 0 and not self._options.trim:
+            return None  # a search that keeps whom it took takes somebody at every step
         statement = self._statement
         mark = statement.mark()
         self._evict(recorded)

@@ -18,7 +18,7 @@ from muster.engine.lines import Key
 from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope, door_of
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
-from muster.kernels.planes import RELEASING
+from muster.kernels.planes import PIPELINED, RELEASING
 from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, Statement, TaskStatus
 
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
@@ -48,7 +48,8 @@ class Trials:
         self._gpu_classes: Mask = np.any(session.snapshot.classes.requests[:, 0, self._gpus] > 0, axis=1)
         self._job = NO_ROW
         self._statement = session.statement()
-        self._needs_gpus = False
+        #: Nodes where GPUs were or would go free before the dry runs; None: the beneficiary can do without.
+        self._reach: Mask | None = None
         self._keys: dict[tuple[int, int], Key] = {}
         self._origins: Rows = np.empty(0, np.int32)
         #: Tasks that the cycle had placed when the dry runs began: they may wait again, as nobody went for them.
@@ -60,18 +61,25 @@ class Trials:
         self._job = job
         self._statement = statement
         self._placed = tasks.status == _ALLOCATED
-        self._needs_gpus = all(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].tolist())
+        needs_gpus = all(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].tolist())
+        self._reach = self._nodes_with_gpus() if needs_gpus else None
         self._keys.clear()
+
+    def _nodes_with_gpus(self) -> Mask:
+        """Nodes with a GPU that is free, or that goes free and is promised to nobody."""
+        nodes = self._session.snapshot.nodes
+        unclaimed = nodes.state[RELEASING] - nodes.state[PIPELINED]
+        found: Mask = (nodes.idle()[:, self._gpus].sum(axis=1) > 0) | (unclaimed[:, self._gpus].sum(axis=1) > 0)
+        return found
 
     def _scope(self, tasks: Rows) -> Scope:
         """The nodes for a victim's tasks; a task that needs a GPU fits nowhere else anyway.
 
         A beneficiary that needs GPUs can be served where one is or goes free: nobody is moved anywhere else for it.
         """
-        if not self._needs_gpus or True in self._gpu_classes[self._session.snapshot.tasks.cls[tasks]].tolist():
+        if self._reach is None or True in self._gpu_classes[self._session.snapshot.tasks.cls[tasks]].tolist():
             return EVERYWHERE
-        nodes = self._session.snapshot.nodes
-        reach = (nodes.idle() + nodes.state[RELEASING])[:, self._gpus].sum(axis=1) > 0
+        reach = self._reach.copy()
         reach[self._origins] = True
         return Scope(mask=reach)
 

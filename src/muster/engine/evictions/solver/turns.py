@@ -64,10 +64,11 @@ class Waiting:
                 runs[-1].places.append(place)
                 self._place_of[place[1]] = runs[-1], place
 
-    def remove(self, job: int) -> None:
-        """A job has been served."""
-        run, place = self._place_of.pop(job)
-        run.remove(place)
+    def discard(self, job: int) -> None:
+        """A job has been served; one that stood in no line had none to leave."""
+        run, place = self._place_of.pop(job, (None, None))
+        if run is not None and place is not None:
+            run.remove(place)
 
     def with_jobs(self, own: Iterable[Place]) -> dict[int, list[Place]]:
         """The lines of all queues with the jobs of a dry run, each once, where the given keys put them."""
