@@ -152,6 +152,36 @@ def test_without_trimming_somebody_is_asked_to_leave_at_every_step_although_ther
     assert set(promised(session).values()) == {"n1"}
 
 
+def test_without_trimming_the_first_pods_of_equals_take_somebody_too_where_there_is_room_for_some() -> None:
+    """Where one more place is counted as missing, growth has packed `idle` closer before it looks for it."""
+    session = solve(
+        [
+            *(node(f"n{k}", gpu=gpu, cpu=cpu) for k, (gpu, cpu) in enumerate(((3, 8), (3, 8), (1, 64)))),
+            *gang("firm", on=["n2"], firm=True),
+            *gang("idle", on=["n2"], gpu=0, cpu=1, priority="low", created=9),
+            *gang("old", on=["n1"], gpu=3, priority="low"),
+            *gang("new", pending=2, gpu=3, priority="high"),
+        ],
+        SolverOptions(trim=False),
+    )
+    assert gone(session) == ["old-0"]
+    assert moved(session) == {"idle-0": "n0"}
+
+
+def test_without_trimming_the_node_of_a_pod_that_could_stay_is_not_opened_for_the_next_step() -> None:
+    """For the first pod old-0 moves to n2 and old-1 stays on n0; when n2 is needed, n0 is closed to both."""
+    objects = [
+        *(node(f"n{k}", gpu=gpu) for k, gpu in enumerate((2, 2, 3))),
+        *gang("old", on=["n1", "n0"], gpu=2, priority="low"),
+        *gang("new", pending=1, minimum=2, priority="high"),
+        pod("new-1", group="new", gpu=2, priority=90),
+    ]
+    session = solve(objects, SolverOptions(trim=False))
+    assert gone(session) == ["old-0", "old-1"]
+    assert set(promised(session).values()) == {"n2"}
+    assert gone(solve(objects, SolverOptions())) == []
+
+
 def test_nobody_is_moved_to_a_node_whose_gpus_go_free_for_somebody_else() -> None:
     """n0 is closer to full, but the GPUs that `leaving` gives back there are promised to `first`."""
     objects = [

@@ -90,6 +90,8 @@ class Search:
         self._used_up = False
         self._made = 0
         self._base = 0
+        #: Victims at hand that could stay in the last step; see `Trials.run`.
+        self._stayed: Rows = _NOBODY
 
     def solve(self, pending: Rows) -> Solution | None:
         """Find victims for all of `pending`; None: there are none."""
@@ -102,10 +104,12 @@ class Search:
             return self._solve_in_domains(pending)
         counts = self._room.count(pending)
         if len(counts) == 1:
+            # Without trimming, growth takes somebody for its first pods too where there is room for some of them.
+            can_tell = self._options.trim or counts[0].have == 0
             chosen = forecast(counts[0], self._all_units())
             if chosen is None:
                 return None
-            if chosen:
+            if chosen and can_tell:
                 outcome = self._follow(pending, chosen)
                 if outcome is not None and (self._options.trim or _holds(outcome, chosen)):
                     return self._finished(pending, outcome)
@@ -182,25 +186,33 @@ class Search:
             if tasks == len(pending):
                 return self._finished(pending, outcome)
             statement.rollback(base)
-            recorded = self._whole_units(outcome.victims)
-            further = self._jump(pending, tasks, recorded)
+            recorded = self._keep(outcome)
+            further = self._jump(pending, tasks, recorded) if self._may_jump(outcome) else None
             if further is not None:
                 tasks, outcome = further
                 if tasks == len(pending):
                     return self._finished(pending, outcome)
                 statement.rollback(base)
-                recorded = self._whole_units(outcome.victims)
+                recorded = self._keep(outcome)
             tasks += 1
 
-    def _whole_units(self, victims: Rows) -> Rows:
-        """All tasks of the units that these belong to: the rest of a gang stays at hand where a part had to go."""
-        gone = set(victims.tolist())
-        return unit_tasks([unit for unit in self._units if not gone.isdisjoint(unit.tasks.tolist())])
+    def _keep(self, outcome: Outcome) -> Rows:
+        """Victims for the next step: the rest of a gang stays at hand where a part of it had to go."""
+        gone = set(outcome.victims.tolist())
+        kept = unit_tasks([unit for unit in self._units if not gone.isdisjoint(unit.tasks.tolist())])
+        if not self._options.trim:
+            self._stayed = kept[~np.isin(kept, outcome.victims)]
+        return kept
+
+    def _may_jump(self, outcome: Outcome) -> bool:
+        """Whether steps may be left out: what is not trimmed depends on who could stay, or was moved where, on the way.
+
+        Who had no place among fewer has none among more; and a search that has taken nobody takes somebody.
+        """
+        return self._options.trim or (len(outcome.evicted) > 0 and len(outcome.moved) == 0)
 
     def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> tuple[int, Outcome] | None:
         """How far the victims at hand reach beyond `tasks`, with the outcome; None: not one further."""
-        if len(recorded) == 0 and not self._options.trim:
-            return None  # a search that keeps whom it took takes somebody at every step
         statement = self._statement
         mark = statement.mark()
         self._evict(recorded)
@@ -309,7 +321,7 @@ class Search:
         """One dry run; the second part says whether validators refused what had worked."""
         self._allowance.spend()
         self._made += 1
-        outcome = self._trials.run(pending, victims)
+        outcome = self._trials.run(pending, victims, self._stayed)
         if outcome is None:
             return None, False
         limit = self._options.max_disruption_ratio

@@ -23,6 +23,7 @@ from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, Statement, Tas
 
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
 _ALLOCATED = int(TaskStatus.ALLOCATED)
+_NOBODY: Rows = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,7 +52,9 @@ class Trials:
         #: Nodes where GPUs were or would go free before the dry runs; None: the beneficiary can do without.
         self._reach: Mask | None = None
         self._keys: dict[tuple[int, int], Key] = {}
-        self._origins: Rows = np.empty(0, np.int32)
+        self._origins: Rows = _NOBODY
+        #: Whether a node of some victim is not opened.
+        self._closed = False
         #: Tasks that the cycle had placed when the dry runs began: they may wait again, as nobody went for them.
         self._placed: Mask = session.snapshot.tasks.status == _ALLOCATED
 
@@ -77,22 +80,34 @@ class Trials:
 
         A beneficiary that needs GPUs can be served where one is or goes free: nobody is moved anywhere else for it.
         """
-        if self._reach is None or True in self._gpu_classes[self._session.snapshot.tasks.cls[tasks]].tolist():
+        if not self._closed and True in self._gpu_classes[self._session.snapshot.tasks.cls[tasks]].tolist():
+            return EVERYWHERE
+        return self._open()
+
+    def _open(self) -> Scope:
+        """The nodes where GPUs are or go free, and those of the victims."""
+        if self._reach is None:
             return EVERYWHERE
         reach = self._reach.copy()
         reach[self._origins] = True
         return Scope(mask=reach)
 
-    def run(self, pending: Rows, victims: Rows) -> Outcome | None:
-        """Place `pending` and, in turn, whoever of `victims` (all evicted by now) still fits; None: no place."""
+    def run(self, pending: Rows, victims: Rows, stayed: Rows = _NOBODY) -> Outcome | None:
+        """Place `pending` and, in turn, whoever of `victims` (all evicted by now) still fits; None: no place.
+
+        `stayed`: victims that are only here because others of their gang had to go; their nodes are not opened.
+        """
         by_job = self._by_job(victims)
-        self._origins = self._session.snapshot.tasks.node[victims]
+        opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
+        self._origins = self._session.snapshot.tasks.node[opening]
+        self._closed = len(stayed) > 0
         turns = Turns(self._session, self._waiting, [(self._key(job), job) for job in (*by_job, self._job)])
         hopeless = _Hopeless(self._session)
         placed = False
         while (job := turns.pop()) is not None:
             if job == self._job:
-                if not self._door.place(job, pending, self._statement, EVERYWHERE, PROMISES, Goal.ALL):
+                scope = self._open() if self._closed else EVERYWHERE
+                if not self._door.place(job, pending, self._statement, scope, PROMISES, Goal.ALL):
                     return None
                 placed = True
                 continue
