@@ -16,11 +16,13 @@ import pytest
 import yaml
 
 from muster.cli.main import run
+from muster.cluster.kubernetes import KubernetesCluster
 from muster.testing.control_plane import ControlPlane, free_ports
 from tests.deploy.manifests import DEPLOY
 from tests.kubernetes.accounts import account
 from tests.kubernetes.foreign_kinds import JOB_FLOW, installed, path_of
-from tests.kubernetes.kubectl import Json, Kubectl, RefusedError, pod, queue
+from tests.kubernetes.kubectl import Json, Kubectl, RefusedError, gang, node, pod, queue
+from tests.kubernetes.stage import Stage
 
 REGISTRY = "/apis/admissionregistration.k8s.io/v1"
 DRY_RUN = "?dryRun=All"
@@ -183,6 +185,19 @@ def test_queues_keep_their_order_and_those_that_others_need_stay(asked: Kubectl)
     asked.delete("Queue", "vision")
     asked.wait(lambda: not [each for each in asked.list("Queue") if each["metadata"]["name"] == "vision"])
     asked.wait(lambda: _is_deleted(asked, "research"))
+
+
+def test_a_queue_that_holds_pods_stays_until_they_are_gone(asked: Kubectl, control_plane: ControlPlane) -> None:
+    asked.create_all([queue("held"), node("n1"), *gang("train", 2, group={"queue": "held"})])
+    with KubernetesCluster(control_plane.kubeconfig) as cluster:
+        stage = Stage(cluster, asked)
+        stage.run_until(lambda: asked.get("Queue", "held").get("status", {}).get("allocated", {}).get("pods") == "2")
+        with pytest.raises(RefusedError, match=r"403.*cannot be deleted because it has allocated Pods: 2"):
+            asked.delete("Queue", "held")
+        for name in ("train-0", "train-1"):
+            asked.delete("Pod", name, grace=0)
+        stage.run_until(lambda: asked.get("Queue", "held")["status"]["allocated"]["pods"] == "0")
+    asked.wait(lambda: _is_deleted(asked, "held"))
 
 
 def _is_deleted(kubectl: Kubectl, name: str) -> bool:

@@ -73,7 +73,7 @@ class Churn:
     def _ignore(self, _decisions: Sequence[object]) -> list[Failure]:
         return []
 
-    evict = nominate = update_hypernodes = ungate = _ignore
+    evict = nominate = update_hypernodes = update_queues = ungate = _ignore
 
     def update_quarantine(self, _updates: Sequence[object]) -> None:
         pass

@@ -77,7 +77,7 @@ def test_a_fault_stands_on_the_hypernode_that_has_it_until_it_is_corrected() -> 
     cluster.add(load_text(RACK.replace("rack-1", "rack-2").replace("^n", "^m")).objects)
     scheduler.run_once()
     cured = condition(cluster, "spine")
-    assert (cured.status, cured.reason, cured.message) == ("True", "MembersFound", "")
+    assert (cured.status, cured.reason, cured.message) == ("True", "MembersFound", "all of its members were found")
     assert cured.last_transition_time is not None
     assert cured.last_transition_time.timestamp() == 160.0
 

@@ -67,7 +67,7 @@ class Unreachable:
     def update_quarantine(self, updates: Sequence[object]) -> None:
         raise AssertionError(updates)
 
-    bind = evict = nominate = ungate = update_jobs = update_hypernodes = _refuse
+    bind = evict = nominate = ungate = update_jobs = update_queues = update_hypernodes = _refuse
 
 
 def test_a_service_that_waits_for_its_cluster_can_be_stopped() -> None:

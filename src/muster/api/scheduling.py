@@ -103,6 +103,12 @@ class QueueStatus(K8sModel):
 
     state: str = ""
     allocated: ResourceList = field(default_factory=dict)
+    #: PodGroups of the queue by their phase.
+    pending: Int32 = 0
+    inqueue: Int32 = 0
+    running: Int32 = 0
+    unknown: Int32 = 0
+    completed: Int32 = 0
 
 
 class Queue(KubeObject):

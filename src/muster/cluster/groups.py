@@ -1,4 +1,4 @@
-"""PodGroups of both families, pods that wait, and objects that cannot be used, as the verbs of a cluster leave them."""
+"""PodGroups and queues of both families, pods that wait, and what cannot be used, as a cluster's verbs leave them."""
 
 from __future__ import annotations
 
@@ -7,15 +7,27 @@ from datetime import datetime
 
 from msgspec.structs import replace
 
-from muster.api import Condition, KaiPodGroup, KubeObject, Node, ObjectMeta, Pod, PodGroup
+from muster.api import (
+    Condition,
+    KaiPodGroup,
+    KaiQueue,
+    KubeObject,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    Quantity,
+    Queue,
+)
 from muster.api.names import POD_SCHEDULED
-from muster.snapshot.decisions import CONDITIONS, UNSCHEDULABLE, JobUpdate, QuarantineUpdate, conditions_of
+from muster.snapshot.decisions import CONDITIONS, UNSCHEDULABLE, JobUpdate, QuarantineUpdate, QueueUpdate, conditions_of
 from muster.snapshot.quarantine import CODE
 
 #: The condition of a node: whether the scheduler can use it as it is described.
 USABLE = "muster.sh/Usable"
 
 AnyGroup = PodGroup | KaiPodGroup
+AnyQueue = Queue | KaiQueue
 
 
 def updated_group(group: AnyGroup, update: JobUpdate, now: datetime) -> AnyGroup:
@@ -49,6 +61,25 @@ def _annotated(meta: ObjectMeta, changes: Mapping[str, str | None]) -> ObjectMet
         return meta
     merged = {**meta.annotations, **changes}
     return replace(meta, annotations={key: text for key, text in merged.items() if text is not None})
+
+
+def updated_queue(queue: AnyQueue, update: QueueUpdate) -> AnyQueue:
+    """Return the queue with what an update says."""
+    allocated = _quantities(update.allocated)
+    if isinstance(queue, Queue):
+        return replace(queue, status=replace(queue.status, allocated=allocated, **update.phases))
+    status = replace(
+        queue.status,
+        allocated=allocated,
+        allocated_non_preemptible=_quantities(update.firm),
+        requested=_quantities(update.requested),
+        child_queues=list(update.children) or (),
+    )
+    return replace(queue, status=status)
+
+
+def _quantities(texts: Mapping[str, str]) -> dict[str, Quantity]:
+    return {name: Quantity(text) for name, text in texts.items()}
 
 
 def waiting_pod(pod: Pod, message: str, now: datetime) -> Pod:

@@ -19,6 +19,7 @@ from muster.api import (
     Condition,
     HyperNode,
     KaiPodGroup,
+    KaiQueue,
     KubeObject,
     Node,
     PersistentVolumeClaim,
@@ -26,6 +27,7 @@ from muster.api import (
     PodGroup,
     PodStatus,
     PriorityClass,
+    Queue,
     UserError,
     group_of,
 )
@@ -41,7 +43,7 @@ from muster.cluster.admission import (
     start_of,
 )
 from muster.cluster.clock import Agenda, VirtualClock, stamp_of, within_calendar
-from muster.cluster.groups import noted, updated_group, waiting_pod
+from muster.cluster.groups import noted, updated_group, updated_queue, waiting_pod
 from muster.cluster.store import Store
 from muster.snapshot.decisions import (
     Bind,
@@ -51,6 +53,7 @@ from muster.snapshot.decisions import (
     JobUpdate,
     Nominate,
     QuarantineUpdate,
+    QueueUpdate,
     Ungate,
 )
 from muster.snapshot.events import Event
@@ -60,7 +63,7 @@ _VALID = "Valid"
 #: Seconds; what happens so soon after the first moment does not happen before the first cycle.
 _A_MOMENT: Final = 0.001
 
-_Made = TypeVar("_Made", Bind, Evict, Nominate, Ungate, JobUpdate, HyperNodeUpdate)
+_Made = TypeVar("_Made", Bind, Evict, Nominate, Ungate, JobUpdate, HyperNodeUpdate, QueueUpdate)
 
 
 def start_delay(pod: Pod) -> float:
@@ -132,6 +135,9 @@ class MemoryCluster:
     def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
         return _failures(updates, self._update_job)
 
+    def update_queues(self, updates: Sequence[QueueUpdate]) -> list[Failure]:
+        return _failures(updates, self._update_queue)
+
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
         return _failures(updates, self._update_hypernode)
 
@@ -201,6 +207,13 @@ class MemoryCluster:
         pod = self.store.get(Pod, alone)
         return [] if pod is None else [pod]
 
+    def _update_queue(self, update: QueueUpdate) -> str:
+        queue = self.store.get(Queue, update.name) or self.store.get(KaiQueue, update.name)
+        if queue is None:
+            return "the queue is gone"
+        self.store.note(updated_queue(queue, update))
+        return ""
+
     def _update_hypernode(self, update: HyperNodeUpdate) -> str:
         hyper_node = self.store.get(HyperNode, update.name)
         if hyper_node is None:
@@ -213,7 +226,7 @@ class MemoryCluster:
             type=_VALID,
             status=status,
             reason="WrongMembers" if update.fault else "MembersFound",
-            message=update.fault,
+            message=update.message,
             last_transition_time=since,
         )
         others = [known for known in hyper_node.status.conditions if known.type != _VALID]

@@ -28,6 +28,7 @@ class Store:
     def __init__(self) -> None:
         self._objects: dict[type[KubeObject], dict[str, KubeObject]] = defaultdict(dict)
         self._events: list[Event] = []
+        self._notes: list[Event] = []
         self._used: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._pods_on: dict[str, dict[str, None]] = defaultdict(dict)
 
@@ -82,6 +83,11 @@ class Store:
         self._rebook(before, thing)
         self._tell("ADDED" if before is None else "MODIFIED", thing)
 
+    def note(self, thing: KubeObject) -> None:
+        """Replace an object by one that differs only in what nobody decides by: it is told, and is no news."""
+        self._objects[type(thing)][thing.key] = thing
+        self._notes.append(Event("MODIFIED", thing))
+
     def put_unreadable(self, thing: KubeObject, fault: str) -> None:
         """Hold what is left of an object that nobody can read."""
         self._objects[type(thing)][thing.key] = thing
@@ -95,11 +101,12 @@ class Store:
 
     def drain_events(self) -> list[Event]:
         """Return what happened since the last call."""
-        events, self._events = self._events, []
+        events, self._events, self._notes = [*self._notes, *self._events], [], []
         return events
 
     @property
     def has_events(self) -> bool:
+        """Whether something happened that may change a decision."""
         return bool(self._events)
 
     def _tell(self, kind: EventKind, thing: KubeObject) -> None:

@@ -15,7 +15,17 @@ from muster.framework import Committed, JobVerdict, Session
 from muster.framework.reasons import PROMISED
 from muster.scheduler.statuses import verdict_text
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
-from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
+from muster.snapshot.decisions import (
+    Bind,
+    Decision,
+    Evict,
+    Failure,
+    HyperNodeUpdate,
+    JobUpdate,
+    Nominate,
+    QueueUpdate,
+    Ungate,
+)
 
 _PROMISED = verdict_text(JobVerdict(PROMISED))
 
@@ -36,6 +46,8 @@ class CycleResult:
     faults: tuple[InternalError, ...] = ()
     #: Carried out, like `updates`.
     hyper_nodes: tuple[HyperNodeUpdate, ...] = ()
+    #: Carried out, like `updates`. They follow what pods hold, one cycle later, and make no cycle a busy one.
+    queues: tuple[QueueUpdate, ...] = ()
     #: Pods that lost the gate which waits for their queue; carried out, like `updates`.
     ungated: tuple[Ungate, ...] = ()
     #: When the passing of time alone may change something, seconds since the epoch; None: never.

@@ -49,4 +49,4 @@ def _differs(update: HyperNodeUpdate, hyper_node: HyperNode) -> bool:
     standing = next((known for known in hyper_node.status.conditions if known.type == VALID), None)
     if standing is None:
         return True
-    return (standing.status, standing.message) != ("False" if update.fault else "True", update.fault)
+    return (standing.status, standing.message) != ("False" if update.fault else "True", update.message)

@@ -20,11 +20,22 @@ from muster.framework.faults import Strikes, blamed
 from muster.scheduler.cycle import CycleResult, decisions_of, ungates_of
 from muster.scheduler.hypernode_status import HyperNodeStatuses
 from muster.scheduler.protocol import Cluster
+from muster.scheduler.queue_status import QueueStatuses
 from muster.scheduler.settled import Settled
 from muster.scheduler.updates import finished_jobs, updates_of
 from muster.scheduler.usage import meter_for
 from muster.snapshot import Intake, Mirror, Snapshot
-from muster.snapshot.decisions import Bind, Decision, Evict, Failure, HyperNodeUpdate, JobUpdate, Nominate, Ungate
+from muster.snapshot.decisions import (
+    Bind,
+    Decision,
+    Evict,
+    Failure,
+    HyperNodeUpdate,
+    JobUpdate,
+    Nominate,
+    QueueUpdate,
+    Ungate,
+)
 
 log = logging.getLogger("muster.scheduler")
 
@@ -34,7 +45,7 @@ _SEED_STRIDE = 1_000_003
 #: As `Session.usage`.
 Usage = Mapping[str, Mapping[str, float]]
 
-_Made = TypeVar("_Made", bound=Decision | Ungate | JobUpdate | HyperNodeUpdate)
+_Made = TypeVar("_Made", bound=Decision | Ungate | JobUpdate | HyperNodeUpdate | QueueUpdate)
 
 
 @dataclass(slots=True)
@@ -50,6 +61,7 @@ class _Cycle:
     step: str = "opening the session"
     session: Session | None = None
     updates: list[JobUpdate] = field(default_factory=list)
+    queues: list[QueueUpdate] = field(default_factory=list)
     #: The first thing that went wrong and was no single job's fault.
     error: InternalError | None = None
 
@@ -115,6 +127,7 @@ class Scheduler:
         self.mirror = Mirror(scheduler_names, allocates_claims=allocates_claims, keeps_finished=keeps_finished)
         self.intake = Intake(self.mirror)
         self._hyper_nodes = HyperNodeStatuses()
+        self._queues = QueueStatuses()
         self._settled = Settled()
         self._verdicts = VerdictCache()
         self._meter = meter_for(config, registry)
@@ -155,6 +168,7 @@ class Scheduler:
         cycle = _Cycle(self.config, self.registry, self.n_cycles, self._settled, self._memory, self.strikes)
         try:
             snapshot = self.observe()
+            cycle.queues = self._queues.updates(snapshot)
             seed = self.seed * _SEED_STRIDE + self.n_cycles
             cycle.run(snapshot, now, seed, self._verdicts.at(self.mirror.placement_revision), self._usage(now))
             if self._meter is not None:
@@ -211,6 +225,7 @@ class Scheduler:
             *_send(self.cluster.bind, [made for made in decisions if isinstance(made, Bind)]),
             *_send(self.cluster.ungate, ungated),
             *_send(self.cluster.update_jobs, updates),
+            *_send(self.cluster.update_queues, cycle.queues),
             *_send(self.cluster.update_hypernodes, hyper_nodes),
         ]
         self._tell_quarantine()
@@ -223,6 +238,7 @@ class Scheduler:
             failures=tuple(failures),
             error=cycle.error,
             faults=faults,
+            queues=tuple(made for made in cycle.queues if made not in refused),
             ungated=tuple(made for made in ungated if made not in refused),
             hyper_nodes=tuple(made for made in hyper_nodes if made not in refused),
             due=None if cycle.session is None else cycle.session.due,
@@ -271,6 +287,9 @@ def _log_result(result: CycleResult) -> None:
         log.info("event=ungate cycle=%d job=%s pod=%s", result.number, gone.job, gone.pod)
     for failure in result.failures:
         refused = failure.decision
-        subject = f"hypernode={refused.name}" if isinstance(refused, HyperNodeUpdate) else f"job={refused.job}"
+        if isinstance(refused, HyperNodeUpdate | QueueUpdate):
+            subject = f"name={refused.name}"
+        else:
+            subject = f"job={refused.job}"
         kind = type(refused).__name__.lower()
         log.warning("event=refused cycle=%d %s decision=%s error=%r", result.number, subject, kind, failure.error)

@@ -18,6 +18,7 @@ from muster.snapshot.decisions import (
     JobUpdate,
     Nominate,
     QuarantineUpdate,
+    QueueUpdate,
     Ungate,
 )
 from muster.snapshot.events import Event
@@ -56,6 +57,10 @@ class Cluster(Protocol):
 
     def update_quarantine(self, updates: Sequence[QuarantineUpdate]) -> None:
         """Write what cannot be used, and what can again."""
+        ...
+
+    def update_queues(self, updates: Sequence[QueueUpdate]) -> list[Failure]:
+        """Write what queues hold."""
         ...
 
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:

@@ -108,6 +108,11 @@ class HyperNodeUpdate:
     node_count: int
     fault: str = ""
 
+    @property
+    def message(self) -> str:
+        """What the condition says; Volcano's definition wants something there in any case."""
+        return self.fault or "all of its members were found"
+
 
 @dataclass(frozen=True, slots=True)
 class Ungate:
@@ -117,6 +122,20 @@ class Ungate:
     job: str
 
 
+@dataclass(frozen=True, slots=True)
+class QueueUpdate:
+    """What a queue and those below it hold, amounts as quantities by resource; written to its status."""
+
+    name: str
+    allocated: Mapping[str, str] = field(default_factory=dict, hash=False)
+    #: PodGroups by phase; only queues of Volcano have it.
+    phases: Mapping[str, int] = field(default_factory=dict, hash=False)
+    #: What jobs hold that are not preemptible, what is held and waited for, and the queues below: of KAI's queues.
+    firm: Mapping[str, str] = field(default_factory=dict, hash=False)
+    requested: Mapping[str, str] = field(default_factory=dict, hash=False)
+    children: tuple[str, ...] = ()
+
+
 Decision = Bind | Evict | Nominate
 
 
@@ -124,7 +143,7 @@ Decision = Bind | Evict | Nominate
 class Failure:
     """A decision that the cluster did not carry out, and why."""
 
-    decision: Decision | Ungate | JobUpdate | HyperNodeUpdate
+    decision: Decision | Ungate | JobUpdate | HyperNodeUpdate | QueueUpdate
     error: str
 
 

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from typing import cast
+
+import pytest
 
 from muster.api import KubeObject, ObjectMeta, PodGroup
 from muster.cluster.kubernetes.assumptions import Assumptions
@@ -39,6 +42,7 @@ class Room:
         self.there = "old"
         self.leads = True
         self.refuses = False
+        self.answer = ApiError(403, "Forbidden", "no")
         self.waiting: list[Errand] = []
         self.n_sent = 0
 
@@ -57,7 +61,7 @@ class Room:
     async def send(self, *_words: object, **_options: object) -> bytes:
         self.n_sent += 1
         if self.refuses:
-            raise ApiError(403, "Forbidden", "no")
+            raise self.answer
         return b""
 
     def run_lane(self, inbox: Inbox) -> None:
@@ -118,3 +122,57 @@ def test_a_report_that_was_refused_because_another_leads_is_taken_back() -> None
     desk.report()
     desk.room.run_lane(desk.inbox)
     assert desk.phase() == ""
+
+
+def test_a_report_that_is_refused_again_rests_longer_and_that_is_said_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    moment = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    desk = Desk(confirm_s=10.0)
+    desk.room.refuses = True
+    attempts = []
+    for second in range(100):
+        moment = float(second)
+        desk.pending.look_at_overdue()
+        before = desk.room.n_sent
+        if desk.phase() == "":
+            desk.report()  # every cycle would, as long as it is not what stands there
+        desk.room.run_lane(desk.inbox)
+        if desk.room.n_sent > before:
+            attempts.append(second)
+    assert attempts == [0, 10, 30, 70]
+    refused = [each for each in caplog.records if each.levelname == "WARNING"]
+    assert len(refused) == 2  # one for the status, one for the annotation
+    desk.room.refuses = False
+    moment = 150.0
+    desk.pending.look_at_overdue()
+    desk.report()
+    desk.room.run_lane(desk.inbox)
+    assert desk.room.n_sent == 10
+
+
+def test_a_newer_report_on_what_was_refused_rests_too(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    desk = Desk(confirm_s=10.0)
+    desk.room.refuses = True
+    for second in range(10):
+        moment = float(second)
+        desk.report()
+        desk.room.run_lane(desk.inbox)
+    assert desk.room.n_sent == 2
+
+
+def test_a_server_that_does_not_answer_is_asked_again_without_longer_rests(monkeypatch: pytest.MonkeyPatch) -> None:
+    moment = 0.0
+    monkeypatch.setattr(time, "monotonic", lambda: moment)
+    desk = Desk(confirm_s=10.0)
+    desk.room.refuses, desk.room.answer = True, ApiError(503, "ServiceUnavailable", "later")
+    for second in range(35):
+        moment = float(second)
+        desk.pending.look_at_overdue()
+        if desk.phase() == "":
+            desk.report()
+        desk.room.run_lane(desk.inbox)
+    assert desk.room.n_sent == 8

@@ -29,6 +29,12 @@ class Race(str):
     __slots__ = ()
 
 
+class Unheard(str):
+    """What is wrong where the server gave no answer, or none that says no: trying again may well help."""
+
+    __slots__ = ()
+
+
 class _Meta(msgspec.Struct):
     uid: str = ""
 
@@ -102,7 +108,9 @@ async def write(client: Client, *wanted: Call) -> str:
 
 
 def _said(fault: ApiError) -> str:
-    return Race(fault) if fault.status == 409 else str(fault)
+    if fault.status == 409:
+        return Race(fault)
+    return Unheard(fault) if fault.retryable else str(fault)
 
 
 async def _send(client: Client, call: Call) -> bytes:

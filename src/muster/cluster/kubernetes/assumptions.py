@@ -15,9 +15,9 @@ from typing import TypeVar
 
 from msgspec.structs import replace
 
-from muster.api import HyperNode, KubeObject, Pod, PodGroup, waits_for
-from muster.api.kai import KaiPodGroup
-from muster.cluster.groups import waiting_pod
+from muster.api import HyperNode, KaiPodGroup, KaiQueue, KubeObject, Pod, PodGroup, Queue, waits_for
+from muster.cluster.groups import AnyQueue, updated_queue, waiting_pod
+from muster.snapshot.decisions import QueueUpdate
 from muster.snapshot.events import Event
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
@@ -44,7 +44,7 @@ class Assumptions:
 
     def __init__(self) -> None:
         self._truth: dict[type[KubeObject], dict[str, KubeObject]] = {
-            kind: {} for kind in (Pod, PodGroup, KaiPodGroup, HyperNode)
+            kind: {} for kind in (Pod, PodGroup, KaiPodGroup, HyperNode, Queue, KaiQueue)
         }
         self._held: dict[_Place, list[Assumption]] = defaultdict(list)
         self._made: list[Event] = []
@@ -194,6 +194,18 @@ def with_status(thing: PodGroup | KaiPodGroup | HyperNode) -> Assumption:
     return Assumption(type(thing), thing.key, thing.metadata.uid, "status", apply, is_confirmed)
 
 
+def with_use(queue: AnyQueue, update: QueueUpdate) -> Assumption:
+    """The queue's status says what the queue holds; whether it is open is for others to say."""
+
+    def apply(other: KubeObject) -> KubeObject:
+        return updated_queue(_queue(other), update)
+
+    def is_confirmed(other: KubeObject) -> bool:
+        return updated_queue(_queue(other), update).status == _queue(other).status
+
+    return Assumption(type(queue), queue.key, queue.metadata.uid, "status", apply, is_confirmed)
+
+
 def with_annotations(thing: KubeObject, changes: Mapping[str, str | None]) -> Assumption:
     """The named annotations are set, or gone (None)."""
 
@@ -207,6 +219,11 @@ def with_annotations(thing: KubeObject, changes: Mapping[str, str | None]) -> As
 
     topic = f"annotations {sorted(changes)}"
     return Assumption(type(thing), thing.key, thing.metadata.uid, topic, apply, is_confirmed)
+
+
+def _queue(thing: KubeObject) -> AnyQueue:
+    assert isinstance(thing, Queue | KaiQueue)
+    return thing
 
 
 def _pod(thing: KubeObject) -> Pod:

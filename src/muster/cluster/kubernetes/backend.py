@@ -31,7 +31,7 @@ from muster.cluster.kubernetes.leases import Election, LeaseOptions
 from muster.cluster.kubernetes.newcomers import Newcomers
 from muster.cluster.kubernetes.news import Newsroom
 from muster.cluster.kubernetes.pending import Answered, Pending
-from muster.cluster.kubernetes.queues import StandardQueues
+from muster.cluster.kubernetes.queues import QueueReports, StandardQueues
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
@@ -43,6 +43,7 @@ from muster.snapshot.decisions import (
     JobUpdate,
     Nominate,
     QuarantineUpdate,
+    QueueUpdate,
     Ungate,
 )
 from muster.snapshot.events import Event
@@ -87,6 +88,7 @@ class KubernetesCluster:
         self._reports = Reports(self._room, self._assumptions, self._pending, self._pods)
         self._news = Newsroom(self._room.tell, self._reports.group)
         self._newcomers = Newcomers()
+        self._queue_reports = QueueReports(self._room, self._assumptions, self._pending)
         self._queues = StandardQueues(self._room, self._pending, wanted=makes_queues)
         self._evictions = Evictions(self._room, self._pending, self.now, eviction_patience_s)
         self._custody = Custody(self._room, self._assumptions, self._pods, self._reports, half_bound_s, takes_over_from)
@@ -260,6 +262,9 @@ class KubernetesCluster:
         for update in updates:
             self._news.is_aside(update)
         self._reports.update_quarantine(updates, self.now())
+
+    def update_queues(self, updates: Sequence[QueueUpdate]) -> list[Failure]:
+        return self._queue_reports.update_queues(updates)
 
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
         return self._reports.update_hypernodes(updates, self.now())

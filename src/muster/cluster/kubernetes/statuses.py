@@ -1,4 +1,4 @@
-"""The calls that write how PodGroups and HyperNodes are, and what a HyperNode will look like afterwards.
+"""The calls that write how PodGroups, queues and HyperNodes are, and what a HyperNode will look like afterwards.
 
 Stamps are whole seconds, as the server keeps them, so that what comes back over the watch equals what was sent.
 Zero counts are written too: a patch without them would leave the old ones standing. Conditions are one list that others
@@ -7,12 +7,14 @@ write as well, so it is left alone while what is wanted stands there.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from msgspec.structs import replace
 
-from muster.api import Condition, HyperNode, KaiPodGroup
-from muster.cluster.groups import AnyGroup
+from muster.api import Condition, HyperNode, KaiPodGroup, KaiQueue, Quantity
+from muster.api.kai import KaiQueueStatus
+from muster.api.scheduling import QueueStatus
+from muster.cluster.groups import AnyGroup, AnyQueue
 from muster.cluster.kubernetes import calls
 from muster.cluster.kubernetes.calls import Call
 from muster.cluster.kubernetes.resources import Resource
@@ -48,7 +50,7 @@ def updated_hypernode(hyper_node: HyperNode, update: HyperNodeUpdate, now: float
         type=VALID,
         status=status,
         reason="WrongMembers" if update.fault else "MembersFound",
-        message=update.fault,
+        message=update.message,
         last_transition_time=(before and before.last_transition_time) or calls.stamp(now),
     )
     others = [each for each in known if each.type != VALID]
@@ -62,6 +64,28 @@ def write_hypernode(resource: Resource, hyper_node: HyperNode, standing: Standin
     path = resource.status_path_of(hyper_node.key)
     counts = {"nodeCount": status.node_count}
     return calls.write_status(path, hyper_node.metadata.uid, counts, _changed(status.conditions, standing))
+
+
+def write_queue(resource: Resource, queue: AnyQueue, seen: AnyQueue | None) -> Call:
+    """Write what a queue holds: the fields that Muster keeps. Resources that it holds no more are taken away."""
+    status = queue.status
+    wanted: dict[str, object]
+    if isinstance(status, QueueStatus):
+        names = ("pending", "inqueue", "running", "unknown", "completed")
+        wanted = {name: getattr(status, name) for name in names}
+    else:
+        before = seen.status if isinstance(seen, KaiQueue) else KaiQueueStatus()
+        wanted = {
+            "allocatedNonPreemptible": _amounts(status.allocated_non_preemptible, before.allocated_non_preemptible),
+            "requested": _amounts(status.requested, before.requested),
+            "childQueues": status.child_queues,
+        }
+    wanted["allocated"] = _amounts(status.allocated, {} if seen is None else seen.status.allocated)
+    return calls.patch_status(resource.status_path_of(queue.key), queue.metadata.uid, wanted)
+
+
+def _amounts(wanted: Mapping[str, Quantity], before: Mapping[str, Quantity]) -> dict[str, Quantity | None]:
+    return {**dict.fromkeys(before), **wanted}
 
 
 def _changed(wanted: Sequence[Condition], standing: Standing) -> Sequence[Condition] | None:

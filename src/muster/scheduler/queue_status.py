@@ -1,0 +1,149 @@
+"""What to write to queues: what they hold, and how many of their gangs are in which phase.
+
+Taken from the picture at the beginning of a cycle, so that it says what pods hold and not what was only decided. Queues
+of Volcano count PodGroups by phase, and `root` holds what all of them hold; queues of KAI say what was asked for, what
+cannot be taken back, and which queues are below. Only what differs from what stands there is written, and nothing is
+compared while amounts, phases and queues are those about which there was nothing to say.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from muster.api import KaiQueue, Quantity, Queue, format_amount, to_base
+from muster.api.names import ROOT_QUEUE
+from muster.snapshot import NO_ROW, Amounts, JobPhase, QueueRecord, Rows, Snapshot
+from muster.snapshot.decisions import QueueUpdate
+from muster.snapshot.devices import PREFIX
+
+#: Said even when it is nothing.
+_ALWAYS: Final = ("cpu", "memory", "pods")
+
+_Named = Mapping[str, int]
+
+
+@dataclass(frozen=True, slots=True)
+class _Picture:
+    """All that statuses of queues follow from."""
+
+    records: list[QueueRecord]
+    held: Amounts
+    firm: Amounts
+    requested: Amounts
+    phases: Rows
+
+    def is_like(self, other: _Picture) -> bool:
+        if len(self.records) != len(other.records) or not all(map(operator.is_, self.records, other.records)):
+            return False
+        pairs = ((self.held, other.held), (self.firm, other.firm), (self.requested, other.requested))
+        return all(map(np.array_equal, *zip(*pairs, strict=True))) and np.array_equal(self.phases, other.phases)
+
+
+class QueueStatuses:
+    """Remembers which picture needs no writing."""
+
+    def __init__(self) -> None:
+        self._settled: _Picture | None = None
+
+    def updates(self, snapshot: Snapshot) -> list[QueueUpdate]:
+        """Return the updates of queues whose status is not current, by name."""
+        queues = snapshot.queues
+        picture = _Picture(
+            queues.records, _with_root(snapshot), queues.tree_firm.copy(), _requested(snapshot), _phases(snapshot)
+        )
+        if self._settled is not None and picture.is_like(self._settled):
+            return []
+        updates = [made for row in range(len(queues)) if (made := _update(snapshot, picture, row)) is not None]
+        self._settled = None if updates else picture
+        return updates
+
+
+def _update(snapshot: Snapshot, picture: _Picture, row: int) -> QueueUpdate | None:
+    """What to write to one queue; None: it stands there already."""
+    record, axis = picture.records[row], snapshot.axis
+    held = axis.amounts(picture.held[row])
+    if isinstance(record.source, Queue):
+        phases = {phase.label.lower(): int(picture.phases[row, phase]) for phase in JobPhase}
+        if _phases_of(record.source) == phases and _is(held, record.source.status.allocated):
+            return None
+        return QueueUpdate(record.name, _texts(held), phases=phases)
+    if not isinstance(record.source, KaiQueue):
+        return None
+    firm, requested = axis.amounts(picture.firm[row]), axis.amounts(picture.requested[row])
+    below = _below(picture.records, record.name)
+    status = record.source.status
+    is_same = (
+        _is(held, status.allocated)
+        and _is(firm, status.allocated_non_preemptible)
+        and _is(requested, status.requested)
+        and below == tuple(status.child_queues)
+    )
+    if is_same:
+        return None
+    return QueueUpdate(record.name, _texts(held), firm=_texts(firm), requested=_texts(requested), children=below)
+
+
+def _phases_of(queue: Queue) -> _Named:
+    status = queue.status
+    return {
+        "pending": status.pending,
+        "inqueue": status.inqueue,
+        "running": status.running,
+        "unknown": status.unknown,
+        "completed": status.completed,
+    }
+
+
+def _below(records: Iterable[QueueRecord], name: str) -> tuple[str, ...]:
+    return tuple(sorted(record.name for record in records if record.parent == name))
+
+
+def _with_root(snapshot: Snapshot) -> Amounts:
+    """What queues and those below them hold; queues of Volcano without a parent are below root."""
+    queues = snapshot.queues
+    total = queues.tree_allocated.copy()
+    root = queues.index.get(ROOT_QUEUE)
+    if root is None or not isinstance(queues.records[root].source, Queue):
+        return total
+    for row, record in enumerate(queues.records):
+        if row != root and isinstance(record.source, Queue) and not record.parent:
+            total[root] += queues.tree_allocated[row]
+    return total
+
+
+def _phases(snapshot: Snapshot) -> Rows:
+    """PodGroups by queue and phase; pods without a PodGroup are none."""
+    jobs = snapshot.jobs
+    counts: Rows = np.zeros((len(snapshot.queues), len(JobPhase)), np.int32)
+    mine = np.flatnonzero(jobs.live & (jobs.queue != NO_ROW)).tolist()
+    groups = [job for job in mine if jobs.records[job].source is not None]
+    np.add.at(counts, (jobs.queue[groups], jobs.phase[groups]), 1)
+    return counts
+
+
+def _requested(snapshot: Snapshot) -> Amounts:
+    """What pods of a queue and of those below it hold and wait for."""
+    queues, jobs = snapshot.queues, snapshot.jobs
+    own: Amounts = np.zeros_like(queues.own_allocated)
+    mine = jobs.live & (jobs.queue != NO_ROW)
+    np.add.at(own, jobs.queue[mine], jobs.pending[mine])
+    total = queues.tree_allocated.copy()
+    for row, path in enumerate(queues.paths):
+        total[path] += own[row]
+    return total
+
+
+def _texts(amounts: _Named) -> dict[str, str]:
+    said = {**dict.fromkeys(_ALWAYS, 0), **amounts}
+    return {name: format_amount(name, said[name]) for name in sorted(said) if not name.startswith(PREFIX)}
+
+
+def _is(wanted: _Named, standing: Mapping[str, Quantity]) -> bool:
+    """Whether amounts stand there; nothing of a resource need not be said."""
+    said = {name: amount for name, quantity in standing.items() if (amount := to_base(name, quantity))}
+    return said == {name: amount for name, amount in wanted.items() if not name.startswith(PREFIX)}
