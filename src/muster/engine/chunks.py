@@ -1,6 +1,7 @@
 """Chunks: which tasks of a gang are placed together next, and which leave together.
 
-Below a minimum, all that is missing comes as one chunk; above it, a gang grows and shrinks one task at a time.
+Below a minimum, all that is missing comes as one chunk; above it, a gang grows and shrinks one task at a time. Minimums
+of roles may add up to less than the job's own: the rest may be of any role.
 A gang with pod sets (roles whose minimums hold) must have all of them at their minimum; one without has the job's own.
 Callers: allocate over the queue tree, and the solver strategy. Tasks are given and returned in task order.
 """
@@ -37,6 +38,11 @@ def pod_sets(snapshot: Snapshot, job: int) -> list[PodSet]:
     return [PodSet(role, int(roles.minimum[role]), roles.names[role]) for role in snapshot.jobs.roles[job]]
 
 
+def beyond_roles(snapshot: Snapshot, job: int) -> int:
+    """How many tasks a job with pod sets needs beyond their minimums, of whichever role; none in KAI's gangs."""
+    return int(snapshot.jobs.min_member[job]) - int(snapshot.jobs.min_roles_total[job])
+
+
 def active_count(snapshot: Snapshot, job: int, pods: PodSet) -> int:
     """How many tasks of a pod set hold a place."""
     counts = snapshot.jobs.counts[job] if pods.role == NO_ROW else snapshot.roles.counts[pods.role]
@@ -55,10 +61,16 @@ def next_tasks(session: Session, job: int, waiting: Rows) -> Rows:
     held = {pods.role: active_count(snapshot, job, pods) for pods in sets}
     ordered = sorted(sets, key=lambda pods: _turn(pods, held[pods.role]))
     short = [pods for pods in ordered if held[pods.role] < pods.minimum]
-    if short:
-        parts = [waiting[roles == pods.role][: pods.minimum - held[pods.role]] for pods in short]
-        whole = all(len(part) == pods.minimum - held[pods.role] for part, pods in zip(parts, short, strict=True))
-        return np.concatenate(parts) if whole else _NOBODY
+    parts = [waiting[roles == pods.role][: pods.minimum - held[pods.role]] for pods in short]
+    if any(len(part) < pods.minimum - held[pods.role] for part, pods in zip(parts, short, strict=True)):
+        return _NOBODY
+    chosen: Rows = np.concatenate(parts) if parts else _NOBODY
+    missing = int(jobs.min_member[job]) - count_active(jobs.counts[job]) - len(chosen)
+    if missing > 0 and beyond_roles(snapshot, job):
+        others = waiting[~np.isin(waiting, chosen)][:missing]
+        return np.concatenate((chosen, others)) if len(others) == missing else _NOBODY
+    if len(chosen):
+        return chosen
     for pods in ordered:
         part: Rows = waiting[roles == pods.role][:1]
         if len(part):
@@ -77,8 +89,9 @@ def next_victims(snapshot: Snapshot, job: int, left: Rows) -> Rows:
     roles = snapshot.tasks.role[left]
     counts = {pods.role: int(np.count_nonzero(roles == pods.role)) for pods in sets}
     ordered = sorted(sets, key=lambda pods: _turn(pods, counts[pods.role]), reverse=True)
+    is_just_enough = bool(beyond_roles(snapshot, job)) and len(left) <= snapshot.jobs.min_member[job]
     for pods in ordered:
-        if counts[pods.role] > pods.minimum:
+        if counts[pods.role] > pods.minimum and not is_just_enough:
             spare: Rows = left[roles == pods.role][-1:]
             return spare
     return np.concatenate([left[roles == pods.role][::-1] for pods in ordered])

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.chunks import beyond_roles
 from muster.engine.role_order import active_count
 from muster.framework.plugin import Plugin
 from muster.snapshot import Pieces, Rows
@@ -40,7 +41,8 @@ class Elastic(Plugin):
         jobs, roles = self._snapshot.jobs, self._snapshot.roles
         if not jobs.has_pod_sets(job):
             return _stage(active_count(jobs.counts[job]), self._minimum[job])
-        return stage((active_count(roles.counts[role]), int(roles.minimum[role])) for role in jobs.roles[job])
+        by_role = stage((active_count(roles.counts[role]), int(roles.minimum[role])) for role in jobs.roles[job])
+        return self._as_a_whole(job, by_role, active_count(jobs.counts[job]))
 
     def victim_order(self, job: int, left: Rows) -> int:
         jobs = self._snapshot.jobs
@@ -48,7 +50,12 @@ class Elastic(Plugin):
             return _stage(len(left), self._minimum[job])
         roles_left = self._snapshot.tasks.role[left]
         minimum = self._snapshot.roles.minimum
-        return stage((int(np.count_nonzero(roles_left == role)), int(minimum[role])) for role in jobs.roles[job])
+        by_role = stage((int(np.count_nonzero(roles_left == role)), int(minimum[role])) for role in jobs.roles[job])
+        return self._as_a_whole(job, by_role, len(left))
+
+    def _as_a_whole(self, job: int, by_role: int, active: int) -> int:
+        """Where a job stands that needs more tasks than its roles do."""
+        return min(by_role, _stage(active, self._minimum[job])) if beyond_roles(self._snapshot, job) else by_role
 
     def victim_orders(self, jobs: Rows, left: Pieces) -> NDArray[np.int32]:
         table = self._snapshot.jobs

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from muster.engine.chunks import pod_sets
+from muster.engine.chunks import beyond_roles, pod_sets
 from muster.engine.evictions.surplus import spare_tasks
 from muster.snapshot import NO_ROW, Rows, Snapshot
 
@@ -44,6 +44,7 @@ def _units(snapshot: Snapshot, job: int, tasks: Sequence[int]) -> list[list[int]
         return [list(tasks)]
     minimums = {pods.role: pods.minimum for pods in pod_sets(snapshot, job)}
     whole = NO_ROW in minimums
+    extra = 0 if whole else beyond_roles(snapshot, job)
     core: list[int] = []
     units: list[list[int]] = []
     seen: dict[int, int] = {}
@@ -51,6 +52,9 @@ def _units(snapshot: Snapshot, job: int, tasks: Sequence[int]) -> list[list[int]
         role = NO_ROW if whole else int(snapshot.tasks.role[task])
         seen[role] = seen.get(role, 0) + 1
         if seen[role] <= minimums.get(role, 0):
+            core.append(task)
+        elif extra > 0:
+            extra -= 1
             core.append(task)
         else:
             units.append([task])

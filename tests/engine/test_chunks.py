@@ -1,0 +1,77 @@
+"""Which tasks of a gang come and go together, where roles have minimums and the job has one of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import pytest
+
+from muster.api import KubeObject
+from muster.engine.chunks import next_tasks, next_victims
+from muster.framework import Session
+from muster.plugins.fair_victims import victim_units
+from muster.snapshot import Rows
+from muster.testing import node, pod, pod_group
+from tests.engine.stage import configured, open_session
+
+KAI = configured("elastic", "predicates")
+
+
+def job(minimum: int, roles: Mapping[str, int], pods: Mapping[str, int], *, on: str = "") -> list[KubeObject]:
+    """One gang; `pods` by role."""
+    members = [
+        pod(f"{role}-{k}", group="g", role=role, cpu=1, node=on, phase="Running" if on else "")
+        for role, count in pods.items()
+        for k in range(count)
+    ]
+    return [node("n", cpu=16), pod_group("g", minimum=minimum, roles=roles), *members]
+
+
+def tasks(session: Session) -> Rows:
+    return session.sort_tasks(session.snapshot.tasks_of(0).copy())
+
+
+def names(session: Session, chosen: Rows) -> list[str]:
+    return sorted(session.snapshot.tasks.ids[task].removeprefix("default/") for task in chosen.tolist())
+
+
+@pytest.mark.parametrize(
+    ("minimum", "roles", "pods", "chunk"),
+    [
+        pytest.param(2, {}, {"w": 3}, ["w-0", "w-1"], id="the job's own minimum"),
+        pytest.param(3, {"d": 1, "w": 2}, {"d": 1, "w": 3}, ["d-0", "w-0", "w-1"], id="every role's minimum"),
+        pytest.param(3, {"d": 1}, {"d": 1, "w": 3}, ["d-0", "w-0", "w-1"], id="what roles leave open is of any role"),
+        pytest.param(3, {"d": 1, "w": 0}, {"d": 2, "w": 3}, ["d-0", "d-1", "w-0"], id="or of one that has a minimum"),
+        pytest.param(3, {"d": 1}, {"d": 1, "w": 1}, [], id="too few in all"),
+        pytest.param(3, {"d": 2}, {"d": 1, "w": 3}, [], id="too few of a role"),
+        pytest.param(1, {"d": 1, "w": 5}, {"d": 1}, ["d-0"], id="roles that add up to more do not hold"),
+        pytest.param(3, {"w": 6}, {"w": 6}, ["w-0", "w-1", "w-2"], id="nor do they where all pods are there"),
+    ],
+)
+def test_a_gang_starts_with_all_its_minimums_at_once(
+    minimum: int, roles: Mapping[str, int], pods: Mapping[str, int], chunk: list[str]
+) -> None:
+    session = open_session(job(minimum, roles, pods), KAI)
+    assert names(session, next_tasks(session, 0, tasks(session))) == chunk
+
+
+@pytest.mark.parametrize(
+    ("minimum", "roles", "pods", "n_leaving"),
+    [
+        pytest.param(3, {"d": 1}, {"d": 1, "w": 3}, 1, id="one can be spared"),
+        pytest.param(3, {"d": 1}, {"d": 1, "w": 2}, 3, id="none can, though the role could"),
+        pytest.param(2, {"d": 1, "w": 1}, {"d": 1, "w": 2}, 1, id="a role can spare one"),
+        pytest.param(2, {"d": 1, "w": 1}, {"d": 1, "w": 1}, 2, id="no role can"),
+        pytest.param(3, {"w": 6}, {"w": 4}, 1, id="roles that add up to more do not hold"),
+    ],
+)
+def test_a_gang_spares_one_or_leaves_as_a_whole(
+    minimum: int, roles: Mapping[str, int], pods: Mapping[str, int], n_leaving: int
+) -> None:
+    session = open_session(job(minimum, roles, pods, on="n"), KAI)
+    left = tasks(session)
+    assert len(next_victims(session.snapshot, 0, left)) == n_leaving
+    ((_, units),) = victim_units(session.snapshot, left)
+    sizes = [len(unit) for unit in units]
+    assert (min(sizes) == 1) == (n_leaving == 1)
+    assert max(sizes) == max(minimum, 1)
