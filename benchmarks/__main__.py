@@ -19,7 +19,9 @@ from benchmarks.solver import SOLVER_CASES
 
 #: Measures victims against an exact solver instead of time; see `benchmarks.optimal`.
 QUALITY = Case("C7", "100 random clusters: victims beside an exact solver's", 0.0, lambda _mirror: None)
-CASES = (*ALLOCATE_CASES, *EVICTION_CASES, *SOLVER_CASES, QUALITY)
+#: Times whole cycles beside each other; see `benchmarks.finished`.
+FINISHED = Case("A8", "88 nodes, 200 running pods, 15,000 finished ones: a whole cycle", 0.005, lambda _mirror: None)
+CASES = (*ALLOCATE_CASES, FINISHED, *EVICTION_CASES, *SOLVER_CASES, QUALITY)
 #: Narrower tables fold the description of the work into a column of single words.
 WIDTH = 150
 RESULTS = Path(__file__).with_name("results.json")
@@ -57,6 +59,10 @@ def _measured(name: str) -> dict[str, Any]:
         from benchmarks.optimal import result  # noqa: PLC0415
 
         return result()
+    if name == FINISHED.name:
+        from benchmarks.finished import result as finished  # noqa: PLC0415
+
+        return finished(FINISHED)
     from benchmarks.measure import measure  # noqa: PLC0415
 
     return measure(next(case for case in CASES if case.name == name))

@@ -12,11 +12,13 @@ import sys
 import types
 from collections import deque
 from collections.abc import Iterator, Sequence
+from datetime import UTC, datetime
 
 import pytest
 from msgspec.structs import replace
 
 from muster.api import KubeObject, Pod, PodGroup, Quantity
+from muster.cluster.groups import updated_group
 from muster.framework import find_config
 from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot.decisions import Bind, Failure, JobUpdate
@@ -31,7 +33,9 @@ _STAYS = 4
 class Churn:
     """A cluster in which nothing stays; what is decided happens, and then it ends."""
 
-    def __init__(self, n_nodes: int) -> None:
+    def __init__(self, n_lone: int) -> None:
+        #: Pods of their own in each cycle.
+        self._n_lone = n_lone
         self._events: deque[Event] = deque()
         self._objects: dict[tuple[type[KubeObject], str], KubeObject] = {}
         #: What goes at which cycle.
@@ -39,8 +43,8 @@ class Churn:
         self._cycle = 0
         self.n_pods = 0
         self.n_bound = 0
-        for number in range(n_nodes):
-            self._put(node(f"n{number}", cpu=32, gpu=8))
+        for number in range(8):
+            self._put(node(f"n{number}", cpu=4 * n_lone, pods=4 * n_lone))
         self._put(queue("default"))
 
     # -- the protocol --------------------------------------------------------------------------------------
@@ -66,8 +70,7 @@ class Churn:
         for made in updates:
             found = self._objects.get((PodGroup, made.job))
             if isinstance(found, PodGroup):
-                counts = {"running": made.running, "succeeded": made.succeeded, "failed": made.failed}
-                self._put(replace(found, status=replace(found.status, phase=made.phase, **counts)))
+                self._put(updated_group(found, made, datetime.fromtimestamp(self.now(), UTC)))
         return []
 
     def _ignore(self, _decisions: Sequence[object]) -> list[Failure]:
@@ -102,7 +105,7 @@ class Churn:
     def _newcomers(self, mark: str) -> Iterator[KubeObject]:
         """Objects that differ from all before them in whatever can differ."""
         born = {"born": str(self._cycle)}
-        for number in range(8):
+        for number in range(self._n_lone):
             yield pod(f"{mark}-lone-{number}", cpu=1, labels={**born, f"label-{mark}": mark}, annotations={mark: mark})
         yield _asking(pod(f"{mark}-odd", cpu=1, labels=born), f"example.com/{mark}")
         yield pod(f"{mark}-picky", cpu=1, labels=born, selector={f"key-{mark}": "x"})
@@ -193,8 +196,8 @@ def settled(scheduler: Scheduler, churn: Churn) -> tuple[dict[str, int], tuple[i
     return sizes, size_of((scheduler.mirror, scheduler.intake, scheduler._verdicts, scheduler._settled))
 
 
-def churned(n_pods: int, profile: str) -> None:
-    churn = Churn(8)
+def churned(n_pods: int, profile: str, n_lone: int = 8) -> None:
+    churn = Churn(n_lone)
     churn._put(pod_group("host"))
     churn._put(pod("host-0", group="host", node="n1", cpu=1, labels={"born": "1000000000"}))
     scheduler = Scheduler(churn, find_config(profile), builtin_registry(), scheduler_names=["volcano", ""])
@@ -226,4 +229,4 @@ def test_a_busy_morning_leaves_nothing_behind(profile: str) -> None:
 
 @pytest.mark.soak
 def test_a_day_of_a_million_pods_leaves_nothing_behind() -> None:
-    churned(int(os.environ.get("MUSTER_CHURN", "1000000")), "muster")
+    churned(int(os.environ.get("MUSTER_CHURN", "1000000")), "muster", n_lone=500)
