@@ -8,10 +8,13 @@ moves them together; whoever keeps row numbers has to be told.
 from __future__ import annotations
 
 import heapq
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
+
+T = TypeVar("T")
 
 _FIRST_SIZE: Final = 256
 #: Free rows that are not worth moving others for.
@@ -180,3 +183,14 @@ class Names:
             rows[number] = index.get(name, -1)
         self._answer = index, rows
         return rows
+
+
+def kept(items: Sequence[T], moved: NDArray[np.int32]) -> list[T]:
+    """The items of rows that are in use, in order, after `Columns.compact`."""
+    return [items[row] for row in np.flatnonzero(moved >= 0).tolist()]
+
+
+def renumber(column: NDArray[np.int32], moved: NDArray[np.int32]) -> None:
+    """Give row numbers in a column their new values; no row stays no row."""
+    used = column >= 0
+    column[used] = moved[column[used]]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from typing import TypeVar
+from typing import Any, TypeVar
 
 import msgspec
 import numpy as np
@@ -41,7 +41,7 @@ from muster.kernels.totals import add_rows, book_on_nodes, count_tasks, sum_requ
 from muster.snapshot.axis import Amounts, ResourceAxis
 from muster.snapshot.ceilings import limit_columns
 from muster.snapshot.devices import NOT_LIMITED, PREFIX, offered
-from muster.snapshot.grow import Columns
+from muster.snapshot.group_book import GroupBook
 from muster.snapshot.kai_records import job_from_kai, queue_from_kai
 from muster.snapshot.labels import NodeLabels
 from muster.snapshot.priorities import Priorities
@@ -290,8 +290,8 @@ class Mirror:
             classes=classes,
             tasks=tasks,
             jobs=jobs,
-            roles=self._build_groups(self._book.roles, self._book.role_names, tasks, tasks.role),
-            subgroups=self._build_groups(self._book.subgroups, self._book.subgroup_names, tasks, tasks.subgroup),
+            roles=_group_table(self._book.roles, tasks, tasks.role),
+            subgroups=_group_table(self._book.subgroups, tasks, tasks.subgroup),
             queues=queues,
             topology=topology,
             objects={kind: dict(items) for kind, items in self._objects.items()},
@@ -430,8 +430,8 @@ class Mirror:
             allocated=allocated,
             pending=pending,
             has_group=columns["has_group"].copy(),
-            roles=list(book.role_rows),
-            subgroups=list(book.subgroup_rows),
+            roles=list(book.roles.of_jobs),
+            subgroups=list(book.subgroups.of_jobs),
             aside={book.job_rows[job]: why for job, why in self.quarantine.jobs().items() if job in book.job_rows},
         )
 
@@ -446,16 +446,6 @@ class Mirror:
         refuses: Mask = np.where(said >= 0, said == 0, has_rule & ~by_priority)
         return refuses, ~refuses & (willing | (said > 0) | has_rule)
 
-    def _build_groups(self, columns: Columns, names: list[str], tasks: TaskTable, group: Rows) -> GroupTable:
-        return GroupTable(
-            names=list(names),
-            job=columns["job"].copy(),
-            minimum=columns["minimum"].copy(),
-            counts=_count(tasks, group, len(names)),
-            policy=columns["policy"].copy(),
-            index=columns["index"].copy(),
-        )
-
 
 def is_ready(node: Node) -> bool:
     """A node whose Ready condition is not True takes no tasks; one without the condition is taken as ready."""
@@ -469,6 +459,18 @@ def _same_placement(old: Node, new: Node) -> bool:
         and old.metadata.annotations == new.metadata.annotations
         and old.spec == new.spec
         and is_ready(old) == is_ready(new)
+    )
+
+
+def _group_table(groups: GroupBook[Any], tasks: TaskTable, group: Rows) -> GroupTable:  # Any: keys are its own business
+    columns = groups.columns
+    return GroupTable(
+        names=list(groups.names),
+        job=columns["job"].copy(),
+        minimum=columns["minimum"].copy(),
+        counts=_count(tasks, group, columns.size),
+        policy=columns["policy"].copy(),
+        index=columns["index"].copy(),
     )
 
 

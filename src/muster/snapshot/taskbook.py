@@ -9,7 +9,6 @@ not kept here: they are made for each snapshot in one pass, which costs millisec
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TypeVar
 
 import msgspec
 import numpy as np
@@ -20,15 +19,14 @@ from muster.snapshot.class_book import NOBODY, ClassBook, ResourceUses
 from muster.snapshot.classes import PodShape, shape_of
 from muster.snapshot.devices import Hold, claim_keys, claimed, hold_of
 from muster.snapshot.finished import FinishedJob, FinishedJobs
-from muster.snapshot.grow import Columns, Names
+from muster.snapshot.group_book import GroupBook
+from muster.snapshot.grow import Columns, Names, kept, renumber
 from muster.snapshot.job_names import JobNames
 from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
-from muster.snapshot.rows import NO_ROW, Rows
+from muster.snapshot.rows import NO_ROW
 from muster.snapshot.status import FINISHED_STATUSES, TaskStatus, phase_of, status_of
 from muster.snapshot.subgroups import check_index, first_match, match_index, minimum_of, subgroup_id
 from muster.snapshot.tables import FOREIGN, GATED
-
-_T = TypeVar("_T")
 
 #: Priority of a pod that states none, as in Volcano.
 DEFAULT_TASK_PRIORITY = 1
@@ -70,21 +68,15 @@ class TaskBook:
             preemptible=np.int8,
             preemptible_below=np.int32,
         )
-        self.roles = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32, uses=np.int32)
-        self.subgroups = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32, uses=np.int32)
+        self.roles: GroupBook[str] = GroupBook()
+        #: By the policy that they follow, and the label values that their pods share.
+        self.subgroups: GroupBook[tuple[int, tuple[str, ...]]] = GroupBook()
         self.task_ids: list[str] = []
         self.pods: list[Pod] = []
         self.task_rows: dict[str, int] = {}
         self.records: list[JobRecord] = []
         self.job_rows: dict[str, int] = {}
         self.job_tasks: list[set[int]] = []
-        self.job_roles: list[dict[str, int]] = []
-        self.job_subgroups: list[dict[tuple[int, tuple[str, ...]], int]] = []
-        #: The same as tuples of rows, for snapshots to share.
-        self.role_rows: list[tuple[int, ...]] = []
-        self.subgroup_rows: list[tuple[int, ...]] = []
-        self.role_names: list[str] = []
-        self.subgroup_names: list[str] = []
         #: Every resource that a class or job names.
         self.resources = ResourceUses()
         self.classes = ClassBook(self.resources)
@@ -170,10 +162,8 @@ class TaskBook:
         if row == len(self.records):
             self.records.append(_NO_JOB)
             self.job_tasks.append(set())
-            self.job_roles.append({})
-            self.job_subgroups.append({})
-            self.role_rows.append(())
-            self.subgroup_rows.append(())
+        self.roles.add_job(row)
+        self.subgroups.add_job(row)
         self.job_rows[record.id] = row
         self._names = None
         self.records[row] = record
@@ -186,7 +176,8 @@ class TaskBook:
         record = self.records[row]
         del self.job_rows[record.id]
         self._names = None
-        self._free_groups(row)
+        self.roles.drop(row)
+        self.subgroups.drop(row)
         self.resources.remove(record.min_resources or ())
         self.queues.give_back(int(self.jobs["queue"][row]))
         self.records[row] = _NO_JOB
@@ -194,27 +185,14 @@ class TaskBook:
         self.jobs.set(row, live=False, queue=NO_ROW)
         self.jobs.remove(row)
         size = self.jobs.size
-        del self.records[size:], self.job_tasks[size:], self.job_roles[size:], self.job_subgroups[size:]
-        del self.role_rows[size:], self.subgroup_rows[size:]
-
-    def _free_groups(self, row: int) -> None:
-        for role in self.role_rows[row]:
-            self._free(self.roles, self.role_names, role)
-        for subgroup in self.subgroup_rows[row]:
-            self._free(self.subgroups, self.subgroup_names, subgroup)
-        self.role_rows[row] = self.subgroup_rows[row] = ()
-        self.job_roles[row].clear()
-        self.job_subgroups[row].clear()
-
-    def _free(self, table: Columns, names: list[str], row: int) -> None:
-        names[row] = ""
-        table.set(row, job=NO_ROW)
-        table.remove(row)
-        del names[table.size :]
+        del self.records[size:], self.job_tasks[size:]
+        self.roles.trim(size)
+        self.subgroups.trim(size)
 
     def _reset_groups(self, row: int) -> None:
         """Role minimums or sub-group policies changed: sort the job's tasks in anew."""
-        self._free_groups(row)
+        self.roles.drop(row)
+        self.subgroups.drop(row)
         for role in self.records[row].min_roles:
             self._role_row(row, role)
         for task in sorted(self.job_tasks[row]):
@@ -224,50 +202,42 @@ class TaskBook:
     def _enter_groups(self, task: int, job: int, pod: Pod) -> None:
         """Count a task in its role and its sub-group, and out of those that it was in."""
         role, subgroup = self._role_row(job, role_of(pod)), self._subgroup_row(job, pod)
-        self.roles["uses"][role] += 1
-        self.subgroups["uses"][subgroup] += 1
+        self.roles.enter(role)
+        self.subgroups.enter(subgroup)
         self._leave_groups(task)
         self.tasks.set(task, role=role, subgroup=subgroup)
 
     def _leave_groups(self, task: int) -> None:
-        """Count a task out of its role and its sub-group; they go with the last, unless the job itself names them."""
+        """Count a task out of its role and its sub-group; a role that the job itself names stays."""
         role, subgroup = int(self.tasks["role"][task]), int(self.tasks["subgroup"][task])
-        if role == NO_ROW:
-            return
-        job, name = int(self.roles["job"][role]), self.role_names[role]
-        self.tasks.set(task, role=NO_ROW, subgroup=NO_ROW)
-        self.roles["uses"][role] -= 1
-        self.subgroups["uses"][subgroup] -= 1
-        if not self.roles["uses"][role] and name not in self.records[job].min_roles:
-            del self.job_roles[job][name]
-            self.role_rows[job] = tuple(self.job_roles[job].values())
-            self._free(self.roles, self.role_names, role)
-        if not self.subgroups["uses"][subgroup]:
-            known = self.job_subgroups[job]
-            del known[next(key for key, row in known.items() if row == subgroup)]
-            self.subgroup_rows[job] = tuple(known.values())
-            self._free(self.subgroups, self.subgroup_names, subgroup)
+        if role != NO_ROW:
+            job = int(self.tasks["job"][task])
+            self.tasks.set(task, role=NO_ROW, subgroup=NO_ROW)
+            self.roles.leave(role, keep=self.records[job].min_roles)
+            self.subgroups.leave(subgroup)
 
     def _role_row(self, job: int, role: str) -> int:
-        rows = self.job_roles[job]
-        if role not in rows:
-            minimum = self.records[job].min_roles.get(role, 0)
-            rows[role] = _add_named(self.roles, self.role_names, role, job, minimum, NO_ROW)
-            self.role_rows[job] = tuple(rows.values())
-        return rows[role]
+        row = self.roles.find(job, role)
+        if row is None:
+            row = self.roles.add(job, role, role, minimum=self.records[job].min_roles.get(role, 0))
+        return row
 
     def _subgroup_row(self, job: int, pod: Pod) -> int:
         record = self.records[job]
         policy, values = first_match(record.sub_groups, pod.metadata.labels)
-        rows = self.job_subgroups[job]
-        if (policy, values) not in rows:
+        row = self.subgroups.find(job, (policy, values))
+        if row is None:
             matched = record.sub_groups[policy] if policy != NO_ROW else None
             name = record.id if matched is None else subgroup_id(record.id, matched.name, values)
-            row = _add_named(self.subgroups, self.subgroup_names, name, job, minimum_of(matched), policy)
-            self.subgroups.set(row, index=match_index(values))
-            rows[policy, values] = row
-            self.subgroup_rows[job] = tuple(rows.values())
-        return rows[policy, values]
+            row = self.subgroups.add(
+                job,
+                (policy, values),
+                name,
+                minimum=minimum_of(matched),
+                policy=policy,
+                index=match_index(values),
+            )
+        return row
 
     # -- tasks ---------------------------------------------------------------------------------------------
 
@@ -488,25 +458,19 @@ class TaskBook:
 
     def compact(self) -> None:
         """Move rows together where most are free, so that a peak is not paid for ever."""
-        tables = (self.tasks, self.jobs, self.roles, self.subgroups, self.classes)
+        tables = (self.tasks, self.jobs, self.roles.columns, self.subgroups.columns, self.classes)
         if not any(table.is_scattered() for table in tables):
             return
         self.generation += 1
         self._compact_tasks()
         self._compact_jobs()
-        roles, subgroups = self.roles.compact(), self.subgroups.compact()
-        self.role_names, self.subgroup_names = _kept(self.role_names, roles), _kept(self.subgroup_names, subgroups)
-        _renumber(self.tasks["role"], roles)
-        _renumber(self.tasks["subgroup"], subgroups)
-        self.job_roles = [{key: int(roles[row]) for key, row in known.items()} for known in self.job_roles]
-        self.job_subgroups = [{key: int(subgroups[row]) for key, row in known.items()} for known in self.job_subgroups]
-        self.role_rows = [tuple(known.values()) for known in self.job_roles]
-        self.subgroup_rows = [tuple(known.values()) for known in self.job_subgroups]
-        _renumber(self.tasks["cls"], self.classes.compact())
+        renumber(self.tasks["role"], self.roles.compact())
+        renumber(self.tasks["subgroup"], self.subgroups.compact())
+        renumber(self.tasks["cls"], self.classes.compact())
 
     def _compact_tasks(self) -> None:
         moved = self.tasks.compact()
-        self.pods, self.task_ids = _kept(self.pods, moved), _kept(self.task_ids, moved)
+        self.pods, self.task_ids = kept(self.pods, moved), kept(self.task_ids, moved)
         self.task_rows = {key: row for row, key in enumerate(self.task_ids)}
         self._shapes = {int(moved[row]): shape for row, shape in self._shapes.items()}
         self.holds = {int(moved[row]): hold for row, hold in self.holds.items()}
@@ -514,26 +478,14 @@ class TaskBook:
 
     def _compact_jobs(self) -> None:
         moved = self.jobs.compact()
-        self.records = _kept(self.records, moved)
-        self.job_tasks = _kept(self.job_tasks, moved)
-        self.job_roles, self.job_subgroups = _kept(self.job_roles, moved), _kept(self.job_subgroups, moved)
-        self.role_rows, self.subgroup_rows = _kept(self.role_rows, moved), _kept(self.subgroup_rows, moved)
+        self.records = kept(self.records, moved)
+        self.job_tasks = kept(self.job_tasks, moved)
+        self.roles.move_jobs(moved)
+        self.subgroups.move_jobs(moved)
         self.job_rows = {record.id: row for row, record in enumerate(self.records)}
         self._unranked = {int(moved[row]) for row in self._unranked}
         self._names = None
-        for table in (self.tasks, self.roles, self.subgroups):
-            _renumber(table["job"], moved)
-
-
-def _kept(items: list[_T], moved: Rows) -> list[_T]:
-    """The items of rows that are in use, in order."""
-    return [items[row] for row in np.flatnonzero(moved >= 0).tolist()]
-
-
-def _renumber(column: Rows, moved: Rows) -> None:
-    """Give row numbers in a column their new values; no row stays no row."""
-    used = column >= 0
-    column[used] = moved[column[used]]
+        renumber(self.tasks["job"], moved)
 
 
 def _same_shape(old: Pod, new: Pod) -> bool:
@@ -549,12 +501,3 @@ def _groupless(job_id: str, queue: str = "") -> JobRecord:
     """Stands for a PodGroup that pods name but that does not exist."""
     namespace, _, name = job_id.partition("/")
     return JobRecord(job_id, namespace, name, queue, min_member=1, created=0.0)
-
-
-def _add_named(table: Columns, names: list[str], name: str, job: int, minimum: int, policy: int) -> int:
-    row = table.add()
-    if row == len(names):
-        names.append(name)
-    names[row] = name
-    table.set(row, job=job, minimum=minimum, policy=policy, index=0)
-    return row

@@ -1,0 +1,97 @@
+"""Roles or sub-groups of jobs as rows: one comes with the first task in it and goes with the last.
+
+Part of the task book.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Container, Hashable
+from typing import Generic, TypeVar
+
+import numpy as np
+
+from muster.snapshot.grow import Columns, kept, renumber
+from muster.snapshot.rows import NO_ROW, Rows
+
+#: What tells the groups of one job apart.
+K = TypeVar("K", bound=Hashable)
+
+
+class GroupBook(Generic[K]):
+    """Groups by job and key."""
+
+    def __init__(self) -> None:
+        self.columns = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32, uses=np.int32)
+        self.names: list[str] = []
+        #: Rows of every job, for snapshots to share.
+        self.of_jobs: list[tuple[int, ...]] = []
+        self._rows: list[dict[K, int]] = []
+        self._keys: list[K | None] = []
+
+    def add_job(self, job: int) -> None:
+        """Make place for the groups of a job, which has none."""
+        if job == len(self._rows):
+            self._rows.append({})
+            self.of_jobs.append(())
+
+    def find(self, job: int, key: K) -> int | None:
+        return self._rows[job].get(key)
+
+    def add(self, job: int, key: K, name: str, *, minimum: int, policy: int = NO_ROW, index: int = 0) -> int:
+        """Make a group that a job does not have yet."""
+        row = self.columns.add()
+        if row == len(self.names):
+            self.names.append("")
+            self._keys.append(None)
+        self.names[row], self._keys[row] = name, key
+        self.columns.set(row, job=job, minimum=minimum, policy=policy, index=index)
+        self._rows[job][key] = row
+        self.of_jobs[job] = tuple(self._rows[job].values())
+        return row
+
+    def enter(self, row: int) -> None:
+        """Count a task in."""
+        self.columns["uses"][row] += 1
+
+    def leave(self, row: int, keep: Container[K] = ()) -> None:
+        """Count a task out; with the last the group goes, unless its key is among those to keep."""
+        self.columns["uses"][row] -= 1
+        key = self._keys[row]
+        if self.columns["uses"][row] or key is None or key in keep:
+            return
+        job = int(self.columns["job"][row])
+        del self._rows[job][key]
+        self.of_jobs[job] = tuple(self._rows[job].values())
+        self._free(row)
+
+    def drop(self, job: int) -> None:
+        """Let all groups of a job go."""
+        for row in self.of_jobs[job]:
+            self._free(row)
+        self.of_jobs[job] = ()
+        self._rows[job].clear()
+
+    def trim(self, n_jobs: int) -> None:
+        """Forget jobs from a row on; they have no groups any more."""
+        del self._rows[n_jobs:], self.of_jobs[n_jobs:]
+
+    def _free(self, row: int) -> None:
+        self.names[row], self._keys[row] = "", None
+        self.columns.set(row, job=NO_ROW)
+        self.columns.remove(row)
+        del self.names[self.columns.size :], self._keys[self.columns.size :]
+
+    # -- rows that move --------------------------------------------------------------------------------------
+
+    def move_jobs(self, moved: Rows) -> None:
+        """Follow jobs to their new rows."""
+        self._rows, self.of_jobs = kept(self._rows, moved), kept(self.of_jobs, moved)
+        renumber(self.columns["job"], moved)
+
+    def compact(self) -> Rows:
+        """Move the groups together; returns the new row of each."""
+        moved = self.columns.compact()
+        self.names, self._keys = kept(self.names, moved), kept(self._keys, moved)
+        self._rows = [{key: int(moved[row]) for key, row in known.items()} for known in self._rows]
+        self.of_jobs = [tuple(known.values()) for known in self._rows]
+        return moved
