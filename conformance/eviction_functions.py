@@ -16,15 +16,14 @@ from conformance.cases import Body
 from conformance.pictures import document
 from conformance.scheduling import NOW
 from muster.api import HyperNode, KubeObject, Node, Pod, PodGroup, PriorityClass, Queue, decode, names
-from muster.engine.boards import boards_of
 from muster.engine.constraints import UNCONSTRAINED
 from muster.engine.domains import ROOT, gradients
-from muster.engine.evictions.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
 from muster.engine.evictions.candidates import Pool
-from muster.engine.evictions.choice import Chooser, GangOptions, Rules
-from muster.engine.evictions.need import find_need
-from muster.engine.evictions.pipeline import DryRun, shortest_prefix
-from muster.engine.evictions.yields import efficiency
+from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
+from muster.engine.evictions.gang.choice import Chooser, GangOptions, Rules
+from muster.engine.evictions.gang.dry_run import DryRun, shortest_prefix
+from muster.engine.evictions.gang.need import gang_need, needed_tasks
+from muster.engine.evictions.gang.yields import efficiency
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
 from muster.scheduler.builtin import builtin_registry
 from muster.snapshot import NO_ROW, Amounts, Mirror, Rows
@@ -246,11 +245,10 @@ def _domain_documents(nodes: Sequence[str]) -> Body:
 
 
 def _chooser(session: Session, kind: Eviction, job: int, options: GangOptions) -> Chooser | None:
-    boards = boards_of(session)
-    pending = session.sort_tasks(_pending_of(session, job))
-    need = find_need(session, boards, job, pending, frozenset())
-    if need is None:
+    tasks = needed_tasks(session, job, session.sort_tasks(_pending_of(session, job)))
+    if len(tasks) == 0:
         return None
+    need = gang_need(session, job, tasks)
     dry = DryRun(session, need, session.statement())
     return Chooser(Rules.of(session, kind, options), need, Pool(session, kind).of(job), dry)
 
@@ -297,9 +295,8 @@ def _nomination_plan(given: Body) -> Body:
             items.append(pod)
     items += _job(given["job"], "job", len(given["job"]["tasks"]))
     session = _session(items)
-    job, boards = session.snapshot.jobs.index["default/job"], boards_of(session)
-    need = find_need(session, boards, job, session.sort_tasks(_pending_of(session, job)), frozenset())
-    assert need is not None
+    job = session.snapshot.jobs.index["default/job"]
+    need = gang_need(session, job, needed_tasks(session, job, session.sort_tasks(_pending_of(session, job))))
     dry = DryRun(session, need, session.statement())
     placements = dry.within(session.snapshot.topology.index[_DOMAIN], _rows(session, given["victims"]))
     placed = sum(len(operation.tasks) for operation in placements or ())

@@ -42,20 +42,34 @@ def test_the_gang_strategy_runs_alone(action: str, kind: Eviction, text: str) ->
     config = parse_config(f'actions: "{action}"\n{text}', "test")
     session = open_session([node("n", gpu=8), *running("old", ["n"], gpu=8), *waiting("new", 1, gpu=8)], config)
     with (
-        patch(f"muster.actions.{action}.run_gang_path") as path,
-        patch(f"muster.actions.{action}.TaskStrategy") as other,
+        patch("muster.actions.eviction_arguments.GangStrategy") as whole,
+        patch("muster.actions.eviction_arguments.TaskStrategy") as other,
+        patch("muster.actions.eviction_arguments.run"),
     ):
         _run(session, config)
-    assert path.call_args.args[:2] == (session, kind)
+    assert whole.call_args.args[:2] == (session, kind)
     assert not other.called
 
 
 def test_without_the_flag_it_does_not_run() -> None:
     config = parse_config(f'actions: "preempt"\n{TIERS}', "test")
     session = open_session([node("n", gpu=8), *running("old", ["n"], gpu=8), *waiting("new", 1, gpu=8)], config)
-    with patch("muster.actions.preempt.run_gang_path") as path:
+    with patch("muster.actions.eviction_arguments.GangStrategy") as whole:
         _run(session, config)
-    assert not path.called
+    assert not whole.called
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        ({"maxDomains": 3}, "maxDomains: belongs to the strategy gang, and this action uses task"),
+        ({"strategy": "gang", "maxTrialsPerJob": 3}, "maxTrialsPerJob: belongs to the strategy solver"),
+        ({"strategy": "solver", "roiThreshold": 0.1}, "roiThreshold: belongs to the strategy gang"),
+    ],
+)
+def test_arguments_of_another_strategy_are_refused_by_name(arguments: dict[str, object], message: str) -> None:
+    with pytest.raises(UserError, match=message):
+        REGISTRY.make_action("reclaim", arguments)
 
 
 def test_what_the_action_says_itself_counts_before_what_a_tier_says() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 from muster.actions import GangPreempt, GangReclaim
 from muster.api import UserError
-from muster.engine.evictions.choice import GangOptions
+from muster.engine.evictions.gang.choice import GangOptions
 from muster.framework import Eviction
 from muster.testing import node
 from tests.engine.evictions.eviction_stage import REGISTRY, configured, open_session, running, waiting
@@ -18,9 +18,9 @@ from tests.engine.evictions.eviction_stage import REGISTRY, configured, open_ses
 def options(action: str, arguments: dict[str, Any]) -> GangOptions:
     """What the action hands to the strategy."""
     session = open_session([node("n", gpu=8), *running("old", ["n"], gpu=8)], configured(action))
-    with patch("muster.actions.gang_evictions.run_gang_path") as path:
+    with patch("muster.actions.gang_evictions.GangStrategy") as made, patch("muster.actions.gang_evictions.run"):
         REGISTRY.make_action(action, arguments).run(session)
-    (_, kind, given, name), _ = path.call_args
+    (_, kind, given, name), _ = made.call_args
     assert (kind, name) == (Eviction.PREEMPT if action == "gangpreempt" else Eviction.RECLAIM, action)
     assert isinstance(given, GangOptions)
     return given
@@ -40,7 +40,7 @@ def test_arguments_are_read_also_as_text() -> None:
         "ignorePDB": "true",
         "maxDisruptionRatio": "1.5",
     }
-    assert options("gangpreempt", given) == GangOptions(3, False, True, 0.0, True, 1.5)
+    assert options("gangpreempt", given) == GangOptions(3, False, True, 0.0, True)
 
 
 @pytest.mark.parametrize("count", [0, -1])

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from muster.api import KaiPodGroup, KubeObject, Pod, group_of, role_of
 from muster.cluster import MemoryCluster
 from muster.engine.chunks import PodSet, active_count, pod_sets
-from muster.engine.evictions.solver import path
+from muster.engine.evictions.solver import strategy as path
 from muster.engine.evictions.solver.pool import Unit
 from muster.engine.evictions.solver.search import Search, Solution
 from muster.framework import Eviction, SchedulerConfig, Session

@@ -17,7 +17,8 @@ from muster.actions.solver_arguments import (
     UseSignatures,
     solver_options,
 )
-from muster.engine.evictions.solver.path import run_solver
+from muster.engine.evictions.pipeline import Limits, run
+from muster.engine.evictions.solver.strategy import SolverStrategy
 from muster.framework import Action, Arguments, Eviction, Session
 
 #: Stands for any number of victims.
@@ -59,4 +60,5 @@ class Consolidation(Action):
         if arguments.max_preemptees == 0:
             return
         limit = None if arguments.max_preemptees == _ANY else arguments.max_preemptees
-        run_solver(session, Eviction.CONSOLIDATE, solver_options(arguments, limit), self.name)
+        strategy = SolverStrategy(session, Eviction.CONSOLIDATE, solver_options(arguments, limit), self.name)
+        run(session, Eviction.CONSOLIDATE, strategy, Limits(arguments.max_disruption_ratio), self.name)

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from collections.abc import Mapping
+from typing import Annotated, Any, Final, Literal, Self
 
+import msgspec
 from msgspec import Meta, field
 
 from muster.actions.gang_evictions import GangEvictionArguments
@@ -16,9 +18,14 @@ from muster.actions.solver_arguments import (
     TakeBackBinds,
     Trim,
     UseSignatures,
+    solver_options,
 )
-from muster.engine.evictions.tasks import TaskOptions
-from muster.engine.evictions.topology_aware import CandidateOptions
+from muster.engine.evictions.gang.strategy import GangStrategy
+from muster.engine.evictions.pipeline import Limits, run
+from muster.engine.evictions.solver.strategy import SolverStrategy
+from muster.engine.evictions.task.strategy import TaskOptions, TaskStrategy, WithinJobs
+from muster.engine.evictions.task.topology_aware import CandidateOptions
+from muster.framework import Eviction, Session
 
 
 class EvictionArguments(GangEvictionArguments, frozen=True, kw_only=True):
@@ -44,10 +51,55 @@ class EvictionArguments(GangEvictionArguments, frozen=True, kw_only=True):
         bool, Meta(description="Choose whole gangs and what gangs can spare, and not single tasks, as victims.")
     ] = field(default=False, name="gangAwareEnable")
 
-    def task_options(self, candidates: CandidateOptions | None = None) -> TaskOptions:
-        """What the task strategy needs to know."""
-        return TaskOptions(
-            ignore_budgets=self.ignore_pdb,
-            max_disruption_ratio=self.max_disruption_ratio,
-            candidates=candidates,
-        )
+    @classmethod
+    def read_arguments(cls, raw: Mapping[str, Any]) -> Self:
+        """Read them as given. Raises ValueError for what belongs to another strategy than the chosen one."""
+        arguments = msgspec.convert({key: value for key, value in raw.items() if value is not None}, cls, strict=False)
+        for name in raw:
+            owner = _OWNERS.get(name, arguments.chosen)
+            if owner != arguments.chosen:
+                raise ValueError(f"{name}: belongs to the strategy {owner}, and this action uses {arguments.chosen}")
+        return arguments
+
+    @property
+    def chosen(self) -> str:
+        """The strategy."""
+        return self.strategy or ("gang" if self.gang_aware or self.dotted else "task")
+
+    @property
+    def dotted(self) -> bool:
+        """Whether Volcano's dotted flag asks for whole gangs."""
+        return False
+
+    def evict(self, session: Session, kind: Eviction, action: str, picks: CandidateOptions | None = None) -> None:
+        """Let jobs make room for themselves, the chosen way."""
+        limits = Limits(self.max_disruption_ratio)
+        if self.chosen == "solver":
+            run(session, kind, SolverStrategy(session, kind, solver_options(self), action), limits, action)
+        elif self.chosen == "gang":
+            run(session, kind, GangStrategy(session, kind, self.options(), action), limits, action)
+        else:
+            by_task = TaskOptions(ignore_budgets=self.ignore_pdb, candidates=picks)
+            between = TaskStrategy(session, kind, by_task)
+            run(session, kind, between, limits, action)
+            if kind is Eviction.PREEMPT:
+                run(session, kind, WithinJobs(session, kind, by_task, between.asked), limits, action)
+
+
+#: Arguments that only one strategy knows.
+_OWNERS: Final = {
+    **dict.fromkeys(("maxDomains", "allowWholeBundle", "evictRemainder", "roiThreshold"), "gang"),
+    **dict.fromkeys(
+        (
+            "maxTrialsPerJob",
+            "maxTrialsPerCycle",
+            "maxJobsPerQueue",
+            "useSchedulingSignatures",
+            "trim",
+            "passOverProtected",
+            "passOverBlocked",
+            "takeBackBinds",
+        ),
+        "solver",
+    ),
+}

@@ -7,9 +7,10 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
-from muster.engine.evictions.choice import GangOptions
-from muster.engine.evictions.gang import run_gang_path
+from muster.engine.evictions.gang.choice import GangOptions
+from muster.engine.evictions.gang.strategy import GangStrategy
 from muster.engine.evictions.must_leave import evict_departures
+from muster.engine.evictions.pipeline import Limits, run
 from muster.framework import Action, Arguments, Eviction, Session
 
 
@@ -44,7 +45,6 @@ class GangEvictionArguments(Arguments, frozen=True, kw_only=True):
             evict_remainder=self.evict_remainder,
             roi_threshold=self.roi_threshold,
             ignore_budgets=self.ignore_pdb,
-            max_disruption_ratio=self.max_disruption_ratio,
         )
 
 
@@ -57,7 +57,7 @@ class GangPreempt(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, GangEvictionArguments)
-        run_gang_path(session, Eviction.PREEMPT, self.arguments.options(), self.name)
+        _evict_gangs(session, Eviction.PREEMPT, self.arguments, self.name)
         evict_departures(session, self.name, ignores_budgets=self.arguments.ignore_pdb)
 
 
@@ -70,4 +70,9 @@ class GangReclaim(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, GangEvictionArguments)
-        run_gang_path(session, Eviction.RECLAIM, self.arguments.options(), self.name)
+        _evict_gangs(session, Eviction.RECLAIM, self.arguments, self.name)
+
+
+def _evict_gangs(session: Session, kind: Eviction, arguments: GangEvictionArguments, action: str) -> None:
+    strategy = GangStrategy(session, kind, arguments.options(), action)
+    run(session, kind, strategy, Limits(arguments.max_disruption_ratio), action)

@@ -131,6 +131,18 @@ PLACES_SEARCH_ENDED = reason(
     eviction_helps=True,
     remedy="raise searchStepsPerJob or searchStepsPerCycle of allocate, or make the gang's pods more alike",
 )
+NO_ROOM_BY_EVICTION = reason("no-room-by-eviction", "evicting those who may go would not make room for it")
+NO_VICTIMS = reason("no-victims", "nobody may be evicted for it")
+NEVER_PREEMPTS = reason(
+    "never-preempts",
+    "its pods say that they take nobody's place",
+    remedy="set their preemptionPolicy to PreemptLowerPriority",
+)
+OVER_DISRUPTION = reason(
+    "disruption-limit", "more would have to be evicted than the limit allows", remedy="raise maxDisruptionRatio"
+)
+VICTIMS_REFUSED = reason("victims-refused", "fairness or a minimum runtime keeps those who would have to go")
+NOT_STEADY = reason("not-steady", "those who would have to go could take the place back in the next cycle")
 GANG_INCOMPLETE = reason("gang-incomplete", "only part of the gang fits")
 PROMISED = reason(
     "promised", "its nodes are promised to it, and pods have yet to leave them", remedy="wait for the pods to leave"

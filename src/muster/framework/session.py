@@ -75,6 +75,8 @@ class Session(OrderQuestions, VictimQuestions):
         self.rng = random.Random(seed)  # noqa: S311 - reproducible choices, not secrets
         self.committed: list[Committed] = []
         self.verdicts: dict[int, JobVerdict] = {}
+        #: By job and action: why evictions made no room for a job that may look for victims.
+        self.no_evictions: dict[int, dict[str, Rejection]] = {}
         #: Tasks whose queue has room for them, so that the gate which waits for that may go.
         self.ungated: list[int] = []
         #: Capacity of the ready nodes, and the part of it that queues share: what others hold is not theirs.
@@ -366,6 +368,10 @@ class Session(OrderQuestions, VictimQuestions):
 
     def _keep(self, action: str, operations: list[Operation]) -> None:
         self.committed.append(Committed(action, operations))
+
+    def note_no_eviction(self, job: int, action: str, why: Rejection) -> None:
+        """Remember why nobody was evicted for a job."""
+        self.no_evictions.setdefault(job, {})[action] = why
 
     def record(self, job: int, verdict: JobVerdict) -> None:
         """Remember why a job did not (fully) start; a later word on the same job replaces it."""

@@ -11,10 +11,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
-from muster.engine.boards import boards_of
-from muster.engine.evictions.bundles import BundleKind
-from muster.engine.evictions.need import find_need
-from muster.engine.evictions.pipeline import DryRun
+from muster.engine.evictions.gang.bundles import BundleKind
+from muster.engine.evictions.gang.dry_run import DryRun
+from muster.engine.evictions.gang.need import gang_need, needed_tasks
 from muster.engine.evictions.records import Reasons
 from muster.framework import SchedulerConfig, Session
 from muster.snapshot import Operation, OperationKind, Rows, TaskStatus
@@ -177,8 +176,7 @@ def _placed_without(world: World, config: SchedulerConfig, found: Reasons, unit:
     session = open_session(world.objects(), config)
     pending = session.snapshot.pending_tasks()
     mine = session.sort_tasks(pending[session.snapshot.tasks.job[pending] == found.beneficiary])
-    need = find_need(session, boards_of(session), found.beneficiary, mine, frozenset())
-    assert need is not None
+    need = gang_need(session, found.beneficiary, needed_tasks(session, found.beneficiary, mine))
     victims = found.bundles.tasks[~np.isin(found.bundles.tasks, unit)]
     return DryRun(session, need, session.statement()).within(found.domain, victims)
 

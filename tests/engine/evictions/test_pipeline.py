@@ -8,7 +8,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.engine.evictions.pipeline import give_back, shortest_prefix
+from muster.engine.evictions.gang.dry_run import give_back, shortest_prefix
 from muster.engine.placing import promise
 from muster.kernels.placement import FUTURE, IDLE
 from muster.snapshot import OperationKind, Rows, TaskStatus

@@ -34,6 +34,23 @@ class Candidates:
     jobs: Rows
     #: Those of the jobs that must keep their minimum: only what they can spare may go.
     protected: Rows = field(default_factory=lambda: np.empty(0, np.int32))
+    #: Pods that the kind of eviction could take, but that are not preemptible or marked, and that plugins protect;
+    #: gangs that give nothing because they must keep their minimum.
+    spared: int = 0
+    shielded: int = 0
+    barred: int = 0
+
+    def __bool__(self) -> bool:
+        return len(self.tasks) > 0
+
+    def __str__(self) -> str:
+        """What stands in the way, with numbers."""
+        parts = [
+            f"{self.spared} pods are not preemptible" if self.spared else "",
+            f"{self.shielded} pods are protected by plugins" if self.shielded else "",
+            f"{self.barred} gangs must keep their minimum" if self.barred else "",
+        ]
+        return "; ".join(part for part in parts if part)
 
     def inside(self, snapshot: Snapshot, domain: int) -> Rows:
         """Those on the nodes of a domain."""
@@ -83,23 +100,25 @@ class Pool:
         """As `of`, as things stand now."""
         snapshot = self._session.snapshot
         jobs, tasks = snapshot.jobs, snapshot.tasks
-        asked = np.append(self._jobs_for(job), np.False_)[tasks.job]
-        rows = np.flatnonzero(asked & on_node(snapshot, self._statuses) & willing(snapshot)).astype(np.int32)
+        reach = np.append(self._jobs_for(job), np.False_)[tasks.job] & on_node(snapshot, self._statuses)
+        asked = np.flatnonzero(reach & willing(snapshot)).astype(np.int32)
         evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
-        rows = self._session.may_go(self._kind, evictor, rows)
+        rows = self._session.may_go(self._kind, evictor, asked)
+        spared, shielded = int(np.count_nonzero(reach)) - len(asked), len(asked) - len(rows)
         owners = owners_of(snapshot, rows)
         protected = self._must_keep_minimum(job, owners, rows)
         if len(protected) == 0 or not self._bars:
-            return Candidates(rows, owners, protected)
+            return Candidates(rows, owners, protected, spared, shielded)
         can_spare = job_surplus(snapshot)[protected] > 0
         barred: Mask = np.zeros(len(jobs), np.bool_)
         barred[protected[~can_spare]] = True
-        return Candidates(rows[~barred[tasks.job[rows]]], owners[~barred[owners]], protected[can_spare])
+        rows, owners = rows[~barred[tasks.job[rows]]], owners[~barred[owners]]
+        return Candidates(rows, owners, protected[can_spare], spared, shielded, int(barred.sum()))
 
     def _jobs_for(self, job: int) -> Mask:
         """Jobs that the kind of eviction lets the job take from."""
         jobs, queues = self._session.snapshot.jobs, self._session.snapshot.queues
-        gives: Mask = ~jobs.spared & (jobs.queue != NO_ROW)
+        gives: Mask = jobs.queue != NO_ROW
         if job != NO_ROW:
             gives[job] = False
         if queues.broken:

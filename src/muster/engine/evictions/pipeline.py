@@ -1,109 +1,253 @@
-"""From a choice of victims to a commit: dry run, shortest prefix, trim, evict and promise in one commit.
+"""The eviction pipeline: who may ask, in which order, for what, and what becomes of it; every action calls `run`.
 
-A dry run evicts in the statement, places the beneficiary inside the domain with the very routine that allocate uses,
-and takes everything back. Every strategy that chooses victims for a whole gang ends here.
-Invariant: nothing is committed unless the beneficiary has a place.
+    line of jobs → need → candidates → solve → limits, validators, restraint → record → commit
+
+A strategy answers one question: which victims would make room for this need. It writes what it found to the statement,
+as evictions and promises. Whether that is done is decided here, the same way for every strategy: nothing is committed
+without a placed beneficiary, beyond the limit on disruption, against the word of a validator, or if the victim could
+turn it round in the next cycle. Whatever is not done leaves no trace but the reason why.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Protocol, TypeVar
 
 import numpy as np
 
-from muster.engine.evictions.need import Need
-from muster.engine.placing import EVERYWHERE, Scope, door_of
-from muster.framework import Session
-from muster.snapshot import Operation, Rows, Statement
-
-#: Victims -> whether the beneficiary has a place when they are gone.
-Works = Callable[[Rows], bool]
-
-
-class DryRun:
-    """Tries victims for one beneficiary; its statement is as it was after every trial."""
-
-    def __init__(self, session: Session, need: Need, statement: Statement) -> None:
-        self._session = session
-        self._door = door_of(session)
-        self._need = need
-        self._statement = statement
-
-    def anywhere(self) -> list[Operation] | None:
-        """Placements without any victim, in the best domain that has room; None: there is none."""
-        return self._try(self._need.tasks[:0], EVERYWHERE)
-
-    def within(self, domain: int, victims: Rows) -> list[Operation] | None:
-        """Placements inside a domain when the victims are gone; None: the beneficiary does not fit."""
-        return self._try(victims, Scope(domain))
-
-    def _try(self, victims: Rows, scope: Scope) -> list[Operation] | None:
-        """Note what would be placed without the victims, and undo everything."""
-        need, statement = self._need, self._statement
-        mark = statement.mark()
-        if len(victims):
-            statement.evict(victims, need.job)
-        placing = statement.mark()
-        outcome = self._door.place(need.job, need.tasks, statement, scope)
-        placements = statement.operations[placing:]
-        statement.rollback(mark)
-        return placements if outcome and placements else None
-
-    def queue_has_room(self, victims: Rows) -> bool:
-        """Whether the beneficiary's queue may hold every class of what is needed when the victims are gone."""
-        session, statement = self._session, self._statement
-        queue = int(session.snapshot.jobs.queue[self._need.job])
-        mark = statement.mark()
-        statement.evict(victims, self._need.job)
-        room = all(session.queue_slots(queue, demand.request) >= demand.count for demand in self._need.demands)
-        statement.rollback(mark)
-        return room
-
-
-def shortest_prefix(count: int, works: Callable[[int], bool]) -> int | None:
-    """The smallest k up to `count` for which `works(k)`, which stays true once it is; None: not even for all.
-
-    Doubling, then halving: a short answer among many units costs few trials.
-    """
-    low, high = -1, 0
-    while not works(high):
-        if high == count:
-            return None
-        low, high = high, min(count, max(1, 2 * high))
-    while high - low > 1:
-        middle = (low + high) // 2
-        if works(middle):
-            high = middle
-        else:
-            low = middle
-    return high
-
-
-def give_back(units: Sequence[Rows], works: Works) -> list[Rows]:
-    """Units that cannot be done without, of a list that works; the last ones are the dearest and go back first.
-
-    Blocks are tried before their halves, so that many needless units cost few trials.
-    """
-    kept: list[Rows] = list(units)
-
-    def tried(lo: int, hi: int) -> None:
-        """Try to give units lo..hi back; those after them are settled."""
-        without = [*kept[:lo], *kept[hi:]]
-        if works(_joined(without)):
-            kept[lo:hi] = [_NOBODY] * (hi - lo)
-        elif hi - lo > 1:
-            middle = (lo + hi) // 2
-            tried(middle, hi)
-            tried(lo, middle)
-
-    if kept:
-        tried(0, len(kept))
-    return [unit for unit in kept if len(unit)]
-
+from muster.engine.constraints import why_not_placeable
+from muster.engine.evictions.budgets import warn_of_limit, within_ratio
+from muster.engine.evictions.records import VictimRecords
+from muster.engine.evictions.restraint import would_bounce
+from muster.engine.lines import JobLine, QueueLine, related_queues
+from muster.engine.waiting import schedulable_tasks, tasks_by_job
+from muster.framework import Eviction, Rejection, Scenario, Session
+from muster.framework.reasons import (
+    NEVER_PREEMPTS,
+    NO_ROOM_BY_EVICTION,
+    NO_VICTIMS,
+    NOT_STEADY,
+    OVER_DISRUPTION,
+    OVER_FAIR_SHARE,
+    VICTIMS_REFUSED,
+)
+from muster.snapshot import BEST_EFFORT, NO_ROW, JobPhase, OperationKind, Rows, Statement
 
 _NOBODY: Rows = np.empty(0, np.int32)
+_TAKES = (OperationKind.EVICT, OperationKind.RECALL)
 
 
-def _joined(units: Sequence[Rows]) -> Rows:
-    tasks: Rows = np.concatenate(units) if units else _NOBODY
-    return tasks
+@dataclass(frozen=True, slots=True)
+class Need:
+    """What a job wants room for."""
+
+    job: int
+    #: The tasks that must be placed, in order, and all that wait.
+    tasks: Rows
+    pending: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a strategy found; its operations are in the statement."""
+
+    #: Tasks of the beneficiary that get a place.
+    placed: Rows
+    evicted: Rows
+    #: Victims that have a place elsewhere.
+    moved: Rows = field(default_factory=lambda: _NOBODY)
+    #: Why these; None: the operations say so themselves.
+    record: VictimRecords | None = None
+
+
+#: Candidates in the form in which a strategy wants them.
+C = TypeVar("C")
+
+
+class Strategy(Protocol[C]):
+    """A way to choose victims."""
+
+    #: Whether victims may be whole gangs; if not, plugins are asked about single tasks.
+    breaks_gangs: bool
+    #: Whether it asks by itself, task by task, whether the job may look for victims.
+    piecewise: bool
+
+    def jobs(self) -> dict[int, Rows]:
+        """The jobs that may look for victims, with their pending tasks in order; empty: nobody may."""
+        ...
+
+    def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
+        """The jobs in the order of their turns; each has one."""
+        ...
+
+    def need(self, job: int, pending: Rows) -> Rows:
+        """The tasks that must be placed; empty: none, or it is known that no victims help."""
+        ...
+
+    def candidates(self, job: int) -> C:
+        """Whom the job might evict; false: nobody."""
+        ...
+
+    def obstacles(self, job: int) -> str:
+        """Who is kept from being evicted for the job, with numbers."""
+        ...
+
+    def solve(self, need: Need, candidates: C, statement: Statement, accepts: Callable[[Plan], bool]) -> Plan | None:
+        """Victims that make room, written to the statement with the beneficiary's places; None: there are none.
+
+        `accepts` says of a plan in the statement whether it may be done; who has others tries the next one.
+        """
+        ...
+
+    def settled(self, need: Need, plan: Plan | None) -> None:
+        """The turn of a job is over: the plan was committed, or nothing was done."""
+        ...
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """What every strategy respects, whatever its own options are."""
+
+    #: Evicted ÷ requested resources; None: no limit.
+    max_disruption_ratio: float | None = None
+
+
+def run(session: Session, kind: Eviction, strategy: Strategy[C], limits: Limits, action: str) -> None:
+    """Give every job that may look for victims its turn."""
+    warn_of_limit(limits.max_disruption_ratio, action)
+    jobs = strategy.jobs()
+    pipeline = _Pipeline(session, kind, strategy, limits, action)
+    for job in strategy.line(jobs) if jobs else ():
+        with session.turn(job):
+            pipeline.serve(job, jobs[job])
+
+
+class _Pipeline:
+    """One run of an action."""
+
+    def __init__(self, session: Session, kind: Eviction, strategy: Strategy[C], limits: Limits, action: str) -> None:
+        self._session = session
+        self._kind = kind
+        self._strategy = strategy
+        self._limits = limits
+        self._action = action
+
+    def serve(self, job: int, pending: Rows) -> None:
+        """One job's turn."""
+        tasks = self._strategy.need(job, pending)
+        if len(tasks) == 0:
+            return
+        need = Need(job, tasks, pending)
+        refusal = None if self._strategy.piecewise else self._why_not_ask(job, tasks)
+        if refusal is not None:
+            self._session.note_no_eviction(job, self._action, refusal)
+            return
+        candidates = self._strategy.candidates(job)
+        refused: list[Rejection] = []
+        with self._session.statement(self._action) as statement:
+            # Its own reservations are not in its way.
+            statement.release(self._session.snapshot.tasks_of(job))
+            self._session.start_solution(self._kind, job)
+            plan = self._strategy.solve(need, candidates, statement, lambda plan: self._accepts(need, plan, refused))
+            if plan is None:
+                statement.rollback()
+                reason = NO_ROOM_BY_EVICTION if candidates else NO_VICTIMS
+                why = refused[-1] if refused else Rejection(reason, self._strategy.obstacles(job))
+                self._session.note_no_eviction(job, self._action, why)
+            else:
+                self._write_down(need, plan, statement)
+                statement.commit()
+        self._strategy.settled(need, plan)
+
+    def _why_not_ask(self, job: int, tasks: Rows) -> Rejection | None:
+        """Why a job may not look for victims at all; None: it may."""
+        session = self._session
+        if self._kind is Eviction.PREEMPT and never_preempts(session, tasks):
+            return Rejection(NEVER_PREEMPTS)
+        if self._kind is Eviction.RECLAIM:
+            refusal = session.can_reclaim(job, tasks) if session.asked("can_reclaim") else None
+            if refusal is None and not session.preemptive(int(session.snapshot.jobs.queue[job]), tasks):
+                refusal = Rejection(OVER_FAIR_SHARE)
+            if refusal is not None:
+                return refusal
+        # Allocate would never bind it, however much room is made.
+        return session.over_quota(job, tasks)
+
+    def _accepts(self, need: Need, plan: Plan, refused: list[Rejection]) -> bool:
+        """Whether a plan, which is in the statement, may be done; if not, `refused` grows by the reason."""
+        reason = self._why_not(need, plan) if len(plan.evicted) + len(plan.moved) else None
+        if reason is not None:
+            refused.append(reason)
+        return reason is None
+
+    def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
+        session, limit = self._session, self._limits.max_disruption_ratio
+        victims = np.concatenate((plan.evicted, plan.moved))
+        if not within_ratio(session.snapshot, victims, plan.placed, limit):
+            return Rejection(OVER_DISRUPTION, f"maxDisruptionRatio {limit:g}")
+        scenario = Scenario(self._kind, need.job, plan.placed, victims, plan.evicted, plan.moved)
+        if not session.is_valid_scenario(scenario):
+            return Rejection(VICTIMS_REFUSED)
+        whole = self._strategy.breaks_gangs
+        if would_bounce(session, self._kind, need.job, plan.evicted, plan.placed, breaks_gangs=whole):
+            return Rejection(NOT_STEADY)
+        return None
+
+    def _write_down(self, need: Need, plan: Plan, statement: Statement) -> None:
+        """Note on every operation that takes something for whom that is, and why these."""
+        beneficiary = self._session.snapshot.jobs.records[need.job].id
+        for operation in statement.operations:
+            if operation.kind in _TAKES:
+                operation.note = f"makes room for {beneficiary}"
+                operation.record = operation.record if plan.record is None else plan.record
+
+
+# -- what strategies without a tree of queues have in common ------------------------------------------------------
+
+
+def jobs_in_need(session: Session, kind: Eviction, *, best_effort: bool = False) -> dict[int, Rows]:
+    """Admitted jobs that have less than they need, with their pending tasks in order; where anybody may take at all."""
+    if kind is Eviction.RECLAIM and not (session.asked("queue_deserved") or session.asked("evictable")):
+        return {}  # nobody says what queues deserve: each could take from each, for ever
+    tasks = schedulable_tasks(session)
+    if not best_effort:
+        tasks = tasks[(session.snapshot.tasks.flags[tasks] & BEST_EFFORT) == 0]
+    found: dict[int, Rows] = {}
+    for job, own in tasks_by_job(session, tasks):
+        with session.turn(job):
+            if job != NO_ROW and _is_in_need(session, job):
+                found[job] = own
+    return found
+
+
+def _is_in_need(session: Session, job: int) -> bool:
+    snapshot = session.snapshot
+    jobs = snapshot.jobs
+    queue = int(jobs.queue[job])
+    if job in jobs.aside or not jobs.has_group[job] or queue == NO_ROW or queue in snapshot.queues.broken:
+        return False
+    if jobs.phase[job] == JobPhase.PENDING or session.job_valid(job) is not None:
+        return False
+    return session.job_starving(job) and why_not_placeable(session, job) is None
+
+
+def queue_by_queue(session: Session, kind: Eviction, jobs: dict[int, Rows]) -> Iterator[int]:
+    """Jobs in the order of queues and then of jobs; between queues, those that have had their share are left out."""
+    lines: dict[int, JobLine] = {}
+    for job in jobs:
+        with session.turn(job):
+            lines.setdefault(int(session.snapshot.jobs.queue[job]), JobLine()).push(session.job_key(job), job)
+    queues = QueueLine(lines, session.queue_key, related_queues(session, lines))
+    while (queue := queues.pop()) is not None:
+        if kind is Eviction.RECLAIM and session.overused(queue):
+            continue
+        while lines[queue]:
+            yield lines[queue].pop()
+        queues.refresh_around(queue)
+
+
+def never_preempts(session: Session, tasks: Rows) -> bool:
+    """Whether a pod among these says that it never takes the place of others."""
+    pods = session.snapshot.tasks.pods
+    return any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())

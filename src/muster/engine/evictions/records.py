@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.api import format_amount
-from muster.engine.evictions.bundles import BundleKind, Bundles
+from muster.engine.evictions.gang.bundles import BundleKind, Bundles
 from muster.snapshot import Rows, Snapshot
 
 

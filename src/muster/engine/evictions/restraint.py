@@ -2,51 +2,60 @@
 
 An eviction that the victim could answer with the reverse one in the next cycle is not made, so no two jobs ever take
 turns in evicting each other. That is found out by asking for the reverse, not by remembering, so it holds across
-restarts too. Callers: the task strategy, before it commits.
+restarts too. Callers: the pipeline, for every strategy, before it commits.
 """
 
 from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.evictions.asking import evictor_of
 from muster.engine.evictions.deserved import have_too_much
-from muster.framework import Eviction, Session
+from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import Rows
 
 
-def would_bounce(session: Session, kind: Eviction, job: int, victims: Rows, placed: Rows) -> bool:
+def would_bounce(
+    session: Session, kind: Eviction, job: int, victims: Rows, placed: Rows, *, breaks_gangs: bool = False
+) -> bool:
     """Whether a victim's job could take back what `job` got; asked when victims and placements are in place."""
     tasks, jobs = session.snapshot.tasks, session.snapshot.jobs
     owners = tasks.job[victims]
     if kind is Eviction.PREEMPT:
         # Nobody evicts a job of higher priority inside its queue, so only equals could.
         victims = victims[jobs.priority[owners] >= jobs.priority[job]]
-    else:
+    elif kind is Eviction.RECLAIM:
         victims = victims[_queues_that_reclaim(session, job, victims)]
-    _, firsts = np.unique(tasks.job[victims], return_index=True)
-    return any(_takes_back(session, kind, int(victim), placed) for victim in victims[firsts])
+    else:
+        return False  # who is moved loses nothing
+    for owner in np.unique(tasks.job[victims]).tolist():
+        lost = victims[tasks.job[victims] == owner]
+        # Whole gangs ask for all that they need to start again, single tasks for themselves.
+        wanted = lost[: max(1, session.job_pipelined_deficit(owner))] if breaks_gangs else lost[:1]
+        if _takes_back(session, kind, Evictor(owner, wanted, breaks_gangs), placed):
+            return True
+    return False
 
 
 def _queues_that_reclaim(session: Session, job: int, victims: Rows) -> Rows:
     """Positions of victims whose queue may take from the job's queue."""
     snapshot = session.snapshot
-    if not snapshot.queues.records[int(snapshot.jobs.queue[job])].reclaimable:
+    if snapshot.jobs.spared[job] or not snapshot.queues.records[int(snapshot.jobs.queue[job])].reclaimable:
         return np.empty(0, np.int32)
     queues = snapshot.jobs.queue[snapshot.tasks.job[victims]]
     able = [queue for queue in np.unique(queues).tolist() if not session.overused(queue)]
     return np.flatnonzero(np.isin(queues, able)).astype(np.int32)
 
 
-def _takes_back(session: Session, kind: Eviction, victim: int, placed: Rows) -> bool:
-    """Whether a task like the victim could evict one of the tasks that were placed."""
+def _takes_back(session: Session, kind: Eviction, evictor: Evictor, placed: Rows) -> bool:
+    """Whether the victim could evict one of the tasks that were placed."""
     snapshot = session.snapshot
-    owner = int(snapshot.tasks.job[victim])
-    if not session.job_starving(owner):
+    if not session.job_starving(evictor.job):
         return False
+    if kind is Eviction.RECLAIM and not session.preemptive(int(snapshot.jobs.queue[evictor.job]), evictor.tasks):
+        return False
+    taken = session.evictable(kind, evictor, placed)
     if kind is Eviction.PREEMPT:
-        return len(session.evictable(kind, evictor_of(session, victim), placed)) > 0
-    if not session.preemptive(int(snapshot.jobs.queue[owner]), np.array([victim], np.int32)):
-        return False
-    taken = session.evictable(kind, evictor_of(session, victim), placed)
-    return bool(have_too_much(session, taken, snapshot.request(victim) > 0).any())
+        return len(taken) > 0
+    wanted = (snapshot.classes.requests[snapshot.tasks.cls[evictor.tasks], 0] > 0).any(axis=0)
+    units = np.zeros(len(taken), np.int64) if evictor.breaks_gangs else None
+    return bool(have_too_much(session, taken, wanted, units).any())

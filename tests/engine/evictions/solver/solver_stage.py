@@ -11,7 +11,11 @@ import numpy as np
 from muster.api import KaiPodGroup, KubeObject, ObjectMeta, Pod
 from muster.api.kai import KaiPodGroupSpec, KaiSubGroup
 from muster.api.names import KAI_SUBGROUP, START_STAMP
-from muster.framework import SchedulerConfig, Session, profile
+from muster.engine.evictions import pipeline
+from muster.engine.evictions.pipeline import Limits
+from muster.engine.evictions.solver.options import SolverOptions
+from muster.engine.evictions.solver.strategy import SolverStrategy
+from muster.framework import Eviction, SchedulerConfig, Session, profile
 from muster.scheduler import builtin_registry
 from muster.snapshot import Mirror, OperationKind, Rows
 from muster.snapshot.marks import stamp_text
@@ -41,6 +45,12 @@ def kai(
     )
     known = {name: {**plain.arguments_of(name), **arguments.get(name, {})} for name in actions}
     return SchedulerConfig(actions, tiers, known)
+
+
+def run_solver(session: Session, options: SolverOptions) -> None:
+    """Run preempt with these options of the strategy."""
+    strategy = SolverStrategy(session, Eviction.PREEMPT, options, "preempt")
+    pipeline.run(session, Eviction.PREEMPT, strategy, Limits(options.max_disruption_ratio), "preempt")
 
 
 def nodes(count: int, **amounts: Any) -> list[KubeObject]:

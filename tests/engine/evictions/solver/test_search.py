@@ -6,10 +6,9 @@ import pytest
 
 from muster.api import KubeObject
 from muster.engine.evictions.solver.options import SolverOptions
-from muster.engine.evictions.solver.path import run_solver
 from muster.engine.evictions.solver.records import SolverReasons, SolverRecord
 from muster.engine.evictions.solver.search import Allowance, TrialsUsedUp
-from muster.framework import Eviction, Session
+from muster.framework import Session
 from muster.framework.reasons import SEARCH_ENDED
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot.decisions import Evict
@@ -25,6 +24,7 @@ from tests.engine.evictions.solver.solver_stage import (
     nodes,
     open_session,
     promised,
+    run_solver,
     task_row,
 )
 from tests.snapshot.test_statement import assert_same, frozen
@@ -45,7 +45,7 @@ def full(gpus: int = 4) -> list[KubeObject]:
 
 def solve(objects: list[KubeObject], options: SolverOptions) -> Session:
     session = open_session([*Q, *objects], kai("preempt"))
-    run_solver(session, Eviction.PREEMPT, options, "preempt")
+    run_solver(session, options)
     return session
 
 
@@ -63,7 +63,7 @@ def test_a_search_that_needs_more_dry_runs_than_allowed_is_given_up_with_that_re
     objects = [*full(), *mixed("new")]
     session = open_session([*Q, *objects], kai("preempt"))
     before = frozen(session.snapshot)
-    run_solver(session, Eviction.PREEMPT, SolverOptions(max_trials_per_job=2), "preempt")
+    run_solver(session, SolverOptions(max_trials_per_job=2))
     verdict = session.verdicts[job_row(session, "new")]
     assert (verdict.reason, verdict.detail) == (SEARCH_ENDED, "preempt: after 2 dry runs")
     assert session.committed == []

@@ -10,12 +10,21 @@ import pytest
 from muster.api import KaiPodGroup, KubeObject, Pod
 from muster.api.kai import KaiTopologyConstraint
 from muster.api.pod import ContainerPort
-from muster.engine.evictions.solver import path
+from muster.engine.evictions.solver import strategy as path
 from muster.engine.evictions.solver.options import SolverOptions
 from muster.engine.evictions.solver.search import Search
 from muster.engine.evictions.solver.signatures import FailedJobs
 from muster.framework import Eviction, Session
-from tests.engine.evictions.solver.solver_stage import gang, job_row, kai, kai_queue, nodes, open_session, promised
+from tests.engine.evictions.solver.solver_stage import (
+    gang,
+    job_row,
+    kai,
+    kai_queue,
+    nodes,
+    open_session,
+    promised,
+    run_solver,
+)
 
 Q: list[KubeObject] = [kai_queue("q"), kai_queue("other")]
 
@@ -130,7 +139,7 @@ def searches(monkeypatch: pytest.MonkeyPatch, session: Session, options: SolverO
             return super().solve(pending)
 
     monkeypatch.setattr(path, "Search", Counting)
-    path.run_solver(session, Eviction.PREEMPT, options, "preempt")
+    run_solver(session, options)
     return made
 
 
@@ -175,5 +184,5 @@ def test_where_the_disruption_is_limited_a_larger_job_may_succeed_where_a_smalle
         *gang("large", pending=2, priority="high", created=2),
     ]
     session = open_session([*Q, *objects], kai("preempt"))
-    path.run_solver(session, Eviction.PREEMPT, SolverOptions(max_disruption_ratio=2.0), "preempt")
+    run_solver(session, SolverOptions(max_disruption_ratio=2.0))
     assert promised(session).keys() == {"large-0", "large-1"}

@@ -187,6 +187,10 @@ class VictimPool:
         ends_there = not self._pass_over_protected
         return VictimLine(self._session, self, by_queue, allowed, protected, staying, ends_there=ends_there)
 
+    def obstacles(self, evictor: int) -> str:
+        """Who is kept from being evicted for a job."""
+        return str(self._pool.find(evictor))
+
     def _choose(self, evictor: int) -> _Choice:
         snapshot = self._session.snapshot
         found = self._pool.find(evictor)

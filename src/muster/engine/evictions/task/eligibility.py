@@ -1,6 +1,6 @@
-"""Who may evict: which jobs are in need, which of their tasks may take others' room, and whose room it may be.
+"""Which tasks of a job may take others' room, and whose room it may be.
 
-Callers: the task strategy's actions. Policies of plugins are not asked here, only what holds whatever they say: a
+Callers: the task strategy. Policies of plugins are not asked here, only what holds whatever they say: a
 pod that must not preempt never does, a pod that asks for nothing takes nothing from pods that ask for something, and
 inside a queue nobody evicts pods of a job with a higher priority.
 """
@@ -9,35 +9,12 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.constraints import why_not_placeable
 from muster.engine.evictions.candidates import ON_NODE, Pool, on_node, willing
-from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import Eviction, Session
-from muster.snapshot import BEST_EFFORT, NO_ROW, JobPhase, Mask, Rows, TaskStatus
+from muster.snapshot import BEST_EFFORT, Mask, Rows, TaskStatus
 
 _NEVER = "Never"
 _RUNNING: Mask = np.arange(len(TaskStatus)) == TaskStatus.RUNNING
-
-
-def jobs_in_need(session: Session) -> list[tuple[int, Rows]]:
-    """Admitted jobs that have less than they need, each with its pending tasks in order."""
-    found: list[tuple[int, Rows]] = []
-    for job, tasks in tasks_by_job(session, schedulable_tasks(session)):
-        with session.turn(job):
-            if _is_in_need(session, job):
-                found.append((job, tasks))
-    return found
-
-
-def _is_in_need(session: Session, job: int) -> bool:
-    snapshot = session.snapshot
-    jobs = snapshot.jobs
-    queue = int(jobs.queue[job])
-    if job in jobs.aside or not jobs.has_group[job] or queue == NO_ROW or queue in snapshot.queues.broken:
-        return False
-    if jobs.phase[job] == JobPhase.PENDING or session.job_valid(job) is not None:
-        return False
-    return session.job_starving(job) and why_not_placeable(session, job) is None
 
 
 def may_evict(session: Session, tasks: Rows) -> Rows:

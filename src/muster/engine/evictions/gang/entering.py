@@ -19,11 +19,11 @@ from numpy.typing import NDArray
 from muster.engine.constraints import job_constraint, job_domain
 from muster.engine.domains import ROOT, gradients
 from muster.engine.evictions.candidates import Candidates
-from muster.engine.evictions.choice import Chooser, Proposal
-from muster.engine.evictions.need import Need
-from muster.engine.evictions.places import domains_with_room
+from muster.engine.evictions.gang.choice import Chooser, Proposal
+from muster.engine.evictions.gang.need import GangNeed
+from muster.engine.evictions.gang.places import domains_with_room
+from muster.engine.evictions.gang.yields import without_pods
 from muster.engine.evictions.records import RunnerUp
-from muster.engine.evictions.yields import without_pods
 from muster.framework import Plugin, Purpose, Session
 from muster.snapshot import NO_ROW, Rows
 
@@ -34,7 +34,7 @@ _COMPARED: Final = 64
 class Entrances:
     """Domains for one job, with a proposal of victims for each."""
 
-    def __init__(self, session: Session, need: Need, candidates: Candidates, chooser: Chooser, limit: int) -> None:
+    def __init__(self, session: Session, need: GangNeed, candidates: Candidates, chooser: Chooser, limit: int) -> None:
         self._session = session
         self._need = need
         self._candidates = candidates

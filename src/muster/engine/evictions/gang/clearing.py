@@ -15,7 +15,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.evictions.bundles import BundleKind, Bundles
+from muster.engine.evictions.gang.bundles import BundleKind, Bundles
 from muster.kernels.clearing import clear_nodes
 from muster.snapshot import Amounts, Mask, Snapshot
 

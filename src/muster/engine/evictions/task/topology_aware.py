@@ -13,10 +13,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.evictions.asking import Asking
-from muster.engine.evictions.node_victims import fewest_victims
-from muster.engine.evictions.rooms import Rooms
-from muster.engine.evictions.sticky import NodeScope
+from muster.engine.evictions.task.asking import Asking
+from muster.engine.evictions.task.node_victims import fewest_victims
+from muster.engine.evictions.task.rooms import Rooms
+from muster.engine.evictions.task.sticky import NodeScope
 from muster.framework import Session
 from muster.snapshot import Rows
 

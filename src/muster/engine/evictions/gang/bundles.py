@@ -15,8 +15,8 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.evictions.gang.yields import burden, coverage
 from muster.engine.evictions.surplus import job_surplus, safe_tasks
-from muster.engine.evictions.yields import burden, coverage
 from muster.snapshot import Amounts, Mask, Rows, Snapshot
 
 

@@ -15,15 +15,15 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.budgets import Budgets
-from muster.engine.evictions.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
 from muster.engine.evictions.candidates import Candidates
-from muster.engine.evictions.clearing import MAX_LEVELS, Clearing, Units, merged, unit_costs, units_of
 from muster.engine.evictions.deserved import have_too_much
-from muster.engine.evictions.need import Need
-from muster.engine.evictions.pipeline import DryRun, give_back, shortest_prefix
-from muster.engine.evictions.places import bottlenecks, domain_free, held_on_nodes, nearness
+from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
+from muster.engine.evictions.gang.clearing import MAX_LEVELS, Clearing, Units, merged, unit_costs, units_of
+from muster.engine.evictions.gang.dry_run import DryRun, give_back, shortest_prefix
+from muster.engine.evictions.gang.need import GangNeed
+from muster.engine.evictions.gang.places import bottlenecks, domain_free, held_on_nodes, nearness
+from muster.engine.evictions.gang.yields import burden, efficiency, missing_amounts, waste, without_pods
 from muster.engine.evictions.surplus import job_surplus
-from muster.engine.evictions.yields import burden, efficiency, missing_amounts, waste, without_pods
 from muster.engine.victims import queue_levels
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import Amounts, Mask, Operation, Rows, Snapshot
@@ -44,8 +44,6 @@ class GangOptions:
     evict_remainder: bool = False
     roi_threshold: float = 0.05
     ignore_budgets: bool = False
-    #: None: no limit.
-    max_disruption_ratio: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +118,7 @@ _NO_PLAN: Final = (2**31, np.inf)
 class Chooser:
     """Chooses victims for one beneficiary."""
 
-    def __init__(self, rules: Rules, need: Need, candidates: Candidates, dry: DryRun) -> None:
+    def __init__(self, rules: Rules, need: GangNeed, candidates: Candidates, dry: DryRun) -> None:
         self._session = rules.session
         self._kind = rules.kind
         self._options = rules.options

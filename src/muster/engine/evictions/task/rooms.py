@@ -10,11 +10,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
-from muster.engine.evictions.asking import Asking
-from muster.engine.evictions.node_victims import NodeOffers, fewest_victims, share_out
-from muster.engine.evictions.sticky import NodeScope
-from muster.engine.evictions.supply import Supply
-from muster.engine.evictions.task_records import TaskReasons
+from muster.engine.evictions.task.asking import Asking
+from muster.engine.evictions.task.node_victims import NodeOffers, fewest_victims, share_out
+from muster.engine.evictions.task.records import TaskReasons
+from muster.engine.evictions.task.sticky import NodeScope
+from muster.engine.evictions.task.supply import Supply
 from muster.framework import FITS, Eviction, Session
 from muster.framework.reasons import eviction_helps
 from muster.kernels.placement import ANYHOW, FUTURE, fits

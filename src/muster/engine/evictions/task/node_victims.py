@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.evictions.supply import slots_in, sums_by_node
+from muster.engine.evictions.task.supply import slots_in, sums_by_node
 from muster.snapshot import Amounts, Mask, Rows
 
 

@@ -11,10 +11,10 @@ from numpy.typing import NDArray
 
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.deserved import have_too_much
-from muster.engine.evictions.eligibility import takes_from
-from muster.engine.evictions.node_victims import NodeOffers
 from muster.engine.evictions.protection import spared_by
-from muster.engine.evictions.supply import Supply
+from muster.engine.evictions.task.eligibility import takes_from
+from muster.engine.evictions.task.node_victims import NodeOffers
+from muster.engine.evictions.task.supply import Supply
 from muster.engine.victims import victim_order
 from muster.framework import Eviction, Evictor, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED

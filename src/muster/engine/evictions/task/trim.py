@@ -11,7 +11,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from muster.engine.evictions.asking import free_on
+from muster.engine.evictions.task.asking import free_on
 from muster.framework import Eviction, Session
 from muster.snapshot import Mask, Operation, OperationKind, Rows, Statement
 

@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from muster.engine.boards import Boards
-from muster.engine.evictions.clearing import Demand
+from muster.engine.boards import boards_of
+from muster.engine.evictions.gang.clearing import Demand
 from muster.engine.evictions.surplus import roles_hold
 from muster.engine.subgroups import required_subgroups
 from muster.framework import FITS, Session
@@ -21,7 +21,7 @@ _SETTLED: Final = [*READY_STATUSES, TaskStatus.PIPELINED, BEST_EFFORT_PENDING]
 
 
 @dataclass(frozen=True, slots=True)
-class Need:
+class GangNeed:
     """The tasks that must be placed, in order, and what they ask for."""
 
     job: int
@@ -34,11 +34,9 @@ class Need:
     exact: bool
 
 
-def find_need(session: Session, boards: Boards, job: int, pending: Rows, live: frozenset[int]) -> Need | None:
-    """What the job needs of its pending tasks, which are in order; None: nothing, or not all of it exists."""
-    tasks = needed_tasks(session, job, pending)
-    if len(tasks) == 0:
-        return None
+def gang_need(session: Session, job: int, tasks: Rows) -> GangNeed:
+    """What the tasks, of which there is at least one, ask for."""
+    boards, live = boards_of(session), session.live_tasks()
     classes, counts = np.unique(session.snapshot.tasks.cls[tasks], return_counts=True)
     requests = session.snapshot.classes.requests[classes, 0]
     share = (requests / np.maximum(session.total, 1)).max(axis=1)
@@ -47,7 +45,7 @@ def find_need(session: Session, boards: Boards, job: int, pending: Rows, live: f
         Demand(requests[k], int(counts[k]), boards.verdicts(int(classes[k])) == FITS) for k in order.tolist()
     )
     exact = len(classes) == 1 and not session.snapshot.jobs.records[job].sub_groups and live.isdisjoint(tasks.tolist())
-    return Need(job, tasks, (requests * counts[:, None]).sum(axis=0), demands, exact)
+    return GangNeed(job, tasks, (requests * counts[:, None]).sum(axis=0), demands, exact)
 
 
 def needed_tasks(session: Session, job: int, pending: Rows) -> Rows:

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.evictions.clearing import Demand
+from muster.engine.evictions.gang.clearing import Demand
 from muster.kernels.totals import sum_requests
 from muster.snapshot import Amounts, Mask, Rows, Snapshot
 

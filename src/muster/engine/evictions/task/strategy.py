@@ -8,23 +8,25 @@ no room is remembered until something is committed, so that jobs without hope co
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
-from muster.engine.evictions.asking import Asking
-from muster.engine.evictions.budgets import Budgets, within_ratio
-from muster.engine.evictions.eligibility import candidates_within, may_evict, pool_for_tasks
-from muster.engine.evictions.restraint import would_bounce
-from muster.engine.evictions.rooms import Rooms
-from muster.engine.evictions.sticky import NodeScope, scope_for
-from muster.engine.evictions.supply import Supply
-from muster.engine.evictions.topology_aware import CandidateOptions, NodePicker
-from muster.engine.evictions.trim import tasks_of, trim
+from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.pipeline import Need, Plan, jobs_in_need, queue_by_queue
+from muster.engine.evictions.task.asking import Asking
+from muster.engine.evictions.task.eligibility import candidates_within, may_evict, pool_for_tasks
+from muster.engine.evictions.task.rooms import Rooms
+from muster.engine.evictions.task.sticky import NodeScope, scope_for
+from muster.engine.evictions.task.supply import Supply
+from muster.engine.evictions.task.topology_aware import CandidateOptions, NodePicker
+from muster.engine.evictions.task.trim import tasks_of, trim
+from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import FITS, Eviction, Session
-from muster.snapshot import NO_ROW, OperationKind, Rows, Statement
+from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
 
 #: Queue, priority of the job, and the job itself if it has candidates of its own.
 _SupplyKey = tuple[int, int, int]
@@ -35,8 +37,6 @@ class TaskOptions:
     """What the actions' arguments say."""
 
     ignore_budgets: bool = False
-    #: Evicted ÷ requested resources; None: no limit.
-    max_disruption_ratio: float | None = None
     #: Dry runs on many nodes, the best of them chosen by its victims; None: the best scored node that works.
     candidates: CandidateOptions | None = None
 
@@ -44,10 +44,12 @@ class TaskOptions:
 class TaskStrategy:
     """Serves jobs in need, one after the other."""
 
-    def __init__(self, session: Session, kind: Eviction, action: str, options: TaskOptions) -> None:
+    breaks_gangs = False
+    piecewise = True
+
+    def __init__(self, session: Session, kind: Eviction, options: TaskOptions) -> None:
         self._session = session
         self._kind = kind
-        self._action = action
         self._options = options
         self._boards = boards_of(session)
         self._live = session.live_tasks()
@@ -58,7 +60,12 @@ class TaskStrategy:
         if options.candidates is not None:
             self._picker = NodePicker(session, self._rooms, asking, options.candidates, self._live)
         self._pool = pool_for_tasks(session, kind)
+        #: The jobs that were in need when the action began.
+        self.asked: frozenset[int] = frozenset()
         self._supplies: dict[_SupplyKey, Supply] = {}
+        self._obstacles: dict[_SupplyKey, str] = {}
+        #: Nodes where something was evicted, for good or not, since supplies were counted.
+        self._touched: Rows = np.empty(0, np.int32)
         #: Domains that were tried for the job in vain, and the one that is being tried; NO_ROW: none was picked.
         self._failed: list[int] = []
         self._domain = NO_ROW
@@ -67,73 +74,72 @@ class TaskStrategy:
 
     # -- jobs ----------------------------------------------------------------------------------------------
 
-    def serve(self, job: int, tasks: Rows) -> bool:
-        """Place pending tasks of a job in need at the expense of other jobs; True: committed."""
+    def jobs(self) -> dict[int, Rows]:
+        found = jobs_in_need(self._session, self._kind, best_effort=True)
+        self.asked = frozenset(found)
+        return found
+
+    def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
+        return queue_by_queue(self._session, self._kind, jobs)
+
+    def need(self, job: int, pending: Rows) -> Rows:
+        return may_evict(self._session, pending)
+
+    def candidates(self, job: int) -> Supply:
         key = self._supply_key(job)
         supply = self._supplies.get(key)
         if supply is None:
             found = self._pool.find(job)
             supply = self._supplies[key] = Supply(self._session, found.tasks, found.protected)
-        tasks = may_evict(self._session, tasks)
-        if len(tasks) == 0:
-            return False
+            self._obstacles[key] = str(found)
+        return supply
+
+    def obstacles(self, job: int) -> str:
+        return self._obstacles.get(self._supply_key(job), "")
+
+    def settled(self, need: Need, plan: Plan | None) -> None:
+        if plan is not None:
+            self._known.clear()
+        for supply in self._supplies.values():
+            supply.refresh(self._touched)
+
+    def solve(
+        self, need: Need, candidates: Supply, statement: Statement, accepts: Callable[[Plan], bool]
+    ) -> Plan | None:
+        key = self._supply_key(need.job)
         self._failed.clear()
-        while True:
-            statement = self._begin(job, supply)
-            if self._is_hopeless(job, tasks, key, supply):
-                statement.rollback()
-                return False
+        touched = []
+        plan = None
+        while not self._is_hopeless(need.job, need.tasks, key, candidates):
+            mark = statement.mark()
             self._domain = NO_ROW
-            self._place_all(job, tasks, supply, key)
-            if self._finish(job, statement):
-                return True
-            if self._domain == NO_ROW:
-                return False
-            self._failed.append(self._domain)  # the next one may do
-
-    def serve_within(self, job: int, tasks: Rows) -> None:
-        """Let pending tasks of a job take the place of less important ones of the same job, one after the other."""
-        session = self._session
-        if session.job_pipelined_deficit(job) > 1:
-            return  # one more task does not complete the gang
-        supply = Supply(session, candidates_within(session, job))
-        self._failed.clear()
-        for task in may_evict(session, tasks).tolist():
-            statement = self._begin(job, supply)
-            self._place_run(job, np.array([task], np.int32), supply)
-            if not self._finish(job, statement):
+            self._rooms.begin(need.job, statement, candidates)
+            self._place_all(need.job, need.tasks, candidates, key)
+            touched.append(self._session.snapshot.tasks.node[tasks_of(statement, OperationKind.EVICT)])
+            plan = self._plan(need.job, statement)
+            if plan is not None and accepts(plan):
                 break
+            plan = None
+            statement.rollback(mark)
+            candidates.refresh(np.unique(touched[-1]))
+            if self._domain == NO_ROW:
+                break
+            self._failed.append(self._domain)  # the next one may do
+        self._touched = np.unique(np.concatenate(touched)) if touched else self._touched[:0]
+        return plan
 
-    def _begin(self, job: int, supply: Supply) -> Statement:
-        statement = self._session.statement()
-        # Its own reservations are not in its way.
-        statement.release(self._session.snapshot.tasks_of(job))
-        self._rooms.begin(job, statement, supply)
-        return statement
-
-    def _finish(self, job: int, statement: Statement) -> bool:
-        """Commit what was done for a job if it is worth it, and undo it otherwise."""
+    def _plan(self, job: int, statement: Statement) -> Plan | None:
+        """What was done for a job, trimmed; None: it is not enough."""
         session = self._session
-        touched = np.unique(session.snapshot.tasks.node[tasks_of(statement, OperationKind.EVICT)])
         placed = tasks_of(statement, OperationKind.PIPELINE)
-        kept = len(placed) > 0 and session.job_pipelined_deficit(job) == 0
-        if kept and len(touched) and self._live.isdisjoint(placed.tolist()):
+        if len(placed) == 0 or session.job_pipelined_deficit(job) > 0:
+            return None
+        if self._live.isdisjoint(placed.tolist()):
             trim(session, self._kind, statement)
         evicted = tasks_of(statement, OperationKind.EVICT)
-        if self._kind is Eviction.RECLAIM:
-            # What is free is allocate's to give, also where that comes later.
-            kept = kept and len(evicted) > 0
-        if kept and len(evicted):
-            kept = within_ratio(session.snapshot, evicted, placed, self._options.max_disruption_ratio)
-            kept = kept and not would_bounce(session, self._kind, job, evicted, placed)
-        if kept:
-            session.commit(statement, self._action)
-            self._known.clear()
-        else:
-            statement.rollback()
-        for supply in self._supplies.values():
-            supply.refresh(touched)
-        return kept
+        if self._kind is Eviction.RECLAIM and len(evicted) == 0:
+            return None  # what is free is allocate's to give, also where that comes later
+        return Plan(placed, evicted)
 
     # -- tasks of a job --------------------------------------------------------------------------------------
 
@@ -253,3 +259,43 @@ class TaskStrategy:
         scope = scope_for(self._session, job, tasks, lambda cls: self._slots(cls, supply), self._failed)
         self._domain = scope.domain if self._domain == NO_ROW else self._domain
         return scope
+
+
+class WithinJobs(TaskStrategy):
+    """Volcano's second phase of preempt: tasks take the place of less important ones of their own job."""
+
+    def __init__(self, session: Session, kind: Eviction, options: TaskOptions, asked: frozenset[int]) -> None:
+        """`asked`: the jobs of the first phase."""
+        super().__init__(session, kind, options)
+        self.asked = asked
+
+    def jobs(self) -> dict[int, Rows]:
+        waiting = tasks_by_job(self._session, schedulable_tasks(self._session))
+        # Where more than one task is missing, one more does not complete the gang.
+        return {
+            job: tasks for job, tasks in waiting if job in self.asked and self._session.job_pipelined_deficit(job) <= 1
+        }
+
+    def need(self, job: int, pending: Rows) -> Rows:
+        waiting = pending[self._session.snapshot.tasks.status[pending] == TaskStatus.PENDING]
+        return super().need(job, waiting)
+
+    def candidates(self, job: int) -> Supply:
+        return Supply(self._session, candidates_within(self._session, job))
+
+    def solve(
+        self, need: Need, candidates: Supply, statement: Statement, accepts: Callable[[Plan], bool]
+    ) -> Plan | None:
+        """One task after the other, until one finds nobody to replace."""
+        plan = None
+        self._failed.clear()
+        self._rooms.begin(need.job, statement, candidates)
+        for task in need.tasks.tolist():
+            mark = statement.mark()
+            self._place_run(need.job, np.array([task], np.int32), candidates)
+            found = self._plan(need.job, statement)
+            if found is None or not accepts(found):
+                statement.rollback(mark)
+                break
+            plan = found
+        return plan

@@ -1,0 +1,1 @@
+"""The gang strategy: victims as bundles of gangs, domain by domain."""
