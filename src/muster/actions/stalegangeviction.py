@@ -13,7 +13,8 @@ from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.stale import StaleReasons, StaleRecord, broken_since, remaining_tasks
 from muster.engine.staleness import stale_jobs
 from muster.framework import Action, Arguments, Session
-from muster.snapshot import CRITICAL
+from muster.snapshot import CRITICAL, PREEMPTABLE
+from muster.snapshot.records import refuses_eviction
 
 
 class StaleGangArguments(Arguments, frozen=True, kw_only=True):
@@ -62,12 +63,17 @@ class StaleGangEviction(Action):
                 session.look_again(since + grace)
 
     def _end(self, session: Session, job: int, budgets: Budgets, broken_for: float, grace: float) -> None:
-        """Evict all that is left, or nothing where budgets or the cluster itself need a pod of it."""
+        """Evict all that is left, or nothing where a mark, a budget or the cluster itself keeps a pod of it.
+
+        Jobs that are not preemptible and minimum runtimes do not stop it: nobody profits from what is broken.
+        """
         snapshot = session.snapshot
         tasks = remaining_tasks(snapshot, job)
-        if (snapshot.tasks.flags[tasks] & CRITICAL).any() or not budgets.allowed(tasks).all():
+        record = snapshot.jobs.records[job]
+        marked = (snapshot.tasks.flags[tasks] & (CRITICAL | PREEMPTABLE)) != PREEMPTABLE
+        if marked.any() or refuses_eviction(record.annotations, record.labels) or not budgets.allowed(tasks).all():
             return
-        record = StaleRecord(snapshot.jobs.records[job].id, round(broken_for, 3), grace, len(tasks))
+        ended = StaleRecord(record.id, round(broken_for, 3), grace, len(tasks))
         statement = session.statement()
-        statement.evict(tasks, note=record.as_text(), record=StaleReasons(record))
+        statement.evict(tasks, note=ended.as_text(), record=StaleReasons(ended))
         session.commit(statement, self.name)

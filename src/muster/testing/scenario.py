@@ -19,12 +19,24 @@ from typing import Annotated, Any, Literal
 import msgspec
 from msgspec import Meta, field
 
-from muster.api import KubeObject, UserError, parse_duration
+from muster.api import (
+    HyperNode,
+    KubeObject,
+    LabelSelector,
+    NetworkTopology,
+    ObjectMeta,
+    PodDisruptionBudget,
+    UserError,
+    parse_duration,
+)
 from muster.api.documents import read_yaml
+from muster.api.names import PREEMPTABLE
+from muster.api.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.cluster import Timeline, parse_timeline
 from muster.cluster.changes import Add
 from muster.cluster.timeline import Entry
-from muster.framework import SchedulerConfig, default_config, parse_config
+from muster.framework import PROFILES, SchedulerConfig, default_config, parse_config, profile
 from muster.simulate import SimulationResult, simulate
 from muster.snapshot.decisions import Bind, Evict
 from muster.testing import builders
@@ -84,8 +96,15 @@ class JobPart(_Part, frozen=True, kw_only=True):
     run: float | None = None
     exit: Literal["", "succeeded", "failed"] = ""
     selector: dict[str, str] = field(default_factory=dict)
-    #: The pods run on this node already.
-    on: str = ""
+    #: The pods run on this node already; a list: pod by pod.
+    node: str | list[str] = ""
+    #: Seconds: when the job was created.
+    created: float | None = None
+    #: Pods, by number, that are marked as not to be evicted.
+    spared: list[int] = field(default_factory=list)
+    labels: dict[str, str] = field(default_factory=dict)
+    #: Keep the pods in one rack: it must be, or it would be better.
+    topology: Literal["", "hard", "soft"] = ""
     #: The node that was set aside for the pods.
     nominated: str = ""
 
@@ -96,6 +115,10 @@ class World(_Part, frozen=True, kw_only=True):
     nodes: dict[str, NodePart] = field(default_factory=dict)
     queues: dict[str, QueuePart] = field(default_factory=dict)
     priorities: dict[str, int] = field(default_factory=dict)
+    #: Rack -> its nodes.
+    racks: dict[str, list[str]] = field(default_factory=dict)
+    #: PodDisruptionBudgets: how many pods with the label `app: NAME` may be evicted now.
+    budgets: dict[str, int] = field(default_factory=dict)
     jobs: list[JobPart] = field(default_factory=list)
 
 
@@ -129,7 +152,7 @@ class Scenario(World, frozen=True, kw_only=True):
     """One behaviour."""
 
     name: str
-    #: Volcano's configuration, as text; absent: the default.
+    #: The name of a profile, or Volcano's configuration as text; absent: the default.
     config: str = ""
     later: list[LaterPart] = field(default_factory=list)
     cycles: int | None = None
@@ -188,26 +211,48 @@ def objects_of(world: World) -> list[KubeObject]:
                 ready=part.ready,
             )
         )
+    objects.extend(_rack(name, members) for name, members in world.racks.items())
+    objects.extend(_budget(name, allowed) for name, allowed in world.budgets.items())
     for job in world.jobs:
         objects.extend(_job(job))
     return objects
 
 
+def _rack(name: str, members: list[str]) -> HyperNode:
+    chosen = [Member(type="Node", selector=MemberSelector(exact_match=ExactMatch(name=node))) for node in members]
+    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=1, members=chosen))
+
+
+def _budget(app: str, allowed: int) -> PodDisruptionBudget:
+    return PodDisruptionBudget(
+        metadata=ObjectMeta(name=app, namespace="default"),
+        spec=PodDisruptionBudgetSpec(selector=LabelSelector(match_labels={"app": app})),
+        status=PodDisruptionBudgetStatus(disruptions_allowed=allowed),
+    )
+
+
 def _job(job: JobPart) -> Iterator[KubeObject]:
     roles = job.roles or {"": RolePart(pods=job.pods, each=job.each)}
     total = sum(role.pods for role in roles.values())
+    places = job.node if isinstance(job.node, list) else [job.node] * total
     if job.group == "podgroup":
-        yield builders.pod_group(
+        group = builders.pod_group(
             job.name,
             minimum={"all-or-nothing": total, "any": 1}.get(job.start, 0) if isinstance(job.start, str) else job.start,
             queue=job.queue,
             roles={name: role.min for name, role in roles.items() if role.min is not None},
             min_resources=job.admit,
             priority_class=job.priority,
-            phase="Running" if job.on else "",
+            phase="Running" if job.node else "",
+            created=job.created,
         )
+        network = NetworkTopology(mode=job.topology, highest_tier_allowed=1 if job.topology == "hard" else None)
+        spec = msgspec.structs.replace(group.spec, network_topology=network if job.topology else None)
+        yield msgspec.structs.replace(group, spec=spec)
+    number = -1
     for name, role in roles.items():
         for index in range(role.pods):
+            number += 1
             yield builders.pod(
                 "-".join(part for part in (job.name, name, str(index)) if part),
                 group=None if job.group == "none" else job.name,
@@ -219,13 +264,18 @@ def _job(job: JobPart) -> Iterator[KubeObject]:
                 run_seconds=job.run,
                 exit_as=job.exit,
                 selector=job.selector,
-                node=job.on,
+                node=places[number],
                 nominated=job.nominated,
+                created=job.created,
+                labels=job.labels,
+                annotations={PREEMPTABLE: "false"} if number in job.spared else {},
             )
 
 
 def config_of(scenario: Scenario) -> SchedulerConfig:
-    """The configuration of a scenario."""
+    """The configuration of a scenario: a profile by name, or a text."""
+    if scenario.config in PROFILES:
+        return profile(scenario.config)
     return parse_config(scenario.config, "scenario") if scenario.config else default_config()
 
 
