@@ -118,17 +118,18 @@ def _with_root(snapshot: Snapshot) -> Amounts:
 
 def _phases(snapshot: Snapshot) -> Rows:
     """PodGroups by queue and phase; pods without a PodGroup are none."""
-    jobs = snapshot.jobs
-    counts: Rows = np.zeros((len(snapshot.queues), len(JobPhase)), np.int32)
-    mine = np.flatnonzero(jobs.live & (jobs.queue != NO_ROW)).tolist()
-    groups = [job for job in mine if jobs.records[job].source is not None]
-    np.add.at(counts, (jobs.queue[groups], jobs.phase[groups]), 1)
-    return counts
+    jobs, n_phases = snapshot.jobs, len(JobPhase)
+    is_group = np.fromiter((record.source is not None for record in jobs.records), np.bool_, len(jobs))
+    mine = jobs.live & is_group & (jobs.queue != NO_ROW)
+    counts = np.bincount(jobs.queue[mine] * n_phases + jobs.phase[mine], minlength=len(snapshot.queues) * n_phases)
+    return counts.astype(np.int32).reshape(-1, n_phases)
 
 
 def _requested(snapshot: Snapshot) -> Amounts:
-    """What pods of a queue and of those below it hold and wait for."""
+    """What pods of a queue and of those below it hold and wait for; only queues of KAI say it."""
     queues, jobs = snapshot.queues, snapshot.jobs
+    if not any(isinstance(record.source, KaiQueue) for record in queues.records):
+        return np.empty((len(queues), 0), np.int64)
     own: Amounts = np.zeros_like(queues.own_allocated)
     mine = jobs.live & (jobs.queue != NO_ROW)
     np.add.at(own, jobs.queue[mine], jobs.pending[mine])
