@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from muster.testing.control_plane import ControlPlane
-from muster.testing.real_parts import MissingPartsError, find
+from muster.testing.real_parts import EXTRA, MissingPartsError, find
 from tests.kubernetes.kubectl import Kubectl
 
 if TYPE_CHECKING:
@@ -60,6 +60,18 @@ def kubectl(control_plane: ControlPlane) -> Iterator[Kubectl]:
         shell.delete_everything()
     finally:
         shell.close()
+
+
+@pytest.fixture
+def controllers(control_plane: ControlPlane) -> Iterator[None]:
+    """kube-controller-manager, for tests in which workloads make pods and owners take them along."""
+    try:
+        find(EXTRA)
+    except MissingPartsError as fault:
+        pytest.skip(str(fault))
+    with control_plane.controllers() as manager:
+        yield
+        manager.check()
 
 
 @pytest.fixture

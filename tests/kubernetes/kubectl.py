@@ -23,6 +23,9 @@ _PLURALS = {
     "Node": ("api/v1", "nodes"),
     "Namespace": ("api/v1", "namespaces"),
     "PriorityClass": ("apis/scheduling.k8s.io/v1", "priorityclasses"),
+    "Deployment": ("apis/apps/v1", "deployments"),
+    "ReplicaSet": ("apis/apps/v1", "replicasets"),
+    "Job": ("apis/batch/v1", "jobs"),
     "Lease": ("apis/coordination.k8s.io/v1", "leases"),
     "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets"),
     "PodGroup": ("apis/scheduling.volcano.sh/v1beta1", "podgroups"),
@@ -37,7 +40,19 @@ _OF_THE_CLUSTER = frozenset(
     {"Node", "Namespace", "PriorityClass", "Queue", "HyperNode", "CustomResourceDefinition", "KaiQueue", "Topology"}
 )
 _PATIENCE_S = 15.0
-_MADE_BY_TESTS = ("Lease", "Pod", "PodDisruptionBudget", "PodGroup", "Queue", "HyperNode", "PriorityClass", "Node")
+_MADE_BY_TESTS = (
+    "Deployment",
+    "ReplicaSet",
+    "Job",
+    "Lease",
+    "Pod",
+    "PodDisruptionBudget",
+    "PodGroup",
+    "Queue",
+    "HyperNode",
+    "PriorityClass",
+    "Node",
+)
 
 
 class RefusedError(Exception):

@@ -1,4 +1,4 @@
-"""A control plane of real parts on loopback: etcd, kube-apiserver and, where asked for, KWOK's nodes.
+"""A control plane of real parts on loopback: etcd, kube-apiserver and, where asked for, KWOK's nodes and controllers.
 
 Tests and benchmarks use it as a context manager. Every program runs in its own process group, writes its log into the
 work directory, and is ended when the block is left, in the reverse order of starting. Parts can be killed and started
@@ -136,6 +136,17 @@ class ControlPlane:
         finally:
             self.kwok.start()
 
+    @contextlib.contextmanager
+    def controllers(self) -> Iterator[Part]:
+        """Deployments, Jobs and owners behave as on a cluster for a while. Raises MissingPartsError."""
+        find(("kube-controller-manager",))
+        manager = self._part("kube-controller-manager", self._manager_flags())
+        manager.start()
+        try:
+            yield manager
+        finally:
+            manager.stop()
+
     def start_api_server(self) -> None:
         """Start the API server, the first time or again, and wait until it is ready."""
         self.api_server.start()
@@ -184,6 +195,19 @@ class ControlPlane:
             "enable-priority-and-fairness": "false",
             "max-requests-inflight": 2000,
             "max-mutating-requests-inflight": 1000,
+        }
+
+    def _manager_flags(self) -> dict[str, object]:
+        names = ("deployment", "replicaset", "statefulset", "job", "disruption", "namespace", "garbage-collector")
+        return {
+            "kubeconfig": self.kubeconfig,
+            "controllers": ",".join(f"{name}-controller" for name in names),
+            "leader-elect": "false",
+            "bind-address": "127.0.0.1",
+            "secure-port": free_ports(1)[0],
+            "cert-dir": self.work / "manager-certificates",
+            "kube-api-qps": 200,
+            "kube-api-burst": 400,
         }
 
     def _kwok_flags(self) -> dict[str, object]:
