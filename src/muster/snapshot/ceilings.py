@@ -19,12 +19,14 @@ from typing import Final
 import numpy as np
 
 from muster.snapshot.axis import Amounts
-from muster.snapshot.rows import Rows
+from muster.snapshot.rows import Mask, Rows
 
 #: Scores multiply amounts by a hundred.
 CEILING: Final = 2**56
 #: Half of `UNLIMITED`, so that no sum is taken for one without end.
 MAX_SUM: Final = 2**60
+#: More than one machine has of anything but bytes, and a terabyte.
+_ANY_MACHINE: Final = 2**40
 
 
 def limit_columns(requests: Amounts, classes: Rows, allocatable: Amounts) -> None:
@@ -41,6 +43,15 @@ def limit_columns(requests: Amounts, classes: Rows, allocatable: Amounts) -> Non
     ceiling = np.where(total > MAX_SUM, min(equal_part, CEILING), CEILING).astype(np.int64)
     np.minimum(requests, ceiling + 1, out=requests)
     np.minimum(allocatable, ceiling, out=allocatable)
+
+
+def impossible(requests: Amounts, allocatable: Amounts) -> Mask:
+    """Classes that ask for more than the whole cluster has, and than any machine: such pods run nowhere.
+
+    Somebody may still say that one does. It takes its node's room, but it does not count as what its queue holds.
+    """
+    most = np.maximum(allocatable.sum(axis=0), _ANY_MACHINE)
+    return np.asarray((requests[:, 0] > most).any(axis=1), np.bool_)
 
 
 def summable(table: Amounts) -> Amounts:

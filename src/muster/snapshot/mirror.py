@@ -39,7 +39,7 @@ from muster.kernels.placement import BLOCK
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
 from muster.kernels.totals import add_rows, book_on_nodes, count_tasks, sum_requests
 from muster.snapshot.axis import Amounts, ResourceAxis
-from muster.snapshot.ceilings import limit_columns
+from muster.snapshot.ceilings import impossible, limit_columns
 from muster.snapshot.devices import NOT_LIMITED, PREFIX, offered
 from muster.snapshot.group_book import GroupBook
 from muster.snapshot.kai_records import job_from_kai, queue_from_kai
@@ -275,6 +275,10 @@ class Mirror:
         queues = build_queues(self._queues, self._axis, self._why_queues_wait())
         tasks = self._build_tasks(nodes)
         limit_columns(classes.requests, tasks.cls[tasks.status != TaskStatus.GONE], nodes.state[ALLOCATABLE])
+        beyond = impossible(classes.requests, nodes.state[ALLOCATABLE])
+        if beyond.any():
+            holding = np.flatnonzero(_COUNTED[tasks.status])
+            tasks.status[holding[beyond[tasks.cls[holding]]]] = TaskStatus.UNKNOWN
         jobs = self._build_jobs(tasks, classes, queues)
         book_on_nodes(
             nodes.state,

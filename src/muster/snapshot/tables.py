@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from muster.api import Node, Pod
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
-from muster.kernels.totals import future_total
+from muster.kernels.totals import future_total, sum_requests
 from muster.snapshot.axis import Amounts, ResourceAxis
 from muster.snapshot.devices import Hold
 from muster.snapshot.job_names import JobNames
@@ -274,13 +274,15 @@ class Snapshot:
         return total
 
     def held_by_others(self) -> Amounts:
-        """What pods of other schedulers hold on the ready nodes."""
+        """What pods of other schedulers hold on the ready nodes; of no node more than it has."""
         tasks = self.tasks
         foreign = np.flatnonzero((tasks.flags & FOREIGN) != 0)
         foreign = foreign[(tasks.node[foreign] != NO_ROW) & np.isin(tasks.status[foreign], OCCUPYING_STATUSES)]
         foreign = foreign[self.nodes.ready[tasks.node[foreign]]]
-        held: Amounts = self.classes.requests[tasks.cls[foreign], 0].sum(axis=0)
-        return held
+        held: Amounts = np.zeros_like(self.nodes.allocatable())
+        sum_requests(self.classes.requests, tasks.cls[foreign], tasks.node[foreign], held)
+        total: Amounts = np.minimum(held, self.nodes.allocatable()).sum(axis=0)
+        return total
 
     def pending_tasks(self) -> Rows:
         """Rows of pending tasks of this scheduler, gated and best-effort ones included."""
