@@ -35,6 +35,7 @@ from muster.cluster.kubernetes.queues import QueueReports, StandardQueues
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
+from muster.cluster.kubernetes.unnamed import Unnamed
 from muster.snapshot.decisions import (
     Bind,
     Evict,
@@ -88,6 +89,7 @@ class KubernetesCluster:
         self._reports = Reports(self._room, self._assumptions, self._pending, self._pods)
         self._news = Newsroom(self._room.tell, self._reports.group)
         self._newcomers = Newcomers()
+        self._unnamed = Unnamed(self._assumptions, takes_over_from)
         self._queue_reports = QueueReports(self._room, self._assumptions, self._pending)
         self._queues = StandardQueues(self._room, self._pending, wanted=makes_queues)
         self._evictions = Evictions(self._room, self._pending, self.now, eviction_patience_s)
@@ -169,6 +171,7 @@ class KubernetesCluster:
             why = "the rest of its gang could not be bound"
             self._room.urgent.submit([self._evictions.leave(pod, why) for pod in given_up])
         self._bindings.rests.end()
+        self._unnamed.end()
         self._evictions.tell_reasons()
         self._reports.tell_node_shard()
         # What was assumed or given back is older than what the watches say now.
@@ -176,6 +179,9 @@ class KubernetesCluster:
         if self._view is not None:
             events = [seen for event in events for seen in self._view.observe(event)]
         seen = [*made, *map(self._note, events)]
+        if self._room.is_beside_volcano:
+            for event in events:
+                self._unnamed.observe(event)
         self._queues.make_missing()
         self._evictions.look_at_beneficiaries(self._is_waiting)
         self._bindings.settle()
@@ -251,7 +257,7 @@ class KubernetesCluster:
         return bool(self._waiting(job))
 
     def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
-        resting = self._bindings.rests.jobs()
+        resting = self._bindings.rests.jobs() | self._unnamed.jobs()
         updates = [update for update in updates if update.unschedulable is None or update.job not in resting]
         told = self._newcomers.told(updates, self._reports.group, time.monotonic())
         for update in told:

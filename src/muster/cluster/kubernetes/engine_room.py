@@ -28,7 +28,14 @@ from muster.cluster.kubernetes.inbox import Inbox
 from muster.cluster.kubernetes.lanes import Lane
 from muster.cluster.kubernetes.leases import Election
 from muster.cluster.kubernetes.node_shards import NodeShards
-from muster.cluster.kubernetes.resources import EVERYTHING, Resource, Wanted, served, wanted_of
+from muster.cluster.kubernetes.resources import (
+    EVERYTHING,
+    Resource,
+    Wanted,
+    has_volcanos_controllers,
+    served,
+    wanted_of,
+)
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
 from muster.cluster.kubernetes.watch import Reflector, Sink
 
@@ -76,6 +83,8 @@ class EngineRoom:
         #: Set when everything that exists has been read.
         self._listed: asyncio.Event
         self._following: dict[type[KubeObject], Resource] = {}
+        #: Whether Volcano's controllers are installed, which make PodGroups for pods without one.
+        self.is_beside_volcano = False
         self._reflectors: list[Reflector] = []
         #: The taking of the lease after which everything was seen that the leader before had written.
         self._caught_up: float | None = None
@@ -281,6 +290,7 @@ class EngineRoom:
             found: dict[Wanted, Resource] = {}
             try:
                 found = await served(self.client, missing)
+                self.is_beside_volcano = await has_volcanos_controllers(self.client)
             except ApiError as fault:
                 log.warning("event=discovery-failed error=%r", str(fault))
                 if fault.status in (UNKNOWN_USER, FORBIDDEN) and not self._following:

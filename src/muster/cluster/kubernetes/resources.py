@@ -90,6 +90,16 @@ REQUIRED: Final[frozenset[type[KubeObject]]] = frozenset({Pod, Node, NodeShard})
 EVERYTHING: Final = tuple(wanted for kind in KINDS.values() for wanted in wanted_of(kind))
 
 
+#: A kind that only Volcano's own installation has: where it is, its controllers are.
+_OF_VOLCANOS_CONTROLLERS: Final = ("bus.volcano.sh/v1alpha1", "Command")
+
+
+async def has_volcanos_controllers(client: Client) -> bool:
+    """Whether Volcano's controllers are installed. Raises ApiError."""
+    api_version, kind = _OF_VOLCANOS_CONTROLLERS
+    return kind in (await _names(client, api_version)).values()
+
+
 async def served(client: Client, wanted: Iterable[Wanted] = EVERYTHING) -> dict[Wanted, Resource]:
     """Return those of the wanted kinds that the server has, in the order given. Raises ApiError."""
     names: dict[str, dict[str, str]] = {}
