@@ -6,7 +6,7 @@ docs/performance.md, and the allocate action, on a mirror that is already filled
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from benchmarks import clusters
@@ -150,6 +150,43 @@ def _partitioned(jobs: int) -> Callable[[Mirror], None]:
     return build
 
 
+def _parted(free_in_spines: Sequence[Sequence[int]]) -> Callable[[Mirror], None]:
+    """40 spines of 50 nodes (three racks of 16, two nodes of their own), 60 % full, and 40 jobs that need one each.
+
+    A job has two partitions of 4 pods, one of 3 and a master, all of whole nodes. `free_in_spines`, for one spine after
+    the other and then again: whole nodes free in each rack, and outside of them; the others are half free at best.
+    """
+
+    def build(mirror: Mirror) -> None:
+        spines, size, rack = 40, 50, 16
+        clusters.add_nodes(mirror, spines * size)
+        queues = clusters.add_queues(mirror, 1)
+        for number in range(spines):
+            nodes = [clusters.node_name(number * size + i) for i in range(size)]
+            parts = [nodes[:rack], nodes[rack : 2 * rack], nodes[2 * rack : 3 * rack], nodes[3 * rack :]]
+            names = [f"rack-{number:02d}-{k}" for k in range(3)]
+            for name, members in zip(names, parts, strict=False):
+                mirror.upsert(clusters.hyper_node(name, 1, "Node", members))
+            mirror.upsert(clusters.spine(f"spine-{number:02d}", names, parts[-1]))
+            taken = [
+                node
+                for part, free in zip(parts, free_in_spines[number % len(free_in_spines)], strict=True)
+                for node in part[free:]
+            ]
+            for k, node in enumerate(taken):
+                gpus = clusters.requests(4 if k % 2 else 8)
+                clusters.add_gang(mirror, f"busy-{node}", queues[0], 1, gpus, nodes=iter([node]))
+        for i in range(40):
+            clusters.add_parted_gang(mirror, f"job-{i:03d}", queues[0], {"a": (2, 4), "b": (1, 3)})
+
+    return build
+
+
+#: In the first of three spines the master, served in order, takes a node that a partition needs.
+_TIGHT = ((4, 4, 3, 1), (5, 5, 4, 1), (5, 5, 4, 1))
+#: As many free nodes as a job needs, but no rack for the third partition.
+_TOO_TIGHT = ((4, 4, 2, 2),)
+
 ALLOCATE_CASES: tuple[Case, ...] = (
     Case("A1", "1,000 nodes, 1,000 one-GPU tasks in gangs of 8", 0.030, _empty(1000, 1000), 1000),
     Case("A2", "1,000 nodes, 10,000 such tasks (8,000 fit)", 0.250, _empty(1000, 10000), 8000),
@@ -205,4 +242,13 @@ ALLOCATE_CASES: tuple[Case, ...] = (
         3200,
         topology=True,
     ),
+    Case(
+        "B5",
+        "2,000 nodes, 60 % full, 40 jobs of two policies and a master; a third is not found in order",
+        0.400,
+        _parted(_TIGHT),
+        480,
+        topology=True,
+    ),
+    Case("B6", "the same where none fits", 0.400, _parted(_TOO_TIGHT), 0, topology=True),
 )

@@ -31,7 +31,8 @@ from muster.api import (
     ResourceRequirements,
     SubGroupPolicy,
 )
-from muster.api.names import GROUP_NAME, PARTITION_ID
+from muster.api.meta import LabelSelector
+from muster.api.names import GROUP_NAME, PARTITION_ID, TASK_SPEC
 from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.snapshot import Mirror
 
@@ -122,6 +123,46 @@ def add_gang(
         mirror.upsert(msgspec.structs.replace(template, metadata=meta, spec=spec))
 
 
+def add_parted_gang(mirror: Mirror, name: str, queue: str, policies: dict[str, tuple[int, int]]) -> None:
+    """Add a pending gang of whole-node pods: partitions of several policies (number, size), and a master of none.
+
+    Partitions keep to one rack, the job to one spine.
+    """
+    policy = [
+        SubGroupPolicy(
+            name=role,
+            label_selector=LabelSelector(match_labels={TASK_SPEC: role}),
+            match_label_keys=[PARTITION_ID],
+            sub_group_size=size,
+            min_sub_groups=count,
+            network_topology=hard(1),
+        )
+        for role, (count, size) in policies.items()
+    ]
+    pods = [(role, str(k)) for role, (count, size) in policies.items() for k in range(count) for _ in range(size)]
+    pods.append(("master", ""))
+    mirror.upsert(
+        PodGroup(
+            metadata=ObjectMeta(name=name, namespace=NAMESPACE),
+            spec=PodGroupSpec(
+                min_member=len(pods),
+                queue=queue,
+                priority_class_name="high",
+                network_topology=hard(2),
+                sub_group_policy=policy,
+            ),
+            status=PodGroupStatus(phase="Inqueue"),
+        )
+    )
+    for i, (role, part) in enumerate(pods):
+        labels = {TASK_SPEC: role, PARTITION_ID: part} if part else {TASK_SPEC: role}
+        meta = ObjectMeta(
+            name=f"{name}-{i}", uid=f"{name}-{i}", namespace=NAMESPACE, annotations={GROUP_NAME: name}, labels=labels
+        )
+        spec = PodSpec(containers=[Container(name="main", resources=requests(8))], priority=PRIORITIES["high"])
+        mirror.upsert(Pod(metadata=meta, spec=spec, status=PodStatus(phase="Pending")))
+
+
 def _partitions(size: int, tasks: int) -> SubGroupPolicy:
     return SubGroupPolicy(
         name="part",
@@ -160,6 +201,13 @@ def hyper_node(name: str, tier: int, kind: str, members: list[str]) -> HyperNode
             ],
         ),
     )
+
+
+def spine(name: str, racks: list[str], nodes: list[str]) -> HyperNode:
+    """A HyperNode of tier 2 with racks and nodes of its own."""
+    inner = hyper_node(name, 2, "HyperNode", racks)
+    members = [*inner.spec.members, *hyper_node(name, 2, "Node", nodes).spec.members]
+    return msgspec.structs.replace(inner, spec=msgspec.structs.replace(inner.spec, members=members))
 
 
 def fill_in_order(mirror: Mirror, n_nodes: int, gpus: int, queue: str, *, priority: str = "low") -> None:

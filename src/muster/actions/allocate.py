@@ -8,7 +8,7 @@ import msgspec
 
 from muster.engine.gates import open_gates
 from muster.engine.lines import FlatLine
-from muster.engine.placing import Door, Found
+from muster.engine.placing import STEPS_PER_CYCLE, STEPS_PER_JOB, Door, Found
 from muster.engine.tree_line import TreeLine
 from muster.engine.waiting import gated_jobs, gated_verdict, schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Action, Arguments, JobVerdict, Session
@@ -29,6 +29,16 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
             description="Give equal tasks of a gang with a topology constraint nodes in topology order, by their index."
         ),
     ] = msgspec.field(default=True, name="rankOrder")
+    search_steps_per_job: Annotated[
+        int,
+        msgspec.Meta(
+            ge=0,
+            description="Steps of the exact search for one gang that found no places in order; 0 turns it off.",
+        ),
+    ] = msgspec.field(default=STEPS_PER_JOB, name="searchStepsPerJob")
+    search_steps_per_cycle: Annotated[
+        int, msgspec.Meta(ge=0, description="Steps of the exact search for all gangs of a cycle together.")
+    ] = msgspec.field(default=STEPS_PER_CYCLE, name="searchStepsPerCycle")
     gate_removal_worker_num: Annotated[
         int,
         msgspec.Meta(
@@ -47,7 +57,12 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
-        door = session.workspace["door"] = Door(session, rank_order=self.arguments.rank_order)
+        door = session.workspace["door"] = Door(
+            session,
+            rank_order=self.arguments.rank_order,
+            steps_per_job=self.arguments.search_steps_per_job,
+            steps_per_cycle=self.arguments.search_steps_per_cycle,
+        )
         waiting = self._line_up(session)
         line = TreeLine(session, waiting) if session.asked("queue_turn") else FlatLine(session, waiting)
         while (job := line.pop()) is not None:

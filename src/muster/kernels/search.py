@@ -66,11 +66,10 @@ _DEAD: Final = 1
 _FOUND: Final = 2
 _PASS: Final = 3
 
-# Two hashes below 2**31 each: no product leaves 63 bits.
-_P1: Final = 2147483647
-_P2: Final = 2147483629
-_F1: Final = 1103515245
-_F2: Final = 1664525
+# Two hashes of 31 bits each, which differ by their factor: no product leaves 63 bits.
+_MASK: Final = 2147483647
+_F1: Final = 739982445
+_F2: Final = 695872825
 
 
 class Gang(NamedTuple):
@@ -123,19 +122,21 @@ class Desk(NamedTuple):
 
 
 @kernel
-def _mix(seed: int, value: int, prime: int, factor: int) -> int:
-    """A number below `prime` that depends on both."""
-    mixed = ((np.int64(seed) % prime) * factor + np.int64(value) % prime + 12345) % prime
-    mixed = (mixed * factor + (mixed >> 15) + 1) % prime
-    return (mixed * 48271 + (mixed >> 13)) % prime  # type: ignore[return-value]
+def _mix(seed: int, value: int, factor: int) -> int:
+    """A number of 31 bits that depends on both."""
+    wide = np.int64(value)
+    mixed = (np.int64(seed) * 31 + (wide & _MASK) + ((wide >> 31) & _MASK)) & _MASK
+    mixed = ((mixed ^ (mixed >> 15)) * factor) & _MASK
+    mixed = ((mixed ^ (mixed >> 12)) * 1540483477) & _MASK
+    return mixed ^ (mixed >> 15)  # type: ignore[return-value]
 
 
 @kernel
-def _hash_node(gang: Gang, desk: Desk, node: int, prime: int, factor: int) -> int:
+def _hash_node(gang: Gang, desk: Desk, node: int, factor: int) -> int:
     """The state of a node: what is free on it, and which classes may go there."""
-    mixed = _mix(17, gang.nodes[node, 1], prime, factor)
+    mixed = _mix(17, gang.nodes[node, 1], factor)
     for r in range(desk.free.shape[1]):
-        mixed = _mix(mixed, desk.free[node, r], prime, factor)
+        mixed = _mix(mixed, desk.free[node, r], factor)
     return mixed
 
 
@@ -143,13 +144,13 @@ def _hash_node(gang: Gang, desk: Desk, node: int, prime: int, factor: int) -> in
 def _count_node(gang: Gang, desk: Desk, node: int, sign: int) -> None:
     """Take a node into the sums of its cell and the total (+1), or out of them (-1)."""
     cell = gang.nodes[node, 0]
-    color = gang.colors[cell]
-    desk.total[0] += _P1 - _mix(color, desk.sums[cell, 0], _P1, _F1)
-    desk.total[1] += _P2 - _mix(color, desk.sums[cell, 1], _P2, _F2)
-    desk.sums[cell, 0] = (desk.sums[cell, 0] + _P1 + sign * _hash_node(gang, desk, node, _P1, _F1)) % _P1
-    desk.sums[cell, 1] = (desk.sums[cell, 1] + _P2 + sign * _hash_node(gang, desk, node, _P2, _F2)) % _P2
-    desk.total[0] = (desk.total[0] + _mix(color, desk.sums[cell, 0], _P1, _F1)) % _P1
-    desk.total[1] = (desk.total[1] + _mix(color, desk.sums[cell, 1], _P2, _F2)) % _P2
+    color, sums, total = gang.colors[cell], desk.sums, desk.total
+    total[0] -= _mix(color, sums[cell, 0], _F1)
+    total[1] -= _mix(color, sums[cell, 1], _F2)
+    sums[cell, 0] = (sums[cell, 0] + sign * _hash_node(gang, desk, node, _F1)) & _MASK
+    sums[cell, 1] = (sums[cell, 1] + sign * _hash_node(gang, desk, node, _F2)) & _MASK
+    total[0] = (total[0] + _mix(color, sums[cell, 0], _F1)) & _MASK
+    total[1] = (total[1] + _mix(color, sums[cell, 1], _F2)) & _MASK
 
 
 @kernel
@@ -213,18 +214,18 @@ def _out_of_reach(gang: Gang, desk: Desk, p: int, k: int, done: int, inside: int
 
 
 @kernel
-def _key(gang: Gang, desk: Desk, p: int, k: int, inside: int, prime: int, factor: int) -> int:
+def _key(gang: Gang, desk: Desk, p: int, k: int, inside: int, factor: int) -> int:
     """All that what can still be placed depends on."""
-    mixed = _mix(_mix(p, k + 2, prime, factor), inside, prime, factor)
+    mixed = _mix(_mix(p, k + 2, factor), inside, factor)
     for n in range(gang.needs.shape[0]):
-        mixed = _mix(mixed, desk.have[n], prime, factor)
+        mixed = _mix(mixed, desk.have[n], factor)
     if k < 0 and gang.parts[p, TWIN]:
-        mixed = _mix(mixed, desk.chosen[p - 1], prime, factor)
+        mixed = _mix(mixed, desk.chosen[p - 1], factor)
     around = p if k >= 0 else gang.parts[p, PARENT]
     while around >= 0:
-        mixed = _mix(mixed, desk.chosen[around] + 7, prime, factor)
+        mixed = _mix(mixed, desk.chosen[around] + 7, factor)
         around = gang.parts[around, PARENT]
-    return _mix(mixed, desk.total[0 if prime == _P1 else 1], prime, factor)
+    return _mix(mixed, desk.total[0 if factor == _F1 else 1], factor)
 
 
 @kernel
@@ -264,7 +265,7 @@ def _enter(gang: Gang, desk: Desk) -> int:
     if p == gang.parts.shape[0] or _out_of_reach(gang, desk, p, k, frame[_DONE], inside):
         return _DEAD
     if k < 0 or frame[_DONE] == 0:
-        key = _key(gang, desk, p, k, inside, _P1, _F1) * _P2 + _key(gang, desk, p, k, inside, _P2, _F2) + 1
+        key = (_key(gang, desk, p, k, inside, _F1) << 31) + _key(gang, desk, p, k, inside, _F2) + 1
         if desk.memo[_memo_slot(desk, key)] == key:
             return _DEAD
         desk.keys[top] = key
@@ -284,6 +285,18 @@ def _is_repeated(gang: Gang, desk: Desk, first: int, cand: int) -> bool:
         if desk.sums[twin, 0] == desk.sums[cell, 0] and desk.sums[twin, 1] == desk.sums[cell, 1]:
             return True
     return False
+
+
+@kernel
+def _is_apart(gang: Gang, desk: Desk, p: int, cand: int) -> bool:
+    """Whether a candidate has no node where the part around it is."""
+    parent = gang.parts[p, PARENT]
+    if parent < 0 or cand < 0:
+        return False
+    for at in range(gang.cands[cand, NODE_LO], gang.cands[cand, NODE_HI]):
+        if desk.stamps[parent, gang.cand_nodes[at]] == desk.stamp_of[parent]:
+            return False
+    return True
 
 
 @kernel
@@ -333,7 +346,8 @@ def _choose_candidate(gang: Gang, desk: Desk) -> bool:
     option = max(frame[_OPTION] + 1, first)
     while option < count:
         cand = lo + option if hi > lo else -1
-        if not _is_repeated(gang, desk, lo + first, cand) and _settle(gang, desk, p, cand):
+        useful = not _is_apart(gang, desk, p, cand) and not _is_repeated(gang, desk, lo + first, cand)
+        if useful and _settle(gang, desk, p, cand):
             frame[_OPTION] = option
             _push(desk, p, gang.parts[p, KIND_LO], 0, 0, desk.span[p, 0])
             return True

@@ -2,13 +2,14 @@
 
 The plan is made from slot counts alone (how many of the tasks each node can take), from the top of the domain
 down: one child that holds all is best (the one that already has tasks of the gang, then the one that needs the
-fewest domains below, then the one that is left with the least room); otherwise the child with the most room is
-filled and the rest goes on. Largest first gives the fewest children; nobody is split that need not be.
+fewest domains below, then the one that is left with the least room); otherwise as few children as possible, those
+with the most room, or others if that touches fewer domains below. Nobody is split that need not be.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -18,6 +19,9 @@ from muster.engine.domains import count_classes
 from muster.framework import Session
 from muster.kernels.placement import FUTURE
 from muster.snapshot import Rows, TopologyTable
+
+#: So many of the largest parts are compared; the others are hardly better.
+_COMPARED: Final = 32
 
 
 @dataclass(frozen=True, slots=True)
@@ -104,9 +108,43 @@ class Packer:
             if whole and (part.own == 0 or any(other.own for other in whole)):
                 chosen.append((self._best_fit(whole, left), left))
                 break
+            others = self._fewer_below(parts[k:], left) if part.own == 0 else None
+            if others is not None:
+                return chosen + others
             chosen.append((part, part.room))
             left -= part.room
         return chosen
+
+    def _fewer_below(self, parts: list[_Part], tasks: int) -> list[tuple[_Part, int]] | None:
+        """Shares of no more parts than the largest ones, but of fewer domains below; None: the largest do."""
+        rooms = np.array([part.room for part in parts], np.int64)  # the largest first
+        count = int(np.searchsorted(np.cumsum(rooms), tasks)) + 1
+        below = [self._rooms_below(part) for part in parts[:_COMPARED]]
+        if count >= len(below) or all(len(inner) == 1 for inner in below[:count]):
+            return None
+        largest = list(range(count))
+        chosen = _exchanged(rooms, below, largest, tasks)
+        if chosen == largest:
+            return None
+        return self._share_out([parts[k] for k in chosen], [below[k] for k in chosen], tasks)
+
+    def _share_out(self, parts: list[_Part], below: list[NDArray[np.int64]], tasks: int) -> list[tuple[_Part, int]]:
+        """How many tasks each of the parts gets: the largest domains below are filled first, whosever they are."""
+        owners = np.repeat(np.arange(len(parts)), [len(inner) for inner in below])
+        rooms = np.concatenate(below)
+        order = np.lexsort((owners, -rooms))
+        filled = np.minimum(np.cumsum(rooms[order]), tasks)
+        amounts = np.zeros(len(parts), np.int64)
+        np.add.at(amounts, owners[order], np.diff(filled, prepend=0))
+        return [(part, amount) for part, amount in zip(parts, amounts.tolist(), strict=True) if amount]
+
+    def _rooms_below(self, part: _Part) -> NDArray[np.int64]:
+        """The room of what a part consists of, the largest first; nodes that belong to no smaller domain as one."""
+        rows = np.array(self._topology.children[part.domain] if part.domain >= 0 else (), np.int32)
+        begin, stop = self._topology.lo[rows] - self._base, self._topology.hi[rows] - self._base
+        rooms = self._room[stop] - self._room[begin]
+        rest = part.room - int(rooms.sum())
+        return np.sort(np.append(rooms, rest) if rest else rooms)[::-1]
 
     def _best_fit(self, parts: list[_Part], tasks: int) -> _Part:
         """The part, of those that hold all tasks, that is the closest and leaves the least behind."""
@@ -121,6 +159,32 @@ class Packer:
         begin, stop = self._topology.lo[rows] - self._base, self._topology.hi[rows] - self._base
         rooms = np.sort(self._room[stop] - self._room[begin])[::-1]
         return int(np.searchsorted(np.cumsum(rooms), tasks)) + 1
+
+
+def _exchanged(rooms: NDArray[np.int64], below: list[NDArray[np.int64]], chosen: list[int], tasks: int) -> list[int]:
+    """Exchange chosen parts for others, one at a time, as long as that touches fewer domains below."""
+
+    def touched(parts: list[int]) -> int:
+        inner = np.sort(np.concatenate([below[k] for k in parts]))[::-1]
+        return int(np.searchsorted(np.cumsum(inner), tasks)) + 1
+
+    fewest = touched(chosen)
+    improved = True
+    while improved:
+        improved = False
+        total = int(rooms[chosen].sum())
+        for place, old in enumerate(chosen):
+            for new in range(len(below)):
+                if new in chosen or total - rooms[old] + rooms[new] < tasks:
+                    continue
+                other = [*chosen[:place], new, *chosen[place + 1 :]]
+                count = touched(other)
+                if count < fewest:
+                    chosen, fewest, improved = sorted(other), count, True
+                    break
+            if improved:
+                break
+    return chosen
 
 
 def _sums(values: NDArray[np.integer]) -> NDArray[np.int64]:

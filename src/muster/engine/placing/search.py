@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -55,6 +55,13 @@ class _Part:
         return kinds, self.need, self.policy, None if self.domains is None else self.domains.tobytes()
 
 
+class Answer(NamedTuple):
+    """Nodes by task row, NO_ROW for tasks without one; None: there are none (that is proven), or none were found."""
+
+    places: Rows | None = None
+    is_proof: bool = False
+
+
 class Search:
     """Searches of one session, within their budgets."""
 
@@ -71,23 +78,20 @@ class Search:
         """Whether a search for the job was not through when its steps were used up."""
         return job in self._ended
 
-    def places(self, job: int, attempts: Sequence[Attempt], domains: Sequence[int], *, everything: bool) -> Rows | None:
-        """Nodes for tasks of a job in one of the domains, by task row: for all, or as many as it takes to start.
-
-        None: there are none, or (see `has_ended`) none were found in time.
-        """
+    def places(self, job: int, attempts: Sequence[Attempt], domains: Sequence[int], *, everything: bool) -> Answer:
+        """Nodes for tasks of a job in one of the domains: for all, or for as many as it takes to start."""
         if not self._is_worthwhile(attempts):
-            return None
+            return Answer()
         parts = [self._part(attempt, domains) for attempt in attempts if attempt]
         able = [part for part in parts if part.domains is None or len(part.domains)]
         if not able or (everything and len(able) < len(parts)):
-            return None
+            return Answer(is_proof=True)
         problem = _Problem(self._session, self._boards, job, able, domains, everything=everything)
         for free in problem.kinds_of_room():
             steps = min(self._steps_per_job - self._used.get(job, 0), self._left) - _OVERHEAD
             if steps <= 0 or problem.size > _LARGEST:
                 self._ended.add(job)
-                return None
+                return Answer()
             desk = make_desk(problem.gang, free, steps)
             count = search_places(problem.gang, desk)
             spent = int(desk.budget[1]) + _OVERHEAD
@@ -95,10 +99,10 @@ class Search:
             self._left -= spent
             if count == ENDED:
                 self._ended.add(job)
-                return None
+                return Answer()
             if count >= 0:
-                return problem.read(desk.placed[:count])
-        return None
+                return Answer(problem.read(desk.placed[:count]))
+        return Answer(is_proof=True)
 
     def _is_worthwhile(self, attempts: Sequence[Attempt]) -> bool:
         """Whether placing in order may have missed something: not so for equal tasks of one part."""
@@ -110,10 +114,10 @@ class Search:
 
     def _part(self, attempt: Attempt, domains: Sequence[int]) -> _Part:
         session, table = self._session, self._session.snapshot.tasks
-        keys = np.stack((table.role[attempt.tasks], table.cls[attempt.tasks]), axis=1)
+        n_classes = len(session.snapshot.classes)
+        keys = table.role[attempt.tasks].astype(np.int64) * n_classes + table.cls[attempt.tasks]
         kinds = [
-            _Kind(role, cls, attempt.tasks[(keys == (role, cls)).all(axis=1)])
-            for role, cls in np.unique(keys, axis=0).tolist()
+            _Kind(key // n_classes, key % n_classes, attempt.tasks[keys == key]) for key in dict.fromkeys(keys.tolist())
         ]
         kinds.sort(key=lambda kind: (-self._size(kind.cls), kind.cls, kind.role))
         if not attempt.is_part:
@@ -139,9 +143,9 @@ class Search:
         if placed != NO_ROW:
             around = topology.highest_within(placed, constraint.limit)
             allowed &= (inside >= around) & (inside <= topology.last[around]) & (around != NO_ROW)
-        for domain in domains:
-            proposed = session.domain_gradients(attempt.job, attempt.subgroup, domain)
-            if proposed is not None:
+        if session.domain_gradients(attempt.job, attempt.subgroup, domains[0]) is not None:
+            for domain in domains:
+                proposed = session.domain_gradients(attempt.job, attempt.subgroup, domain) or [inside[:0]]
                 within = (inside >= domain) & (inside <= topology.last[domain])
                 allowed &= ~within | np.isin(inside, np.concatenate(proposed))
         found = holding(session, self._boards, attempt.tasks, needed, inside[allowed])
@@ -226,8 +230,7 @@ class _Problem:
             kinds += len(part.kinds)
             parts.append([0, *columns, *listed[key], int(is_divided and part.likeness() == before)])
             before = part.likeness()
-        rows = np.concatenate(cands)
-        nodes, colors, slices, order = self._cells(rows)
+        nodes, colors, slices, order = self._cells(cands)
         gang = Gang(
             parts=np.array(parts, np.int32),
             kinds=np.array(
@@ -265,9 +268,9 @@ class _Problem:
             needs.append(max(0, (policy.min_sub_groups or 0) - ready) if is_gang else 0)
         return np.array(needs, np.int64), policies
 
-    def _cells(self, domains: Rows) -> tuple[Rows, Amounts, Rows, Rows]:
+    def _cells(self, lists: list[Rows]) -> tuple[Rows, Amounts, Rows, Rows]:
         """Nodes by the smallest candidate that holds them, which of those are alike, and candidates as slices."""
-        topology = self._session.snapshot.topology
+        topology, domains = self._session.snapshot.topology, np.concatenate(lists)
         lo = np.searchsorted(self._rows, topology.lo[domains]).astype(np.int32)
         hi = np.searchsorted(self._rows, topology.hi[domains]).astype(np.int32)
         cell_of = np.zeros(len(self._rows), np.int32)
@@ -278,19 +281,24 @@ class _Problem:
             around[cell] = int(cell_of[lo[k]]) if cell and lo[k] < hi[k] else NO_ROW
             cell_of[lo[k] : hi[k]] = cell
         sizes = np.bincount(cell_of, minlength=len(distinct))
-        listed = {int(domain): tuple(np.flatnonzero(domains == domain).tolist()) for domain in distinct}
+        listed: list[set[int]] = [set() for _ in distinct]
+        for number, some in enumerate(lists):
+            for cell in np.searchsorted(distinct, some).tolist():
+                listed[cell].add(number)
         is_single = [bool(sizes[cell] == hi[k] - lo[k]) for cell, k in enumerate(firsts.tolist())]
         names: dict[object, int] = {}
         colors = [
             names.setdefault(
-                (around[cell], int(topology.tier[domain]), len(listed[int(domain)])) if is_single[cell] else -1 - cell,
+                (around[cell], tuple(sorted(listed[cell]))) if is_single[cell] else -1 - cell,
                 len(names),
             )
-            for cell, domain in enumerate(distinct)
+            for cell in range(len(distinct))
         ]
         cells = np.searchsorted(distinct, domains)
         cands = np.stack((lo, hi, np.where(np.array(is_single)[cells], cells, NO_ROW)), axis=1).astype(np.int32)
-        kinds = np.unique(self._allowed.T, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
+        kinds = np.zeros(len(self._rows), np.int32)
+        if not self._allowed.all():
+            kinds = np.unique(self._allowed.T, axis=0, return_inverse=True)[1].reshape(-1).astype(np.int32)
         runs = np.cumsum(np.diff(cell_of, prepend=-1) != 0)
         free = self._session.snapshot.nodes.future_idle()[self._rows][:, self._columns]
         order = np.lexsort((*free.T, kinds, runs)).astype(np.int32)

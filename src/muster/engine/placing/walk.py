@@ -29,7 +29,7 @@ from muster.engine.constraints import (
 from muster.engine.domains import ROOT, distance_to, holding, ranked, roomiest, search_gradients
 from muster.engine.placing.packing import domains_used, fewest_domains
 from muster.engine.placing.runs import Attempt, Ground, Runs
-from muster.engine.placing.search import Search
+from muster.engine.placing.search import Answer, Search
 from muster.engine.placing.terms import EARNEST, Found, Modes
 from muster.engine.subgroups import by_subgroup, required_subgroups
 from muster.framework import JobVerdict, Session
@@ -130,7 +130,7 @@ class Walk:
         self, work: Work, statement: Statement, domain: int, modes: Modes = EARNEST, *, whole: bool = False
     ) -> Found:
         """Look for places exactly, for a job that found none in order; it may go anywhere in a domain."""
-        places = self._search.places(work.job, work.attempts, [domain], everything=whole)
+        places = self._search.places(work.job, work.attempts, [domain], everything=whole).places
         if places is None:
             if self._search.has_ended(work.job) and work.verdict is not None:
                 work.verdict = replace(work.verdict, reason=PLACES_SEARCH_ENDED)
@@ -262,30 +262,28 @@ class Walk:
         fewest = None if work.is_divided else fewest_domains(session, self._boards, tasks[:needed], domains)
         line = ranked(session, job, NO_ROW, domains, placed, fewest)
         best = self._best(work, line, extent, placed, statement)
-        if best is not None:
+        if isinstance(best, _Solution):
             statement.redo(best.operations)
             work.attempts = best.left.attempts
             ready = extent is Extent.WHOLE or session.job_deficit(job) == 0
             return Found.READY if ready else Found.PROMISED
-        if extent is Extent.PARTS:
-            return Found.NOTHING
-        near = [domain for domain, _ in line]
-        places = self._search.places(job, work.attempts, near, everything=not is_least)
-        if places is None:
+        if best is None:
             return Found.NOTHING
         if extent is Extent.WHOLE:
-            return self._place_all_planned(work, places, statement, EARNEST)
-        return self._place_planned(work, places, statement)
+            return self._place_all_planned(work, best, statement, EARNEST)
+        return self._place_planned(work, best, statement)
 
     def _best(
         self, work: Work, line: list[tuple[int, float]], extent: Extent, placed: int, statement: Statement
-    ) -> _Solution | None:
-        """The best solution in the domains that are nearest to what is placed.
+    ) -> _Solution | Rows | None:
+        """The best solution in the domains that are nearest to what is placed, else places that a search found.
 
-        Domains come in the order of the start rule, so without sub-groups the first solution is the best.
+        Domains come in the order of the start rule, so without sub-groups the first solution is the best. When one
+        fails, the search is asked about all of them: it may prove that trying the others is in vain.
         """
         topology = self._session.snapshot.topology
         best: _Solution | None = None
+        answer: Answer | None = None
         nearest = 0
         for domain, _ in line:
             distance = distance_to(topology, placed, domain)
@@ -296,7 +294,13 @@ class Walk:
                 best, nearest = solution, distance
             if best is not None and not work.is_divided:
                 break
-        return best
+            if best is None and answer is None and extent is not Extent.PARTS:
+                everything = extent is not Extent.LEAST
+                domains = [tried for tried, _ in line]
+                answer = self._search.places(work.job, work.attempts, domains, everything=everything)
+                if answer.is_proof:
+                    return None
+        return best if best is not None or answer is None else answer.places
 
     def _try(self, work: Work, domain: int, extent: Extent, statement: Statement) -> _Solution | None:
         """Place the job inside one domain, note how, and undo it."""
@@ -339,7 +343,8 @@ class Walk:
             gained = self._place_part(attempt, domain, Extent.WHOLE if all_of_each else extent, statement)
             if gained is None:
                 work.verdict = attempt.verdict or work.verdict
-                if all_of_each:
+                coming = sum(len(work.attempts[other].tasks) for _, other in line)
+                if all_of_each or coming < session.job_pipelined_deficit(work.job):
                     return None
                 continue
             score += gained
