@@ -1,8 +1,18 @@
 """The door to places: the one way in which tasks get nodes. What stands behind it is imported by nobody else."""
 
 from muster.engine.placing.door import Door, door_of
-from muster.engine.placing.search import STEPS_PER_CYCLE, STEPS_PER_JOB
-from muster.engine.placing.terms import EARNEST, EVERYWHERE, PROMISES, Found, Goal, Outcome, Scope, promise
+from muster.engine.placing.terms import (
+    EARNEST,
+    EVERYWHERE,
+    PROMISES,
+    STEPS_PER_CYCLE,
+    STEPS_PER_JOB,
+    Found,
+    Goal,
+    Outcome,
+    Scope,
+    promise,
+)
 
 __all__ = [
     "EARNEST",

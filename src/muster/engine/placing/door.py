@@ -24,12 +24,14 @@ from muster.engine.constraints import (
 from muster.engine.domains import ROOT, count_classes, gradients, holding, ranked, search_gradients
 from muster.engine.placing.nested import Nested
 from muster.engine.placing.runs import ANYWHERE, Ground, Runs, Stretch
-from muster.engine.placing.search import STEPS_PER_CYCLE, STEPS_PER_JOB, Search
+from muster.engine.placing.search import Search
 from muster.engine.placing.terms import (
     EARNEST,
     EVERYWHERE,
     NOBODY,
     PROMISES,
+    STEPS_PER_CYCLE,
+    STEPS_PER_JOB,
     Found,
     Goal,
     Modes,

@@ -22,9 +22,6 @@ from muster.framework import FITS, Session
 from muster.kernels.search import ENDED, Gang, make_desk, packed, search_places
 from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Amounts, Mask, Rows
 
-#: What a search may cost at most, if nobody says otherwise.
-STEPS_PER_JOB: Final = 200_000
-STEPS_PER_CYCLE: Final = 4_000_000
 #: What putting a problem together counts for, in steps.
 _OVERHEAD: Final = 500
 #: Parts × nodes beyond which a problem is not put together at all.

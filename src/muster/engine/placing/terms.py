@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
-from typing import TypeAlias
+from typing import Final, TypeAlias
 
 import numpy as np
 
@@ -20,6 +20,10 @@ Modes: TypeAlias = tuple[int, ...]
 EARNEST: Modes = (IDLE, FUTURE)
 #: On what will be free, promises only; what is free already is preferred all the same.
 PROMISES: Modes = (FREE_NOW, FUTURE)
+
+#: What the exact search may cost at most, if nobody says otherwise.
+STEPS_PER_JOB: Final = 200_000
+STEPS_PER_CYCLE: Final = 4_000_000
 
 NOBODY: Rows = np.empty(0, np.int32)
 
