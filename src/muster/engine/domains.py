@@ -50,6 +50,22 @@ def search_gradients(
     return [kept for kept in (step[np.isin(step, allowed)] for step in proposed) if len(kept)]
 
 
+def nearest_first(session: Session, steps: list[Rows], placed: int) -> list[Rows]:
+    """Gradients for a job of which something is placed: what keeps it closest together first, then the lowest tier."""
+    if placed == NO_ROW or not steps:
+        return steps
+    topology = session.snapshot.topology
+    domains = np.concatenate(steps)
+    distance = np.zeros(len(domains), np.int64)
+    around = [placed]
+    while topology.parent[around[-1]] != NO_ROW:
+        around.append(int(topology.parent[around[-1]]))
+    for outer in reversed(around):
+        distance[(domains >= outer) & (domains <= topology.last[outer])] = topology.tier[outer]
+    keys = np.stack((distance, np.repeat(np.arange(len(steps)), [len(step) for step in steps])), axis=1)
+    return [domains[(keys == key).all(axis=1)] for key in np.unique(keys, axis=0)]
+
+
 def search_space(session: Session, job: int, constraint: Constraint, placed: int, purpose: Purpose) -> Rows:
     """Domains where a job may be placed: the first plugin's answer, else every valid one, lowest tier first."""
     answer = session.search_space(job, purpose)

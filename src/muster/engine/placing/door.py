@@ -39,7 +39,7 @@ from muster.engine.placing.terms import (
     Scope,
     promise,
 )
-from muster.engine.placing.walk import Walk, Work, make_work
+from muster.engine.placing.walk import Walk, Work, is_entangled, make_work
 from muster.engine.waiting import gated_verdict
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import (
@@ -95,7 +95,7 @@ class Door:
             return self._place_first(job, tasks, statement, scope, modes)
         if goal is Goal.ALL:
             return self._place_chunk(job, tasks, statement, scope, modes)
-        if self._is_nested(job) or (self._by_chunks and not self._has_domains(job)):
+        if self._is_nested(job) or (self._by_chunks and not self._has_domains(job, tasks)):
             return self._start_by_chunk(job, tasks, statement, scope, modes)
         return self._start(job, tasks, statement, scope, modes)
 
@@ -108,9 +108,12 @@ class Door:
     def _is_nested(self, job: int) -> bool:
         return self._session.snapshot.jobs.records[job].groups is not None
 
-    def _has_domains(self, job: int) -> bool:
-        """Whether HyperNodes or sub-groups decide where its tasks may go."""
-        return bool(self._session.snapshot.jobs.records[job].sub_groups) or has_topology(self._session, job)
+    def _has_domains(self, job: int, tasks: Rows = NOBODY) -> bool:
+        """Whether HyperNodes or sub-groups matter, or tasks that are not alike and of which not all are needed."""
+        session = self._session
+        if session.snapshot.jobs.records[job].sub_groups or has_topology(session, job):
+            return True
+        return len(tasks) > max(1, session.job_deficit(job)) and is_entangled(session, job, tasks)
 
     # -- starting and growing ----------------------------------------------------------------------------------
 
@@ -128,7 +131,7 @@ class Door:
         found = Found.NOTHING
         if len(waiting) == 0:
             work.verdict = JobVerdict(GANG_INCOMPLETE)
-        elif self._has_domains(job):
+        elif self._has_domains(job, waiting):
             found = self._walk.place(work, statement, scope.domain)
         else:
             found = self._place_plain(work, statement, scope, modes)

@@ -13,6 +13,7 @@ import heapq
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum
+from typing import Final
 
 import numpy as np
 
@@ -26,7 +27,7 @@ from muster.engine.constraints import (
     subgroup_constraint,
     subgroup_domain,
 )
-from muster.engine.domains import ROOT, distance_to, holding, ranked, roomiest, search_gradients
+from muster.engine.domains import ROOT, distance_to, holding, nearest_first, ranked, roomiest, search_gradients
 from muster.engine.placing.packing import domains_used, fewest_domains
 from muster.engine.placing.runs import Attempt, Ground, Runs
 from muster.engine.placing.search import Answer, Search
@@ -35,6 +36,9 @@ from muster.engine.subgroups import by_subgroup, required_subgroups
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import PLACES_SEARCH_ENDED, QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.snapshot import NO_ROW, Operation, Rows, Statement, TaskStatus
+
+#: Gangs with more waiting tasks than this grow without a plan for the rest.
+_PLANNED: Final = 256
 
 
 class Extent(Enum):
@@ -103,7 +107,7 @@ class Walk:
         session, job = self._session, work.job
         constraint, placed = job_constraint(session, job), job_domain(session.snapshot, job)
         if domain is None:
-            steps = search_gradients(session, job, NO_ROW, ROOT, constraint, placed)
+            steps = nearest_first(session, search_gradients(session, job, NO_ROW, ROOT, constraint, placed), placed)
         else:
             steps = [np.array([domain], np.int32)]
         found = Found.NOTHING if whole else self._where_promised(work, constraint, steps, statement)
@@ -151,14 +155,14 @@ class Walk:
 
     def _extents(self, work: Work, constraint: Constraint, placed: int) -> list[Extent]:
         """What is asked of a place, the best first."""
-        if not work.is_divided:
-            roomy = self._prefers_room(constraint, placed, work.tasks(), self._session.job_deficit(work.job))
-            return [Extent.ROOMY, Extent.LEAST] if roomy else [Extent.LEAST]
-        extents = [Extent.LEAST]
-        if any(self._part_prefers_room(attempt) for attempt in work.attempts):
-            extents.insert(0, Extent.PARTS)
-        if len(extents) > 1 or (placed == NO_ROW and self._session.job_deficit(work.job) < len(work.tasks())):
-            extents.insert(0, Extent.ROOMY)
+        tasks, deficit = work.tasks(), self._session.job_deficit(work.job)
+        roomy = self._prefers_room(constraint, placed, tasks, deficit)
+        if is_entangled(self._session, work.job, tasks):
+            # What is placed first may be in the way of the rest, also while it grows.
+            roomy = max(1, deficit) < len(tasks) <= _PLANNED
+        extents = [Extent.ROOMY, Extent.LEAST] if roomy else [Extent.LEAST]
+        if work.is_divided and any(self._part_prefers_room(attempt) for attempt in work.attempts):
+            extents.insert(-1, Extent.PARTS)
         return extents
 
     def _part_prefers_room(self, attempt: Attempt) -> bool:
@@ -433,6 +437,12 @@ class Walk:
         if self._search.has_ended(work.job):
             reason = PLACES_SEARCH_ENDED
         return JobVerdict(reason, detail, int(session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
+
+
+def is_entangled(session: Session, job: int, tasks: Rows) -> bool:
+    """Whether it matters for the rest of a gang where its first tasks are: they differ, or it has sub-groups."""
+    cls = session.snapshot.tasks.cls[tasks]
+    return bool(session.snapshot.jobs.records[job].sub_groups) or bool((cls != cls[0]).any())
 
 
 def _places(session: Session, operations: Sequence[Operation]) -> Rows:
