@@ -135,7 +135,7 @@ class EventSender:
             if (
                 fault.status == FORBIDDEN and fault.reason != NOT_LEADER
             ):  # we may not; or the namespace is about to go, which says nothing of others
-                self._closed[_namespace(news)] = time.monotonic() + _CLOSED_S
+                self._close(_namespace(news))
         except Exception:  # a bug in telling must not stop the scheduler
             log.exception("event=error errand=event reason=%s", news.reason)
         return 1
@@ -165,6 +165,12 @@ class EventSender:
                 raise
             del self._series[key]  # the server has forgotten it; the next one is told anew
         return 1
+
+    def _close(self, namespace: str) -> None:
+        """Leave a namespace out for a while, and forget those whose while is over: they may be gone."""
+        moment = time.monotonic()
+        self._closed = {name: until for name, until in self._closed.items() if until > moment}
+        self._closed[namespace] = moment + _CLOSED_S
 
     def _is_closed(self, namespace: str) -> bool:
         until = self._closed.get(namespace)
