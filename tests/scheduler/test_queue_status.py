@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.api import KaiPodGroup, KaiQueue, Pod, Queue, decode
+from muster.api import KaiPodGroup, KaiQueue, Pod, PodGroup, Queue, decode
 from muster.cluster import MemoryCluster
 from muster.framework import profile
 from muster.scheduler import Scheduler, builtin_registry
@@ -80,3 +80,30 @@ def test_queues_of_kai_say_what_is_asked_for_and_what_is_below_them() -> None:
         assert said.allocated_non_preemptible["nvidia.com/gpu"].text == "8"
         assert list(said.child_queues) == (["team"] if name == "department" else [])
     assert play.scheduler.run_once().queues == ()
+
+
+def test_gangs_that_are_over_stay_counted_when_they_are_out_of_the_picture() -> None:
+    play = Play("muster", node("n1", cpu=8), queue("a"), *gang("ends", 2, cpu=1, queue="a", run_seconds=3))
+    play.cycles(10)
+    assert play.cluster.store.get(PodGroup, "default/ends") is not None
+    session = play.scheduler.last_session
+    assert session is not None
+    assert "default/ends" not in session.snapshot.jobs.index
+    status = play.queue("a").status
+    assert (status.completed, status.running, amounts(play.queue("a"))["pods"]) == (1, 0, "0")
+    assert play.scheduler.run_once().queues == ()
+
+
+def test_a_status_that_cannot_be_made_costs_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    play = Play("muster", node("n1", cpu=8), *gang("g", 2, cpu=1))
+
+    def broken(*_: object) -> None:
+        raise ValueError("no such thing")
+
+    monkeypatch.setattr(play.scheduler._queues, "updates", broken)
+    monkeypatch.setattr(play.scheduler._hyper_nodes, "updates", broken)
+    result = play.scheduler.run_once()
+    assert (result.error, len(result.decisions), len(result.updates)) == (None, 2, 1)
+    assert "what=queues" in caplog.text

@@ -45,6 +45,7 @@ _SEED_STRIDE = 1_000_003
 #: As `Session.usage`.
 Usage = Mapping[str, Mapping[str, float]]
 
+_Any = TypeVar("_Any")
 _Made = TypeVar("_Made", bound=Decision | Ungate | JobUpdate | HyperNodeUpdate | QueueUpdate)
 
 
@@ -168,7 +169,7 @@ class Scheduler:
         cycle = _Cycle(self.config, self.registry, self.n_cycles, self._settled, self._memory, self.strikes)
         try:
             snapshot = self.observe()
-            cycle.queues = self._queues.updates(snapshot)
+            cycle.queues = _made("queues", lambda: self._queues.updates(snapshot, self.mirror.finished_groups))
             seed = self.seed * _SEED_STRIDE + self.n_cycles
             cycle.run(snapshot, now, seed, self._verdicts.at(self.mirror.placement_revision), self._usage(now))
             if self._meter is not None:
@@ -218,15 +219,16 @@ class Scheduler:
         if cycle.session is not None:
             decisions = decisions_of(cycle.session)
             ungated = ungates_of(cycle.session)
-            hyper_nodes = self._hyper_nodes.updates(self.mirror, cycle.session.snapshot.topology.forest)
+            forest = cycle.session.snapshot.topology.forest
+            hyper_nodes = _made("hypernodes", lambda: self._hyper_nodes.updates(self.mirror, forest))
         failures = [
             *_send(self.cluster.nominate, [made for made in decisions if isinstance(made, Nominate)]),
             *_send(self.cluster.evict, [made for made in decisions if isinstance(made, Evict)]),
             *_send(self.cluster.bind, [made for made in decisions if isinstance(made, Bind)]),
             *_send(self.cluster.ungate, ungated),
-            *_send(self.cluster.update_jobs, updates),
-            *_send(self.cluster.update_queues, cycle.queues),
-            *_send(self.cluster.update_hypernodes, hyper_nodes),
+            *_made("jobs", lambda: _send(self.cluster.update_jobs, updates)),
+            *_made("queues", lambda: _send(self.cluster.update_queues, cycle.queues)),
+            *_made("hypernodes", lambda: _send(self.cluster.update_hypernodes, hyper_nodes)),
         ]
         self._tell_quarantine()
         refused = {failure.decision for failure in failures}
@@ -257,6 +259,15 @@ class Scheduler:
 
 def _send(verb: Callable[[Sequence[_Made]], list[Failure]], decisions: Sequence[_Made]) -> list[Failure]:
     return verb(decisions) if decisions else []
+
+
+def _made(what: str, make: Callable[[], list[_Any]]) -> list[_Any]:
+    """What a report leads to; one that cannot be made costs the others nothing."""
+    try:
+        return make()
+    except Exception:
+        log.exception("event=error what=%s", what)
+        return []
 
 
 def _internal_error(fault: Exception, cycle: _Cycle, step: str = "") -> InternalError:

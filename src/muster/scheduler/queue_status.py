@@ -50,12 +50,17 @@ class QueueStatuses:
     def __init__(self) -> None:
         self._settled: _Picture | None = None
 
-    def updates(self, snapshot: Snapshot) -> list[QueueUpdate]:
-        """Return the updates of queues whose status is not current, by name."""
+    def updates(self, snapshot: Snapshot, finished: Mapping[str, int]) -> list[QueueUpdate]:
+        """Return the updates of queues whose status is not current, by name.
+
+        `finished`: gangs that are out of the picture because they are over, by queue.
+        """
         queues = snapshot.queues
-        picture = _Picture(
-            queues.records, _with_root(snapshot), queues.tree_firm.copy(), _requested(snapshot), _phases(snapshot)
-        )
+        phases = _phases(snapshot)
+        for name, count in finished.items():
+            if name in queues.index:
+                phases[queues.index[name], JobPhase.COMPLETED] += count
+        picture = _Picture(queues.records, _with_root(snapshot), queues.tree_firm.copy(), _requested(snapshot), phases)
         if self._settled is not None and picture.is_like(self._settled):
             return []
         updates = [made for row in range(len(queues)) if (made := _update(snapshot, picture, row)) is not None]

@@ -6,6 +6,7 @@ slower with each. So they are put away, job by job, and come back as they were w
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -28,6 +29,8 @@ class FinishedJobs:
         self._jobs: dict[str, FinishedJob] = {}
         #: The job of each pod.
         self._job_of: dict[str, str] = {}
+        #: How many of them have a PodGroup, by queue.
+        self.by_queue: Counter[str] = Counter()
 
     def __len__(self) -> int:
         return len(self._jobs)
@@ -36,7 +39,9 @@ class FinishedJobs:
         return iter(list(self._jobs))
 
     def put(self, job: FinishedJob) -> None:
+        self.take(job.record.id)
         self._jobs[job.record.id] = job
+        self.by_queue[job.record.queue] += job.record.source is not None
         self._job_of.update((pod.key, job.record.id) for pod in job.pods)
 
     def find(self, job: str) -> FinishedJob | None:
@@ -49,6 +54,8 @@ class FinishedJobs:
     def take(self, job: str) -> FinishedJob | None:
         """Give a job back; None: it is not here."""
         found = self._jobs.pop(job, None)
+        if found is not None and found.record.source is not None:
+            self.by_queue[found.record.queue] -= 1
         for pod in () if found is None else found.pods:
             del self._job_of[pod.key]
         return found

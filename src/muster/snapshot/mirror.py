@@ -225,6 +225,11 @@ class Mirror:
         """The HyperNodes as they stand, by name."""
         return self._hyper_nodes
 
+    @property
+    def finished_groups(self) -> Mapping[str, int]:
+        """How many gangs were put away, by queue."""
+        return self._book.finished.by_queue
+
     def group(self, job: str) -> PodGroup | KaiPodGroup | None:
         """The PodGroup of a job; None: it has none, or one that was put aside."""
         return self._book.group(job)
