@@ -11,6 +11,7 @@ from muster.admission.model import Settings
 from muster.admission.pod_templates import template_pod, template_problems
 from muster.api import Pod, Problem, Quantity, ResourceRequirements
 from muster.api.batch import Job, JobTask, PartitionPolicy
+from muster.api.counting import uncountable
 from muster.api.problems import Problems, at_least, one_of
 from muster.api.resources import CPU, MEMORY
 from muster.api.validate import network_topology
@@ -31,6 +32,7 @@ def task_problems(job: Job, settings: Settings) -> Problems:
         yield from pod_name(f"{here}.name", _last_pod(job.name, task))
         yield from policy_problems(f"{here}.policies", task.policies)
         pod = template_pod(f"{here}.template", task)
+        yield from (each._replace(field=f"{here}.template.{each.field}") for each in uncountable(pod))
         yield from template_problems(f"{here}.template", pod, settings)
         yield from topology_policy_problems(here, task.topology_policy, pod)
     yield from count_problems(job)

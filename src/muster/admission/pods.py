@@ -1,4 +1,4 @@
-"""Pods of this scheduler: annotations that can be read, and a queue that takes pods.
+"""Pods of this scheduler: amounts that can be counted, annotations that can be read, and a queue that takes pods.
 
 Pods of other schedulers are nobody's business here. A PodGroup that does not exist yet is fine: it may come next.
 """
@@ -12,6 +12,7 @@ from muster.admission.model import Findings, Known, Request, Settings
 from muster.admission.queue_references import queue_reference
 from muster.admission.reading import read
 from muster.api import Pod, Problem, group_of
+from muster.api.counting import uncountable
 from muster.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_NAME
 from muster.api.problems import Problems
 
@@ -25,6 +26,7 @@ def validate_pod(request: Request, known: Known, settings: Settings) -> Findings
     if not isinstance(spec, dict) or spec.get("schedulerName") not in settings.scheduler_names:
         return
     pod = read(request.document, Pod)
+    yield from uncountable(pod)
     yield from _budget(pod.metadata.annotations)
     queue = pod.metadata.annotations.get(QUEUE_NAME)
     if queue and group_of(pod) is None:

@@ -14,7 +14,8 @@ import msgspec
 from muster.admission.hooks import Hook
 from muster.admission.model import DELETE, Json, Known, Request, Settings
 from muster.admission.verdicts import Verdict, judge
-from muster.api import encode_hook
+from muster.api import Problem, encode_hook
+from muster.api.documents import MAX_DEPTH, TOO_DEEP, shallow
 
 API_VERSION: Final = "admission.k8s.io/v1"
 _KIND: Final = "AdmissionReview"
@@ -55,9 +56,9 @@ _REVIEW: Final = msgspec.json.Decoder(_Review)
 
 def answer(hook: Hook, body: bytes, known: Known, settings: Settings) -> tuple[bytes, Verdict]:
     """Answer a question; the verdict is for those who count and log. Raises BadReviewError."""
-    asked = _read(hook, body)
+    asked, verdict = _read(hook, body)
     request = Request(asked.operation, asked.object or {}, asked.old_object or {}, asked.name, asked.namespace)
-    verdict = judge(hook, request, known, settings)
+    verdict = verdict or judge(hook, request, known, settings)
     response: Json = {"uid": asked.uid, "allowed": verdict.is_allowed}
     if not verdict.is_allowed:
         response["status"] = _status(asked, verdict)
@@ -70,10 +71,18 @@ def answer(hook: Hook, body: bytes, known: Known, settings: Settings) -> tuple[b
     return msgspec.json.encode({"apiVersion": API_VERSION, "kind": _KIND, "response": response}), verdict
 
 
-def _read(hook: Hook, body: bytes) -> _Asked:
+def _decode(body: bytes) -> tuple[_Review, Verdict | None]:
+    """Decode a question; about an object that is nested too deep for any reader with the answer."""
     try:
-        review = _REVIEW.decode(body)
-    except msgspec.DecodeError as error:
+        return _REVIEW.decode(body), None
+    except RecursionError:
+        return _REVIEW.decode(shallow(body.decode(), depth=MAX_DEPTH)[0]), Verdict((Problem("", TOO_DEEP),))
+
+
+def _read(hook: Hook, body: bytes) -> tuple[_Asked, Verdict | None]:
+    try:
+        review, verdict = _decode(body)
+    except (msgspec.DecodeError, ValueError) as error:
         raise BadReviewError(f"expected an {_KIND} in JSON: {error}") from None
     if (review.api_version, review.kind) != (API_VERSION, _KIND):
         raise BadReviewError(f"expected {_KIND} of {API_VERSION}, got {review.kind!r} of {review.api_version!r}")
@@ -83,7 +92,7 @@ def _read(hook: Hook, body: bytes) -> _Asked:
     if (asked.kind.group, asked.kind.kind) != (hook.group, hook.kind.kind):
         wanted = f"{hook.kind.kind} of {hook.kind.api_version}"
         raise BadReviewError(f"{hook.path} is about {wanted}, got {asked.kind.kind!r} of {asked.kind.group!r}")
-    return asked
+    return asked, verdict
 
 
 def _status(asked: _Asked, verdict: Verdict) -> Json:
