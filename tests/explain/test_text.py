@@ -14,6 +14,8 @@ def test_the_whole_text_of_a_gang_that_waits() -> None:
         "  queue     default (weight 1) holds 6 GPUs, has a fair share of 8 GPUs",
         "  nodes     2 in all: 1 lacks free resources (n1) and 1 is too small even when empty (n2)",
         "  closest   n1 lacks 2 GPUs",
+        "  evictions none: gangreclaim: its queue would have more than its fair share (queue default);",
+        "            gangpreempt: nobody may be evicted for it",
         "  to let it start, one of",
         "    - wait for team/pod/held to finish: then it fits",
         "    - add 1 node like n1 (8 GPUs, 64 CPUs and 256Gi memory)",

@@ -10,6 +10,7 @@ from msgspec import Meta
 
 from muster.api import UserError, parse_seconds
 from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.pipeline import send_away
 from muster.engine.evictions.stale import StaleReasons, StaleRecord, broken_since, remaining_tasks
 from muster.engine.staleness import stale_jobs
 from muster.framework import Action, Arguments, Session
@@ -74,6 +75,4 @@ class StaleGangEviction(Action):
         if marked.any() or refuses_eviction(record.annotations, record.labels) or not budgets.allowed(tasks).all():
             return
         ended = StaleRecord(record.id, round(broken_for, 3), grace, len(tasks))
-        statement = session.statement()
-        statement.evict(tasks, note=ended.as_text(), record=StaleReasons(ended))
-        session.commit(statement, self.name)
+        send_away(session, tasks, self.name, StaleReasons(ended))

@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from muster.explain.model import Explanation, Named, QueuePicture
-from muster.framework import FITS, Session
+from muster.framework import FITS, Rejection, Session
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, TaskStatus
 
 
@@ -76,6 +76,17 @@ def held_by_others(session: Session, resources: frozenset[str]) -> Named:
 
 
 def why_nobody_leaves(session: Session, job: int, explanation: Explanation) -> str:
+    """Why nobody is evicted for a job that lacks room: what each action ran into; "" where nobody looked."""
+    ran_into = [f"{action}: {_said_why(why)}" for action, why in session.no_evictions.get(job, {}).items()]
+    fair = _why_queues_keep(session, job, explanation)
+    return "; ".join([fair, *ran_into] if fair else ran_into)
+
+
+def _said_why(why: Rejection) -> str:
+    return f"{why.reason.text} ({why.detail})" if why.detail else why.reason.text
+
+
+def _why_queues_keep(session: Session, job: int, explanation: Explanation) -> str:
     """Why pods of other queues are not evicted for a job that lacks room; "" where that cannot be told in a word."""
     snapshot = session.snapshot
     own, lacking = int(snapshot.jobs.queue[job]), sorted(explanation.lacking)

@@ -358,8 +358,11 @@ class Plugin:
         """
         raise AssertionError("only called when overridden")
 
-    def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
-        """Replace the choice of victims for a gang in a domain; None: no opinion. The first answer wins."""
+    def select_victims(self, evictor: Evictor, domain: int, candidates: Rows) -> Rows | None:
+        """Replace the choice of victims for a gang in a domain; None: no opinion. The first answer wins.
+
+        `evictor.tasks` are what needs a place; candidates stand in the order in which they would be taken.
+        """
 
     def must_leave(self) -> Sequence[Departure]:
         """Running tasks that have to go although nobody takes their place.

@@ -123,7 +123,7 @@ class VictimQuestions(Questions):
         deciding = self._opinions[kind][:1]
         return all(ask.__self__.steady_victims for asked in (protecting, *deciding) for ask in asked)
 
-    def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
+    def select_victims(self, evictor: Evictor, domain: int, candidates: Rows) -> Rows | None:
         """The first plugin's own choice of victims; None: nobody makes one."""
         for ask in self._points.flat["select_victims"]:
             chosen: Rows | None = ask(evictor, domain, candidates)

@@ -360,7 +360,7 @@ class _Asked(Plugin):
         ids = self.session.snapshot.tasks.ids
         return candidates[[ids[task] != self.spared for task in candidates.tolist()]]
 
-    def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
+    def select_victims(self, evictor: Evictor, domain: int, candidates: Rows) -> Rows | None:
         ids = self.session.snapshot.tasks.ids
         if self.choice is None:
             return None

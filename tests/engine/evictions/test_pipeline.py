@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import ast
 import math
+from pathlib import Path
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.engine.evictions import pipeline
 from muster.engine.evictions.gang.dry_run import give_back, shortest_prefix
 from muster.engine.placing import promise
 from muster.kernels.placement import FUTURE, IDLE
@@ -72,3 +75,28 @@ def test_a_gang_that_waits_for_a_part_is_promised_all_of_it() -> None:
     statement.redo(promise(operations))
     assert {operation.kind for operation in statement.operations} == {OperationKind.PIPELINE}
     assert set(session.snapshot.tasks.status[:2].tolist()) == {TaskStatus.PIPELINED}
+
+
+# -- who may evict -------------------------------------------------------------------------------------------------
+
+SOURCE = Path(pipeline.__file__).parents[2]
+
+
+def calls(method: str) -> set[str]:
+    """Modules in which a method of this name is called on a statement."""
+    found = set()
+    for path in SOURCE.rglob("*.py"):
+        for part in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if isinstance(part, ast.Call) and isinstance(part.func, ast.Attribute) and part.func.attr == method:
+                owner = ast.unparse(part.func.value)
+                if "statement" in owner:
+                    found.add(str(path.relative_to(SOURCE)))
+    return found
+
+
+def test_nobody_evicts_beside_the_pipeline_and_its_strategies() -> None:
+    assert {path.partition("/evictions/")[0] for path in calls("evict")} == {"engine"}
+
+
+def test_only_the_pipeline_commits_an_eviction() -> None:
+    assert {path for path in calls("commit") if "evictions" in path} == {"engine/evictions/pipeline.py"}

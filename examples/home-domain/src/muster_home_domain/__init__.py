@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.framework import Plugin, Purpose
+from muster.framework import Evictor, Plugin, Purpose
 from muster.snapshot import Rows
 
 HOME = "example.com/home-domain"
@@ -21,6 +21,6 @@ class HomeDomain(Plugin):
         domain = self.session.snapshot.topology.index.get(home)
         return None if purpose is not Purpose.EVICT or domain is None else np.array([domain], np.int32)
 
-    def select_victims(self, evictor: int, domain: int, candidates: Rows) -> Rows | None:
-        has_home = HOME in self.session.snapshot.jobs.records[evictor].annotations
+    def select_victims(self, evictor: Evictor, domain: int, candidates: Rows) -> Rows | None:
+        has_home = HOME in self.session.snapshot.jobs.records[evictor.job].annotations
         return candidates if has_home else None

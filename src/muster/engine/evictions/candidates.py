@@ -46,11 +46,11 @@ class Candidates:
     def __str__(self) -> str:
         """What stands in the way, with numbers."""
         parts = [
-            f"{self.spared} pods are not preemptible" if self.spared else "",
-            f"{self.shielded} pods are protected by plugins" if self.shielded else "",
-            f"{self.barred} gangs must keep their minimum" if self.barred else "",
+            (self.spared, "pod is not preemptible", "pods are not preemptible"),
+            (self.shielded, "pod is kept by plugins", "pods are kept by plugins"),
+            (self.barred, "gang must keep its minimum", "gangs must keep their minimum"),
         ]
-        return "; ".join(part for part in parts if part)
+        return ", ".join(f"{count} {one if count == 1 else more}" for count, one, more in parts if count)
 
     def inside(self, snapshot: Snapshot, domain: int) -> Rows:
         """Those on the nodes of a domain."""

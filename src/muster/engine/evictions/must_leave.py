@@ -12,6 +12,7 @@ from typing import Final
 
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.candidates import on_node, willing
+from muster.engine.evictions.pipeline import send_away
 from muster.framework import Departure, Session
 from muster.snapshot import Rows
 
@@ -49,9 +50,7 @@ def evict_departures(session: Session, action: str, *, ignores_budgets: bool) ->
         tasks = _evictable(session, departure)
         tasks = tasks[budgets.allowed(tasks)]
         if len(tasks):
-            statement = session.statement()
-            statement.evict(tasks, note=departure.why, record=DepartureRecord(departure.why))
-            session.commit(statement, action)
+            send_away(session, tasks, action, DepartureRecord(departure.why))
 
 
 def _evictable(session: Session, departure: Departure) -> Rows:

@@ -123,6 +123,13 @@ def run(session: Session, kind: Eviction, strategy: Strategy[C], limits: Limits,
             pipeline.serve(job, jobs[job])
 
 
+def send_away(session: Session, tasks: Rows, action: str, record: VictimRecords) -> None:
+    """Evict for nobody's benefit, which two actions do: what is left of a stale gang, and who must leave its place."""
+    with session.statement(action) as statement:
+        statement.evict(tasks, note=record.of_task(int(tasks[0])).as_text(), record=record)
+        statement.commit()
+
+
 class _Pipeline:
     """One run of an action."""
 

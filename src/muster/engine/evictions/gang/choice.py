@@ -125,6 +125,7 @@ class Chooser:
         self._budgets = rules.budgets
         self._need = need
         self._candidates = candidates
+        self._evictor = Evictor(need.job, need.tasks, breaks_gangs=True)
         self._dry = dry
         self._proved: tuple[int, Rows, list[Operation]] | None = None
         #: Dry runs so far: a domain where plugins and budgets leave too few victims costs none.
@@ -347,7 +348,7 @@ class Chooser:
         if len(bundles) == 0:
             return None
         domain, tasks = proposal.domain, bundles.tasks
-        replaced = self._session.select_victims(self._need.job, domain, tasks)
+        replaced = self._session.select_victims(self._evictor, domain, tasks)
         if replaced is None:
             mask = self._select(proposal, bundles)
         else:
@@ -368,8 +369,7 @@ class Chooser:
         """Phases two to four: order, ask once about the whole list, shrink, order again."""
         session, snapshot = self._session, self._session.snapshot
         bundles = every = self._ordered(proposal.bundles, proposal)
-        evictor = Evictor(self._need.job, self._need.tasks, breaks_gangs=True)
-        allowed = session.evictable(self._kind, evictor, bundles.tasks)
+        allowed = session.evictable(self._kind, self._evictor, bundles.tasks)
         bundles = bundles.shrunk(snapshot, _members(snapshot, bundles.tasks, allowed))
         if self._kind is Eviction.RECLAIM:
             wanted, units = self._shortest(proposal), units_of(bundles).of_task
