@@ -1,15 +1,14 @@
 """Queues that take turns down their tree: the best top queue, its best child, ... and so the leaf to serve next.
 
-Callers: lines of jobs and of victims, which know what stands in each leaf and say when that changes. A queue is
-ranked anew after a change below it; any other only when it comes first, so one whose rank improves by itself may be
-served late, unless its owner says so. A turn costs a few keys, however many queues there are.
+Callers: lines of jobs and of victims, which know what stands in each leaf and say when that changes. Siblings stand in
+a heap, as they do in KAI. Whoever was served, or got something, is compared anew when it comes first; the others keep
+their places meanwhile, and a queue is judged by the leaf that stands first below it, even if that one has just been
+served. A turn costs a few keys, however many queues there are.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_left, insort
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterable
 
 from muster.engine.lines import Key
 from muster.snapshot import NO_ROW, QueueTable
@@ -18,91 +17,109 @@ from muster.snapshot import NO_ROW, QueueTable
 KeyOf = Callable[[int, int], Key]
 
 
-@dataclass(slots=True)
-class _Siblings:
-    """Queues with one parent that have something below them; `changed` ones have no rank until somebody asks."""
-
-    ranked: list[tuple[Key, int]] = field(default_factory=list)
-    keys: dict[int, Key] = field(default_factory=dict)
-    changed: dict[int, None] = field(default_factory=dict)
-
-    def __len__(self) -> int:
-        return len(self.keys) + len(self.changed)
-
-    def rank(self, queue: int, key: Key) -> None:
-        self.drop(queue)
-        self.keys[queue] = key
-        insort(self.ranked, (key, queue))
-
-    def unrank(self, queue: int) -> None:
-        if queue not in self.changed:
-            self.drop(queue)
-            self.changed[queue] = None
-
-    def drop(self, queue: int) -> None:
-        self.changed.pop(queue, None)
-        key = self.keys.pop(queue, None)
-        if key is not None:
-            del self.ranked[bisect_left(self.ranked, (key, queue))]
-
-
 class QueueTree:
-    """Leaves with something in them, and the queues above; `last_first` serves the largest keys first."""
+    """Leaves with something in them, and the queues above; `last_first` serves the largest keys first.
 
-    def __init__(self, queues: QueueTable, *, last_first: bool = False) -> None:
+    The tree does not keep `key_of`: it is its owner's method, and in a circle neither would be freed at once.
+    """
+
+    def __init__(self, queues: QueueTable, leaves: Iterable[int], key_of: KeyOf, *, last_first: bool = False) -> None:
+        """`leaves`: those that have something in them."""
         self._queues = queues
-        self._front = -1 if last_first else 0
-        self._leaves: set[int] = set()
-        #: By parent, NO_ROW for the top queues.
-        self._siblings: dict[int, _Siblings] = {}
+        self._last_first = last_first
+        self._leaves = set(leaves)
+        #: Queues with something below them.
+        self._inside: set[int] = set()
+        #: By parent (NO_ROW for the top queues) the heap of its children.
+        self._heaps: dict[int, list[int]] = {}
+        for leaf in sorted(self._leaves):
+            for queue, parent in queues.steps[leaf]:
+                if queue in self._inside:
+                    break
+                self._inside.add(queue)
+                self._heaps.setdefault(parent, []).append(queue)
+        #: Those that are compared anew when they come first.
+        self._changed: set[int] = set(self._inside)
+        self._arrange(NO_ROW, key_of)
 
-    def changed(self, leaf: int, *, occupied: bool) -> None:
+    def _arrange(self, parent: int, key_of: KeyOf) -> None:
+        heap = self._heaps.get(parent, [])
+        for queue in heap:
+            if queue not in self._leaves:
+                self._arrange(queue, key_of)
+        if len(heap) > 1:
+            heap.sort(key=lambda queue: key_of(queue, self._first_leaf(queue)), reverse=self._last_first)
+
+    def changed(self, leaf: int, key_of: KeyOf, *, occupied: bool) -> None:
         """Something came to a leaf or went; `occupied`: there is something in it now."""
         self._leaves.add(leaf)
         for queue, parent in self._queues.steps[leaf]:
-            siblings = self._siblings.get(parent)
-            if siblings is None:
-                siblings = self._siblings[parent] = _Siblings()
+            heap = self._heaps.setdefault(parent, [])
             if occupied:
-                siblings.unrank(queue)
+                if queue not in self._inside:
+                    self._inside.add(queue)
+                    heap.append(queue)
+                    self._rise(heap, len(heap) - 1, key_of)
+                self._changed.add(queue)
+            elif queue in self._inside:
+                self._inside.remove(queue)
+                self._changed.discard(queue)
+                self._take_out(heap, heap.index(queue), key_of)
+                occupied = len(heap) > 0
             else:
-                siblings.drop(queue)
-            occupied = len(siblings) > 0
-
-    def rank_anew(self, leaf: int) -> None:
-        """The rank of a leaf and of the queues above it may have changed by itself."""
-        for queue, parent in self._queues.steps[leaf]:
-            siblings = self._siblings.get(parent)
-            if siblings is not None and queue in siblings.keys:
-                siblings.unrank(queue)
+                return
 
     def next_leaf(self, key_of: KeyOf) -> int | None:
-        """The leaf whose turn it is; None: there is nothing anywhere.
+        """The leaf whose turn it is; None: there is nothing anywhere."""
+        heap = self._heaps.get(NO_ROW)
+        while heap:
+            first = heap[0]
+            if first in self._changed:
+                self._changed.remove(first)
+                self._sink(heap, 0, key_of)
+            elif first in self._leaves:
+                return first
+            else:
+                heap = self._heaps[first]
+        return None
 
-        The tree does not keep `key_of`: it is its owner's method, and in a circle neither would be freed at once.
-        """
-        return self._best_below(NO_ROW, key_of) if self._siblings.get(NO_ROW) else None
+    def _first_leaf(self, queue: int) -> int:
+        while queue not in self._leaves:
+            queue = self._heaps[queue][0]
+        return queue
 
-    def _best_below(self, parent: int, key_of: KeyOf) -> int:
-        """The best leaf below a queue, with every rank on the way to it made anew."""
-        siblings = self._siblings[parent]
-        if len(siblings) == 1:
-            # Nobody to compare it with; it is ranked when a sibling comes.
-            queue = next(iter(siblings.keys or siblings.changed))
-            siblings.unrank(queue)
-            return self._best_leaf(queue, key_of)
-        fresh: dict[int, int] = {}
-        for queue in list(siblings.changed):
-            fresh[queue] = self._best_leaf(queue, key_of)
-            siblings.rank(queue, key_of(queue, fresh[queue]))
-        while True:
-            key, queue = siblings.ranked[self._front]
-            if queue in fresh:
-                return fresh[queue]
-            fresh[queue] = self._best_leaf(queue, key_of)
-            now = key_of(queue, fresh[queue])
-            if now != key:
-                siblings.rank(queue, now)
+    # -- heaps ---------------------------------------------------------------------------------------------------
 
-    def _best_leaf(self, queue: int, key_of: KeyOf) -> int:
-        return queue if queue in self._leaves else self._best_below(queue, key_of)
+    def _key(self, queue: int, key_of: KeyOf) -> Key:
+        return key_of(queue, self._first_leaf(queue))
+
+    def _before(self, left: Key, right: Key) -> bool:
+        return left > right if self._last_first else left < right
+
+    def _sink(self, heap: list[int], at: int, key_of: KeyOf) -> None:
+        if 2 * at + 1 >= len(heap):
+            return
+        mine = self._key(heap[at], key_of)
+        while (child := 2 * at + 1) < len(heap):
+            best = self._key(heap[child], key_of)
+            if child + 1 < len(heap) and self._before(other := self._key(heap[child + 1], key_of), best):
+                child, best = child + 1, other
+            if not self._before(best, mine):
+                return
+            heap[at], heap[child] = heap[child], heap[at]
+            at = child
+
+    def _rise(self, heap: list[int], at: int, key_of: KeyOf) -> None:
+        if at == 0:
+            return
+        mine = self._key(heap[at], key_of)
+        while at > 0 and self._before(mine, self._key(heap[above := (at - 1) // 2], key_of)):
+            heap[at], heap[above] = heap[above], heap[at]
+            at = above
+
+    def _take_out(self, heap: list[int], at: int, key_of: KeyOf) -> None:
+        last = heap.pop()
+        if at < len(heap):
+            heap[at] = last
+            self._sink(heap, at, key_of)
+            self._rise(heap, at, key_of)

@@ -23,16 +23,16 @@ class TreeLine:
         self._session = session
         self._depth = sys.maxsize if depth is None else depth
         self._leaves: dict[int, list[tuple[Key, int]]] = {}
-        self._tree = QueueTree(session.snapshot.queues)
         self._count = 0
         for job in jobs:
             with session.turn(job):
                 self._leaf_of(job).append((session.job_key(job), job))
-        for leaf, line in self._leaves.items():
+        for line in self._leaves.values():
             line.sort()
             del line[self._depth :]
             self._count += len(line)
-            self._tree.changed(leaf, occupied=bool(line))
+        occupied = [leaf for leaf, line in self._leaves.items() if line]
+        self._tree = QueueTree(session.snapshot.queues, occupied, self._queue_key)
 
     def __len__(self) -> int:
         return self._count
@@ -48,7 +48,7 @@ class TreeLine:
         line = self._leaves[leaf]
         _, job = line.pop(0)
         self._count -= 1
-        self._tree.changed(leaf, occupied=bool(line))
+        self._tree.changed(leaf, self._queue_key, occupied=bool(line))
         return job
 
     def push(self, job: int) -> None:
@@ -59,12 +59,7 @@ class TreeLine:
             insort(line, (self._session.job_key(job), job))
         del line[self._depth :]
         self._count += len(line) - before
-        self._tree.changed(int(self._session.snapshot.jobs.queue[job]), occupied=bool(line))
-
-    def rank_anew(self, queues: Iterable[int]) -> None:
-        """What these leaves hold has changed, not who stands in them."""
-        for leaf in set(queues):
-            self._tree.rank_anew(leaf)
+        self._tree.changed(int(self._session.snapshot.jobs.queue[job]), self._queue_key, occupied=bool(line))
 
     def _leaf_of(self, job: int) -> list[tuple[Key, int]]:
         return self._leaves.setdefault(int(self._session.snapshot.jobs.queue[job]), [])

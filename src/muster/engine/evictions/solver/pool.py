@@ -238,9 +238,8 @@ class VictimLine:
         self._leaving: dict[int, Amounts] = {}
         #: Tasks that were only promised a place when the line was made: they hold nothing yet.
         self._promised: Mask = session.snapshot.tasks.status == _PROMISED
-        self._tree = QueueTree(session.snapshot.queues, last_first=True)
-        for queue in by_queue:
-            self._tree.changed(queue, occupied=self._peek(queue) != NO_ROW)
+        occupied = [queue for queue in by_queue if self._peek(queue) != NO_ROW]
+        self._tree = QueueTree(session.snapshot.queues, occupied, self._turn_key, last_first=True)
 
     def pop(self) -> Unit | None:
         """The next unit; None: nobody is left."""
@@ -267,11 +266,12 @@ class VictimLine:
         snapshot = self._session.snapshot
         tasks = next_victims(snapshot, job, left)
         rest = left[:0] if len(tasks) == len(left) else left[~np.isin(left, tasks)]
+        self._tree.changed(leaf, self._turn_key, occupied=self._peek(leaf) != NO_ROW)
         if len(rest):
             insort(
                 self._returned.setdefault(leaf, []), (self._session.victim_key(job, rest), job, rest), key=_entry_key
             )
-        self._tree.changed(leaf, occupied=self._peek(leaf) != NO_ROW)
+            self._tree.changed(leaf, self._turn_key, occupied=True)
         return job, tasks, rest
 
     def _peek(self, leaf: int) -> int:

@@ -78,8 +78,8 @@ class SolverStrategy:
         return asking if self._pool else {}
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
-        self._line = TreeLine(self._session, jobs, depth=self._options.max_jobs_per_queue)
-        while (job := self._line.pop()) is not None:
+        line = TreeLine(self._session, jobs, depth=self._options.max_jobs_per_queue)
+        while (job := line.pop()) is not None:
             yield job
 
     def _could_run(self, job: int, tasks: Rows) -> bool:
@@ -153,8 +153,6 @@ class SolverStrategy:
         self._pending[job] = pending = self._pending[job][table.status[self._pending[job]] == _PENDING]
         if len(pending) == 0:
             self._waiting.discard(job)
-        # Queues that had to give may come earlier now.
-        self._line.rank_anew(self._session.snapshot.jobs.queue[table.job[plan.evicted]].tolist())
         # Those who were promised places may be dealt others for the sake of the next ones.
         touched = sorted(set(table.job[np.concatenate((plan.evicted, plan.moved))].tolist()))
         self._pool.refresh([*touched, job])

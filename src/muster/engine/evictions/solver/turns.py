@@ -115,9 +115,7 @@ class Turns:
             self._left.setdefault(int(session.snapshot.jobs.queue[job]), []).append(job)
         self._lines: dict[int, list[Place]] = waiting.with_jobs(places) if len(self._left) > 1 else {}
         self._next = dict.fromkeys(self._lines, 0)
-        self._tree = QueueTree(session.snapshot.queues)
-        for queue in self._lines:
-            self._tree.changed(queue, occupied=True)
+        self._tree = QueueTree(session.snapshot.queues, self._lines, self._turn_key)
 
     def pop(self) -> int | None:
         """The next job of the dry run; None: everybody had a turn."""
@@ -126,7 +124,7 @@ class Turns:
             assert leaf is not None
             line, at = self._lines[leaf], self._next[leaf]
             self._next[leaf] = at + 1
-            self._tree.changed(leaf, occupied=at + 1 < len(line))
+            self._tree.changed(leaf, self._turn_key, occupied=at + 1 < len(line))
             own = self._left.get(leaf)
             if own and own[-1] == line[at][1]:
                 return self._serve(leaf)
