@@ -171,7 +171,7 @@ def test_what_is_left_open_is_filled_in() -> None:
         3,
         3,
     )
-    assert [each["name"] for each in spec["tasks"]] == ["default-task0", "w"]
+    assert [each["name"] for each in spec["tasks"]] == ["default0", "w"]
     assert [each["minAvailable"] for each in spec["tasks"]] == [2, 1]
     assert spec["tasks"][0]["template"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
     assert spec["plugins"] == {"mpi": [], "svc": [], "ssh": []}

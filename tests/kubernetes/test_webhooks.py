@@ -160,7 +160,7 @@ def test_what_a_job_leaves_open_is_filled_in_and_then_checked(asked: Kubectl) ->
         3,
     )
     task = made["tasks"][0]
-    assert (task["name"], task["minAvailable"], task["maxRetry"]) == ("default-task0", 2, 3)
+    assert (task["name"], task["minAvailable"], task["maxRetry"]) == ("default0", 2, 3)
     assert task["template"]["spec"]["dnsPolicy"] == "ClusterFirstWithHostNet"
     assert made["plugins"] == {"pytorch": [], "svc": []}
     assert "spec.plugins.nccl: expected" in refusal(asked, JOBS, job(plugins={"nccl": []}))

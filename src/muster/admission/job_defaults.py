@@ -9,7 +9,7 @@ from muster.admission.reading import spec_of
 from muster.api.names import DEFAULT_QUEUE
 
 _RETRIES: Final = 3
-_TASK_NAME: Final = "default-task"
+_TASK_NAME: Final = "default"
 #: Pods on the network of their node find services only with this.
 _HOST_NETWORK_DNS: Final = "ClusterFirstWithHostNet"
 #: Plugins of Jobs that work only beside others.
