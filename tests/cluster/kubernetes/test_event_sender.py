@@ -152,3 +152,25 @@ def test_the_name_of_an_event_is_one_however_long_that_of_its_object_is() -> Non
 def test_a_server_that_fails_loses_one_piece_of_news_and_no_more() -> None:
     server = Server(ApiError(500, "InternalError", "no"))
     assert len(told(server, [about("a"), about("b")]).requests) == 2
+
+
+def test_what_is_being_sent_at_the_end_is_answered_and_nothing_is_sent_after_it() -> None:
+    class Slow(Server):
+        n_answered = 0
+
+        async def send(self, method: str, path: str, body: bytes, content_type: str = "", attempts: int = 6) -> bytes:
+            answer = await super().send(method, path, body, content_type)
+            await asyncio.sleep(0.2)
+            self.n_answered += 1
+            return answer
+
+    server = Slow()
+
+    async def leave_in_the_middle(sender: EventSender) -> None:
+        sender.tell([about("first"), about("second")])
+        while not server.requests:
+            await asyncio.sleep(0.01)
+
+    played(server, leave_in_the_middle)
+    assert server.notes == ["first"]
+    assert server.n_answered == 1

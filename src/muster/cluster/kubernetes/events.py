@@ -41,6 +41,8 @@ _BURST: Final = 25.0
 _SERIES_S: Final = 600.0
 _COUNT_S: Final = 30.0
 _MAX_SERIES: Final = 2000
+#: Seconds that a request has to be answered after the end.
+_GOODBYE_S: Final = 2.0
 #: Seconds for which nothing is told in a namespace where that was forbidden.
 _CLOSED_S: Final = 60.0
 
@@ -88,6 +90,7 @@ class EventSender:
         self._instance = socket.gethostname()[:120] or _CONTROLLER
         #: Until when namespaces are left out that take no events.
         self._closed: dict[str, float] = {}
+        self._is_stopping = False
         self._worker = self._loop.create_task(self._work(), name="events")
 
     def tell(self, news: Iterable[News]) -> None:
@@ -96,6 +99,10 @@ class EventSender:
             self._loop.call_soon_threadsafe(self._take, list(news))
 
     async def stop(self) -> None:
+        """Send no more; what is being sent gets a moment to be answered, so that it is known whether it was."""
+        self._is_stopping = True
+        self._arrived.set()
+        await asyncio.wait([self._worker], timeout=_GOODBYE_S)
         self._worker.cancel()
         await asyncio.gather(self._worker, return_exceptions=True)
 
@@ -108,7 +115,7 @@ class EventSender:
 
     async def _work(self) -> None:
         left, seen = _BURST, time.monotonic()
-        while True:
+        while not self._is_stopping:
             await self._arrived.wait()
             news = self._next()
             if news is None:
@@ -119,7 +126,7 @@ class EventSender:
             left, seen = min(_BURST, left + (moment - seen) * rate), moment
             if left < 1:
                 await asyncio.sleep((1 - left) / rate)
-            if self._may_act():
+            if self._may_act() and not self._is_stopping:
                 left -= await self._send(news)
 
     def _next(self) -> News | None:
