@@ -10,6 +10,7 @@ import asyncio
 import contextlib
 import ssl
 import threading
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from types import TracebackType
@@ -39,6 +40,10 @@ class FaultyProxy:
         self._plane = plane
         self._port = free_ports(1)[0]
         self.refuse: Rule = refuse or let_through
+        #: How many seconds a request waits here before it goes on, unless its sender has left by then.
+        self.late_s: Callable[[str, str], float] = lambda _method, _path: 0.0
+        #: When which requests went on.
+        self.passed: list[tuple[float, str]] = []
         self.kubeconfig = work / "proxied-kubeconfig"
         self.kubeconfig.write_text(yaml.safe_dump(self._configuration()))
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()), daemon=True)
@@ -103,6 +108,8 @@ class FaultyProxy:
         await asyncio.sleep(0.25)
 
     async def _handle(self, request: web.Request) -> web.StreamResponse:
+        await asyncio.sleep(self.late_s(request.method, request.path))
+        self.passed.append((time.monotonic(), request.path))
         verdict = self.refuse(request.method, request.path)
         if verdict > 0:
             return web.json_response({"kind": "Status", "code": verdict, "message": "made up"}, status=verdict)
