@@ -75,7 +75,7 @@ class Door:
         self._runs = Runs(session, self._boards, rank_order=rank_order)
         search = Search(session, self._boards, steps_per_job, steps_per_cycle)
         self._walk = Walk(session, self._boards, self._runs, search)
-        self._nested = Nested(session, self._boards, self._runs)
+        self._nested = Nested(session, self._boards, self._runs, search)
         #: Where queues are a tree, a gang without constraints starts and grows chunk by chunk.
         self._by_chunks = bool(session.asked("queue_turn"))
 

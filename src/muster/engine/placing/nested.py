@@ -9,7 +9,7 @@ Callers: the door. Invariant: all given tasks are placed, or the statement is as
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,11 +17,13 @@ from numpy.typing import NDArray
 from muster.engine.boards import Boards
 from muster.engine.label_domains import choose_domains, nodes_of_active, slot_counts
 from muster.engine.parts import Part, read_parts
+from muster.engine.placing.label_search import LabelSearch
 from muster.engine.placing.runs import ANYWHERE, Ground, Runs, Stretch
+from muster.engine.placing.search import Search
 from muster.engine.placing.terms import EARNEST, Modes
 from muster.framework import JobVerdict, Session
-from muster.framework.reasons import INSUFFICIENT, TOPOLOGY, TOPOLOGY_LEVEL
-from muster.snapshot import Mask, Rows, Statement
+from muster.framework.reasons import INSUFFICIENT, PLACES_SEARCH_ENDED, TOPOLOGY, TOPOLOGY_LEVEL
+from muster.snapshot import Mask, Rows, Statement, TaskStatus
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,10 +53,11 @@ def _stretch(mask: Mask) -> Stretch:
 class Nested:
     """Places tasks of jobs that have groups."""
 
-    def __init__(self, session: Session, boards: Boards, runs: Runs) -> None:
+    def __init__(self, session: Session, boards: Boards, runs: Runs, search: Search) -> None:
         self._session = session
         self._boards = boards
         self._runs = runs
+        self._search = search
         self._parts: dict[int, Part] = {}
 
     def place(
@@ -70,6 +73,14 @@ class Nested:
         if self._place(trial, root, tasks, Area(mask)):
             return None
         statement.rollback(mark)
+        if mask is None and (self._session.snapshot.tasks.status[tasks] == TaskStatus.PENDING).all():
+            places = LabelSearch(self._session, self._boards, job, tasks).places(self._search, root)
+            ground = Ground(places=places)
+            if places is not None and self._runs.in_order(tasks, statement, ground, modes) == len(tasks):
+                return None
+            statement.rollback(mark)
+            if self._search.has_ended(job) and trial.verdict is not None:
+                return replace(trial.verdict, reason=PLACES_SEARCH_ENDED)
         return trial.verdict or JobVerdict(TOPOLOGY)
 
     def _root(self, job: int) -> Part:

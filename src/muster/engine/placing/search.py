@@ -19,7 +19,7 @@ from muster.engine.constraints import Constraint, subgroup_constraint, subgroup_
 from muster.engine.domains import holding
 from muster.engine.placing.runs import Attempt
 from muster.framework import FITS, Session
-from muster.kernels.search import ENDED, Gang, make_desk, packed, search_places
+from muster.kernels.search import ENDED, NONE, Gang, make_desk, packed, search_places
 from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Amounts, Mask, Rows
 
 #: What putting a problem together counts for, in steps.
@@ -84,22 +84,34 @@ class Search:
         if not able or (everything and len(able) < len(parts)):
             return Answer(is_proof=True)
         problem = _Problem(self._session, self._boards, job, able, domains, everything=everything)
-        for free in problem.kinds_of_room():
+        found = self.solve(job, problem.gang, problem.kinds_of_room())
+        if not isinstance(found, np.ndarray):
+            return Answer(is_proof=found == NONE)
+        return Answer(problem.read(found))
+
+    def solve(self, job: int, gang: Gang, kinds_of_room: Sequence[Amounts]) -> Rows | int:
+        """Kinds and nodes that the search finds on one kind of room after the other; else NONE, or ENDED."""
+        for free in kinds_of_room:
             steps = min(self._steps_per_job - self._used.get(job, 0), self._left) - _OVERHEAD
-            if steps <= 0 or problem.size > _LARGEST:
+            if steps <= 0 or len(free) * len(gang.parts) > _LARGEST:
                 self._ended.add(job)
-                return Answer()
-            desk = make_desk(problem.gang, free, steps)
-            count = search_places(problem.gang, desk)
+                return ENDED
+            desk = make_desk(gang, free, steps)
+            count = search_places(gang, desk)
             spent = int(desk.budget[1]) + _OVERHEAD
             self._used[job] = self._used.get(job, 0) + spent
             self._left -= spent
             if count == ENDED:
                 self._ended.add(job)
-                return Answer()
+                return ENDED
             if count >= 0:
-                return Answer(problem.read(desk.placed[:count]))
-        return Answer(is_proof=True)
+                placed: Rows = desk.placed[:count]
+                return placed
+        return NONE
+
+    def knows(self, tasks: Rows) -> bool:
+        """Whether places depend on nothing that the search does not know of."""
+        return self._live.isdisjoint(tasks.tolist())
 
     def _is_worthwhile(self, attempts: Sequence[Attempt]) -> bool:
         """Whether placing in order may have missed something: not so for equal tasks of one part."""
@@ -107,7 +119,7 @@ class Search:
         cls = self._session.snapshot.tasks.cls[tasks]
         if not attempts[0].is_part and (cls == cls[0]).all():
             return False
-        return self._live.isdisjoint(tasks.tolist())
+        return self.knows(tasks)
 
     def _part(self, attempt: Attempt, domains: Sequence[int]) -> _Part:
         session, table = self._session, self._session.snapshot.tasks
@@ -176,7 +188,6 @@ class _Problem:
         self._requests = requests[:, self._columns]
         self._roles = sorted({kind.role for kind in self._kinds})
         self._rows = self._useful_rows(domains)
-        self.size = len(self._rows) * (len(self._parts) + 1)
         self.gang = self._gang(job, domains, everything=everything)
 
     def kinds_of_room(self) -> list[Amounts]:
