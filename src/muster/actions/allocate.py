@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Annotated, ClassVar
 
 import msgspec
+import numpy as np
 
 from muster.engine.gates import open_gates
 from muster.engine.lines import FlatLine
@@ -13,7 +14,7 @@ from muster.engine.tree_line import TreeLine
 from muster.engine.waiting import gated_jobs, gated_verdict, schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Action, Arguments, JobVerdict, Session
 from muster.framework.reasons import NOT_TRIED
-from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows
+from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, Statement
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -102,6 +103,8 @@ class Allocate(Action):
             if session.snapshot.tasks.reserved.any():
                 statement.release(session.snapshot.tasks_of(job))
             outcome = door.place(job, tasks, statement)
+            if not outcome and _take_promises(session, job, statement):
+                outcome = door.place(job, tasks, statement)
             session.record(job, outcome.verdict or JobVerdict(NOT_TRIED))
             if outcome.found is Found.READY:
                 statement.commit()
@@ -110,3 +113,15 @@ class Allocate(Action):
             else:
                 statement.rollback()
         return outcome.left
+
+
+def _take_promises(session: Session, job: int, statement: Statement) -> bool:
+    """Let what is promised to jobs of lower priority, and not theirs yet, be free for a job; False: there is none.
+
+    Otherwise they would start there, only to be evicted for it a moment later.
+    """
+    table, priority = session.snapshot.tasks, session.snapshot.jobs.priority
+    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.int32)
+    lower = promised[priority[table.job[promised]] < priority[job]]
+    statement.release(lower)
+    return len(lower) > 0

@@ -296,7 +296,9 @@ class Door:
     def _place_first(self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> Outcome:
         """Place tasks in order where the job's constraints let them, until one does not fit."""
         done = 0
-        if self._is_nested(job):
+        if scope.is_final:
+            done = self._runs.in_order(tasks, statement, _ground(scope), modes)
+        elif self._is_nested(job):
             while done < len(tasks) and self._nested.place(job, tasks[done : done + 1], statement, modes) is None:
                 done += 1
         elif scope.mask is not None or job == NO_ROW or not has_topology(self._session, job):

@@ -57,6 +57,8 @@ class Scope:
     domain: int | None = None
     #: Only these nodes, for jobs without constraints; None: all.
     mask: Mask | None = None
+    #: The caller has seen to the job's constraints.
+    is_final: bool = False
 
 
 EVERYWHERE = Scope()

@@ -431,6 +431,10 @@ class Walk:
             detail += f"; {topology.names[domain]} comes closest with room for {room}"
         elif domain != NO_ROW:
             detail += f"; {topology.names[domain]} comes closest, but a role or sub-group stays below its minimum there"
+        nominated = session.snapshot.tasks.nominated[tasks]
+        if (nominated != NO_ROW).any():
+            where = topology.names[topology.domain_of_nodes(nominated[nominated != NO_ROW])]
+            detail += f"; what was promised to it in {where} can no longer be had"
         if fault := fault_of(topology, constraint):
             detail += f"; out of use: {fault}"
         reason = TOPOLOGY

@@ -15,6 +15,7 @@ from muster.engine.evictions.task.node_victims import NodeOffers, fewest_victims
 from muster.engine.evictions.task.records import TaskReasons
 from muster.engine.evictions.task.sticky import NodeScope
 from muster.engine.evictions.task.supply import Supply
+from muster.engine.placing import Goal, Scope, door_of
 from muster.framework import FITS, Eviction, Session
 from muster.framework.reasons import eviction_helps
 from muster.kernels.placement import ANYHOW, FUTURE, fits
@@ -42,6 +43,7 @@ class Rooms:
         self._job = job
         self._queue = int(self._session.snapshot.jobs.queue[job])
         self._statement = statement
+        self._door = door_of(self._session)
         self.supply = supply
 
     # -- without evictions ---------------------------------------------------------------------------------
@@ -54,7 +56,7 @@ class Rooms:
             return False
         if not self._board(task, FUTURE).current(snapshot)[node] > -np.inf:
             return False
-        self._statement.place(task, node, FUTURE)
+        self._put(task, node)
         return True
 
     def use_free(self, tasks: Rows, scope: NodeScope, *, picks: bool) -> int:
@@ -66,15 +68,14 @@ class Rooms:
         tasks = tasks[: self._room_in_queue(task)]
         if len(tasks) == 0 or not (self._free_first or picks):
             return 0
-        board = self._board(task, FUTURE)
-        if scope.open is None:
-            return self._statement.fill(tasks, board, scope.lo, scope.hi)
-        scores = np.where(scope.open, board.current(self._session.snapshot), -np.inf)
-        best = int(np.argmax(scores))
-        if scores[best] == -np.inf:
-            return 0
-        self._statement.place(task, best, FUTURE)
-        return 1
+        n_nodes = len(self._session.snapshot.nodes)
+        where = Scope(mask=None if scope.covers(n_nodes) else scope.mask(n_nodes), is_final=True)
+        # While more than one domain is open, the first task decides which it will be.
+        wanted = tasks if scope.open is None else tasks[:1]
+        return self._door.place(self._job, wanted, self._statement, where, (FUTURE,), Goal.FIRST).placed
+
+    def _put(self, task: int, node: int) -> None:
+        self._door.put(np.array([task], np.int32), np.array([node], np.int32), self._statement)
 
     def _board(self, task: int, mode: int) -> Board:
         if task in self._live:
@@ -173,7 +174,7 @@ class Rooms:
         if self._room_in_queue(int(tasks[0])) < total:
             self._statement.rollback(mark)
             return -1
-        self._statement.place_batch(tasks[:total], np.repeat(nodes, counts), FUTURE)
+        self._door.put(tasks[:total], np.repeat(nodes, counts), self._statement)
         self.supply.refresh(nodes)
         return total
 
@@ -195,7 +196,7 @@ class Rooms:
             if found is None:
                 return False
             self._evict(*found)
-        self._statement.place(task, node, FUTURE)
+        self._put(task, node)
         self.supply.refresh(np.array([node], np.int32))
         return True
 

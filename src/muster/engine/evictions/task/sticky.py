@@ -40,6 +40,10 @@ class NodeScope:
     #: The domain that was picked for the job out of several, NO_ROW: none was.
     domain: int = NO_ROW
 
+    def covers(self, n_nodes: int) -> bool:
+        """Whether it is all nodes."""
+        return self.open is None and self.lo == 0 and self.hi == n_nodes
+
     def mask(self, n_nodes: int) -> Mask:
         if self.open is not None:
             return self.open
