@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from muster.snapshot import TaskStatus
-from tests.engine.test_two_level import group, hard, job_row, members, open_session, racks
+from tests.engine.stage import job_row, open_session
+from tests.snapshot.networks import group, hard, members, racks
 
 #: What puts tasks on nodes; `Statement` has them, and what stands behind the door uses them.
 PLACING = frozenset({"fill", "place_batch", "sort_nodes"})
@@ -41,9 +42,14 @@ def test_an_error_rolls_a_statement_back() -> None:
     session = open_session([*racks({"s0": [1]}), group("job", 1, hard(1)), *members("job", 1, gpu=8)])
     table = session.snapshot.tasks
     tasks = session.snapshot.tasks_of(job_row(session, "job"))
-    with pytest.raises(ZeroDivisionError), session.statement("test") as statement:
-        statement.place(int(tasks[0]), 0)
-        raise ZeroDivisionError
+
+    def go_wrong() -> None:
+        with session.statement("test") as statement:
+            statement.place(int(tasks[0]), 0)
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError):
+        go_wrong()
     assert table.status[tasks[0]] == TaskStatus.PENDING
     assert session.committed == []
 
