@@ -1,7 +1,8 @@
 """Users and misfortune, by the dice: what happens to a cluster while two replicas of the scheduler work on it.
 
-Every strike is one thing that happens in real clusters: gangs come and go, pods and nodes are lost, watches break, the
-API server or the leader dies, a replica stands still. The same seed gives the same strikes, at other moments.
+Every strike is one thing that happens in real clusters: gangs come and go, somebody makes hostile objects, pods and
+nodes are lost, watches break, the API server or the leader dies, a replica stands still. The same seed gives the same
+strikes, at other moments.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from collections.abc import Callable, Sequence
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.kubectl import Json, Kubectl, gang, node
 from tests.kubernetes.owners import Owners, key_of
+from tests.kubernetes.poison import Poison
 from tests.kubernetes.proxy import RESET, SWALLOW, FaultyProxy, let_through
 from tests.kubernetes.replicas import Process
 
@@ -39,6 +41,7 @@ class Storm:
         self._proxy = proxy
         self._start = start
         self._owners = Owners(kubectl, time.time)
+        self._poison = Poison(kubectl, seed)
         self._n_gangs = 0
         self._gangs: dict[str, list[Json]] = {}
         self._lost: list[str] = []
@@ -46,6 +49,8 @@ class Storm:
         self._acts: Sequence[tuple[Callable[[], None], int]] = (
             (self._gang_comes, 12),
             (self._gang_goes, 5),
+            (self._somebody_means_harm, 3),
+            (self._harm_is_undone, 1),
             (self._pod_is_deleted, 4),
             (self._node_is_lost, 2),
             (self._node_comes_back, 3),
@@ -72,6 +77,7 @@ class Storm:
     def calm_down(self) -> None:
         """No more misfortune; all nodes are there again."""
         self._server_is_well()
+        self._harm_is_undone()
         while self._lost:
             self._node_comes_back()
 
@@ -108,9 +114,15 @@ class Storm:
                 self._kubectl.delete("Pod", pod["metadata"]["name"])
 
     def _pod_is_deleted(self) -> None:
-        present = sorted(self._kubectl.nodes_of_pods())
+        present = sorted(name for name in self._kubectl.nodes_of_pods() if not name.startswith("evil"))
         if present:
             self._kubectl.delete("Pod", self._dice.choice(present), grace=self._dice.choice([0, 1]))
+
+    def _somebody_means_harm(self) -> None:
+        self._poison.put(3)
+
+    def _harm_is_undone(self) -> None:
+        self._poison.remove()
 
     # -- misfortune ----------------------------------------------------------------------------------------
 

@@ -314,5 +314,5 @@ def test_what_cannot_be_used_says_so_once_and_takes_it_back() -> None:
     cluster.replace_object(node("odd", gpu=1))
     cluster.replace_object(pod("g-0", group="g", gpu=1))
     assert [(made.pod, made.node) for made in scheduler.run_once().decisions] == [("default/g-0", "odd")]
-    assert ("muster.sh/Usable", "True", "") in said(cluster.store.get(Node, "odd"))
+    assert ("muster.sh/Usable", "True", "can be used") in said(cluster.store.get(Node, "odd"))
     assert len(scheduler.mirror.quarantine) == 0

@@ -69,7 +69,6 @@ def _total(pod: Pod) -> Problems:
 
 def _node(node: Node) -> Problems:
     yield from amounts("status.allocatable", node.status.allocatable)
-    yield from amounts("status.capacity", node.status.capacity)
 
 
 def _pods(field: str, count: int) -> Problems:

@@ -22,7 +22,7 @@ from muster.api.node import Node
 from muster.api.patterns import compile_pattern
 from muster.api.pod import Container, Pod
 from muster.api.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
-from muster.api.problems import Problem, Problems, at_least, choices, one_of
+from muster.api.problems import Problem, Problems, amounts, at_least, choices, one_of
 from muster.api.scheduling import NetworkTopology, PodGroup, Queue
 from muster.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
 from muster.api.topology import HyperNode, Member
@@ -160,6 +160,7 @@ def _node(node: Node) -> Problems:
     for index, taint in enumerate(node.spec.taints):
         yield from one_of(f"spec.taints[{index}].effect", taint.effect, _TAINT_EFFECTS)
     yield from uncountable(node)
+    yield from amounts("status.capacity", node.status.capacity)
 
 
 def network_topology(field: str, topology: NetworkTopology | None) -> Problems:

@@ -132,7 +132,7 @@ def usable(update: QuarantineUpdate, now: datetime) -> Condition:
         type=USABLE,
         status="False" if update.reason else "True",
         reason="Quarantined" if update.reason else "Usable",
-        message=update.reason,
+        message=update.reason or "can be used",  # an empty one would not be sent, and the old one stay
         last_transition_time=now,
     )
 
