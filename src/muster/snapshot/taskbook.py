@@ -17,11 +17,12 @@ from numpy.typing import NDArray
 from muster.api import KaiPodGroup, Pod, PodGroup, ResourceClaim, group_of, pod_index, role_of
 from muster.snapshot.class_book import NOBODY, ClassBook, ResourceUses
 from muster.snapshot.classes import PodShape, shape_of
-from muster.snapshot.devices import Hold, claim_keys, claimed, hold_of
+from muster.snapshot.devices import Hold
 from muster.snapshot.finished import FinishedJob, FinishedJobs
 from muster.snapshot.group_book import GroupBook
 from muster.snapshot.grow import Columns, Names, kept, renumber
 from muster.snapshot.job_names import JobNames
+from muster.snapshot.pod_holds import PodHolds
 from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
 from muster.snapshot.rows import NO_ROW
 from muster.snapshot.status import FINISHED_STATUSES, TaskStatus, phase_of, status_of
@@ -41,7 +42,7 @@ class TaskBook:
 
     def __init__(self, priority_of: Callable[[JobRecord], int], *, allocates_claims: bool = True) -> None:
         self._priority_of = priority_of
-        self._allocates_claims = allocates_claims
+        self._pod_holds = PodHolds(allocates_claims=allocates_claims)
         #: Tasks that are held back for another reason than scheduling gates.
         self.holds: dict[int, Hold] = {}
         self.tasks = Columns(
@@ -89,11 +90,6 @@ class TaskBook:
         self._names: JobNames | None = None
         self._unranked: set[int] = set()
         self._shapes: dict[int, PodShape] = {}
-        self._claims: dict[str, ResourceClaim] = {}
-        #: Namespaces that are being deleted.
-        self._ending: set[str] = set()
-        #: Pods by the claim that they name.
-        self._claimants: dict[str, set[str]] = {}
 
     # -- jobs ----------------------------------------------------------------------------------------------
 
@@ -247,7 +243,7 @@ class TaskBook:
         row = self.task_rows.get(pod.key)
         shape = self._shape_of(row, pod)
         lone = None if foreign else self._check_member(pod)
-        hold = self._hold_of(pod, foreign=foreign)
+        hold = self._pod_holds.hold_of(pod, foreign=foreign)
         # From here on nothing can go wrong.
         if row is None:
             row = self._add_task(pod)
@@ -256,7 +252,7 @@ class TaskBook:
         if job != NO_ROW:
             self._enter_groups(row, job, pod)
         self._shapes[row] = shape
-        self._change_claims(self.pods[row], pod)
+        self._pod_holds.change(self.pods[row], pod)
         self.pods[row] = pod
         self.holds.pop(row, None)
         if hold is not None:
@@ -284,32 +280,11 @@ class TaskBook:
         self.nodes.give_back(old_node)
         self.nodes.give_back(old_nominated)
 
-    def _change_claims(self, before: Pod, after: Pod) -> None:
-        """Note which claims a pod names now."""
-        if not before.spec.resource_claims and not after.spec.resource_claims:
-            return
-        named = set(claim_keys(after))
-        for key in claim_keys(before):
-            if key not in named and key in self._claimants:
-                self._claimants[key].discard(before.key)
-                if not self._claimants[key]:
-                    del self._claimants[key]
-        for key in named:
-            self._claimants.setdefault(key, set()).add(after.key)
-
     def _shape_of(self, row: int | None, pod: Pod) -> PodShape:
         """The pod's shape; most events change nothing that it depends on, so the old one is kept then."""
         if row is not None and not pod.spec.resource_claims and _same_shape(self.pods[row], pod):
             return self._shapes[row]
-        return shape_of(pod, self._devices_of(pod))
-
-    def _hold_of(self, pod: Pod, *, foreign: bool) -> Hold | None:
-        """Whether and why a pod is held back."""
-        if foreign or pod.spec.node_name:
-            return None
-        if pod.namespace in self._ending:  # the server refuses every binding there
-            return Hold("namespace", pod.namespace)
-        return hold_of(pod, None if self._allocates_claims else self._claims)
+        return shape_of(pod, self._pod_holds.devices_of(pod))
 
     def _check_member(self, pod: Pod) -> JobRecord | None:
         """Look at the pod as a member of its job; returns the job if the pod is one of its own. Raises UserError.
@@ -326,24 +301,14 @@ class TaskBook:
 
     def set_namespace(self, name: str, *, is_ending: bool) -> list[Pod]:
         """Note whether a namespace is being deleted; returns the pods to which that is news."""
-        if is_ending == (name in self._ending):
+        if not self._pod_holds.set_namespace(name, is_ending=is_ending):
             return []
-        (self._ending.add if is_ending else self._ending.discard)(name)
         return [self.pods[row] for key, row in self.task_rows.items() if key.partition("/")[0] == name]
 
     def set_claim(self, key: str, claim: ResourceClaim | None) -> list[Pod]:
         """Take in a new or changed device claim, or None for one that is gone; returns the pods that name it."""
-        if claim is None:
-            self._claims.pop(key, None)
-        else:
-            self._claims[key] = claim
-        rows = (self.task_rows.get(task_id) for task_id in sorted(self._claimants.get(key, ())))
+        rows = (self.task_rows.get(task_id) for task_id in self._pod_holds.set_claim(key, claim))
         return [self.pods[row] for row in rows if row is not None]
-
-    def _devices_of(self, pod: Pod) -> dict[str, int]:
-        if not pod.spec.resource_claims:
-            return {}
-        return claimed(self._claims[key] for key in claim_keys(pod) if key in self._claims)
 
     def drop_pod(self, key: str) -> None:
         """Forget a pod; one that is not known is ignored."""
@@ -354,7 +319,7 @@ class TaskBook:
         if row is None:
             return
         self._move_to_job(row, NO_ROW)
-        self._change_claims(self.pods[row], NOBODY)
+        self._pod_holds.change(self.pods[row], NOBODY)
         self._shapes.pop(row, None)
         self.holds.pop(row, None)
         self._set_used(row, NO_ROW, NO_ROW, NO_ROW)
