@@ -6,10 +6,11 @@ its pods if there are places for all, and no rule is broken on the way. The solv
 
 from __future__ import annotations
 
+import os
 from dataclasses import replace
 
 import pytest
-from hypothesis import event, given
+from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from muster.framework import SchedulerConfig, profile
@@ -21,6 +22,8 @@ from tests.reference.exact_starts import Amounts, Held, breaches, least_tier, pl
 
 REGISTRY = builtin_registry(third_party=False)
 CYCLES = 8
+#: The same worlds in every ordinary run, others in each soak.
+STEADY = settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
 #: Of the kinds of gangs, those for which the promises hold.
 CHECKED = ("plain",)
 
@@ -121,18 +124,21 @@ def check_several(world: World, profile_name: str) -> None:
 
 
 @pytest.mark.parametrize("kind", CHECKED)
+@STEADY
 @given(data=st.data())
 def test_a_gang_starts_if_and_only_if_it_can(kind: str, data: st.DataObject) -> None:
     check_starts(data.draw(worlds(kind)), data.draw(PROFILES))
 
 
 @pytest.mark.parametrize("kind", [kind for kind in CHECKED if kind != "nested"])
+@STEADY
 @given(data=st.data())
 def test_of_places_with_equal_room_the_lowest_tier_is_taken(kind: str, data: st.DataObject) -> None:
     check_tier(data.draw(worlds(kind)), "muster")
 
 
 @pytest.mark.parametrize("kind", CHECKED)
+@STEADY
 @given(data=st.data())
 def test_where_several_wait_nobody_waits_who_could_start(kind: str, data: st.DataObject) -> None:
     check_several(data.draw(worlds(kind, others=CHECKED, most_gangs=3)), data.draw(PROFILES))

@@ -30,7 +30,7 @@ from muster.api import (
     parse_duration,
 )
 from muster.api.documents import read_yaml
-from muster.api.names import PREEMPTABLE
+from muster.api.names import PREEMPT_MIN_RUNTIME, PREEMPTABLE, RECLAIM_MIN_RUNTIME
 from muster.api.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.cluster import Timeline, parse_timeline
@@ -69,6 +69,8 @@ class QueuePart(_Part, frozen=True, kw_only=True):
     quota: Amounts = field(default_factory=dict)
     limit: Amounts = field(default_factory=dict)
     guarantee: Amounts = field(default_factory=dict)
+    #: How long jobs that have started are left alone, as "60s".
+    min_runtime: str = field(default="", name="min-runtime")
 
 
 class RolePart(_Part, frozen=True, kw_only=True):
@@ -188,16 +190,17 @@ def objects_of(world: World) -> list[KubeObject]:
     """Make the objects of a scenario or of a later part of it."""
     objects: list[KubeObject] = [builders.priority_class(name, value) for name, value in world.priorities.items()]
     for name, queue in world.queues.items():
-        objects.append(
-            builders.queue(
-                name,
-                weight=queue.weight,
-                parent=queue.parent,
-                capability=queue.limit,
-                deserved=queue.quota,
-                guarantee=queue.guarantee,
-            )
+        made = builders.queue(
+            name,
+            weight=queue.weight,
+            parent=queue.parent,
+            capability=queue.limit,
+            deserved=queue.quota,
+            guarantee=queue.guarantee,
         )
+        if queue.min_runtime:
+            made.metadata.annotations |= dict.fromkeys((PREEMPT_MIN_RUNTIME, RECLAIM_MIN_RUNTIME), queue.min_runtime)
+        objects.append(made)
     for name, part in world.nodes.items():
         objects.append(
             builders.node(

@@ -1,0 +1,239 @@
+"""Whole runs of contending jobs in every profile: who is evicted, for whom, and that it comes to an end.
+
+Jobs do not change: pods run for ever, and who is evicted waits again. Judged from the decisions and the facts of the
+world, without the code that chose.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any, cast
+
+import pytest
+from hypothesis import event, given, settings
+
+from muster.api import Pod
+from muster.cluster import MemoryCluster
+from muster.framework import profile
+from muster.scheduler import Scheduler, builtin_registry
+from muster.snapshot.decisions import Bind, Evict
+from tests.properties.busy_worlds import PRIORITIES, START, Job, World, worlds
+
+Facts = dict[str, Any]  # Any: a JSON document
+
+REGISTRY = builtin_registry(third_party=False)
+CYCLES = 150
+#: From an eviction to the start of whom it was for.
+PATIENCE = 10
+#: So long nothing happens before a run is over, in steps of so much.
+_QUIET, _STRIDE = 90.0, 20.0
+PROFILES = ("muster", "volcano", "kai")
+
+
+@dataclass
+class Cycle:
+    """What a cycle found and did: pods that ran before it, and its evictions."""
+
+    number: int
+    now: float
+    #: Job -> names of pods that had a node and were not leaving.
+    held: dict[str, set[str]]
+    evictions: list[Evict]
+    binds: list[Bind]
+
+    def has(self, job: Job) -> int:
+        """How many pods of a job have a node at its end, but for evictions."""
+        return len(self.held.get(job.name, set()) | {made.pod for made in self.binds if made.pod in job.pod_names()})
+
+
+@dataclass
+class Run:
+    """A world that has run."""
+
+    world: World
+    cycles: list[Cycle] = field(default_factory=list)
+
+    @property
+    def evictions(self) -> Iterator[tuple[Cycle, Evict]]:
+        return ((cycle, made) for cycle in self.cycles for made in cycle.evictions)
+
+    def job(self, name: str) -> Job:
+        """The job that the scheduler calls so: "namespace/name", for a lone pod "namespace/pod/name"."""
+        return next(job for job in self.world.jobs if name in (f"{job.namespace}/{job.name}", _lone(job)))
+
+    def after(self, cycle: Cycle) -> list[Cycle]:
+        return self.cycles[cycle.number + 1 :]
+
+
+def _lone(job: Job) -> str:
+    return f"{job.namespace}/pod/{job.name}-0"
+
+
+def run(world: World, profile_name: str) -> Run:
+    cluster = MemoryCluster(world.objects(), start=START)
+    scheduler = Scheduler(cluster, profile(profile_name), REGISTRY)
+    done = Run(world)
+    busy_until = START
+    owners = {pod: job.name for job in world.jobs for pod in job.pod_names()}
+    for number in range(CYCLES):
+        held: defaultdict[str, set[str]] = defaultdict(set)
+        for one in cluster.store.all(Pod):
+            if one.spec.node_name and one.metadata.deletion_timestamp is None:
+                held[owners[one.key]].add(one.key)
+        result = scheduler.run_once()
+        assert result.error is None
+        assert result.failures == ()
+        evictions = [made for made in result.decisions if isinstance(made, Evict)]
+        binds = [made for made in result.decisions if isinstance(made, Bind)]
+        done.cycles.append(Cycle(number, cluster.now(), dict(held), evictions, binds))
+        resting = not (evictions or binds or cluster.store.has_events) and cluster.next_event_at() is None
+        if resting and cluster.now() > busy_until + _QUIET:
+            break
+        busy_until = busy_until if resting else cluster.now()
+        # Nothing but the clock can change anything: minimum runtimes end, gangs become stale.
+        cluster.advance_to(cluster.now() + (_STRIDE if resting else 1.0))
+    return done
+
+
+def check_served(done: Run) -> None:
+    """Whoever is evicted for somebody is evicted for one who starts, or grows; nobody else goes for it meanwhile."""
+    for cycle, made in done.evictions:
+        if not made.beneficiary:
+            continue
+        job = done.job(made.beneficiary)
+        least = max(cycle.has(job) + 1, job.minimum)
+        for later in done.after(cycle)[:PATIENCE]:
+            if later.has(job) >= least:
+                break
+            again = [other.pod for other in later.evictions if other.beneficiary == made.beneficiary]
+            assert not again, f"{again} go for {made.beneficiary}, for which {made.pod} went in cycle {cycle.number}"
+        else:
+            raise AssertionError(
+                f"{made.pod} went in cycle {cycle.number} for {made.beneficiary}, which does not start"
+            )
+
+
+def check_end(done: Run) -> None:
+    """Evictions end: there are no more cycles with evictions than there are jobs."""
+    busy = [cycle.number for cycle in done.cycles if cycle.evictions]
+    assert len(busy) <= len(done.world.jobs), f"evictions in cycles {busy}"
+
+
+def check_protected(done: Run, profile_name: str) -> None:
+    """Nobody goes who must not."""
+    for cycle, made in done.evictions:
+        job = done.job(made.job)
+        assert job.firm != "system", f"{made.pod} is a system pod"
+        assert job.firm != "mark", f"{made.pod} says that it is not preemptable"
+        if profile_name == "volcano":
+            continue  # has neither of these plugins
+        left = cycle.held[job.name] - {other.pod for other in cycle.evictions}
+        assert len(left) >= job.budget, f"{made.pod}: the budget keeps {job.budget}"
+        if job.minimum and done.world.runtime and made.beneficiary:
+            began = _began(done, job, cycle)
+            if len(left) < job.minimum:
+                assert cycle.now - began >= done.world.runtime, f"{made.pod} has run since {began}, now {cycle.now}"
+
+
+def _began(done: Run, job: Job, cycle: Cycle) -> float:
+    """When the gang was last seen to begin, at the latest."""
+    began = START - job.age if job.on else START
+    whole = bool(job.on)
+    for earlier in done.cycles[: cycle.number + 1]:
+        has = len(earlier.held.get(job.name, ())) >= job.minimum
+        if has and not whole:
+            began = earlier.now - 1.0
+        whole = has
+    return began
+
+
+def check_minimums(done: Run) -> None:
+    """A gang that goes on after an eviction has what each role needs, and the sub-group that it needs."""
+    for cycle in done.cycles:
+        gone = {made.pod for made in cycle.evictions if made.beneficiary}
+        for job in done.world.jobs:
+            had = cycle.held.get(job.name, set())
+            left = had - gone
+            if left == had or len(left) < job.minimum:
+                continue
+            for role, least in job.roles.items():
+                own = [pod for pod in left if job.role(_number(pod)) == role]
+                assert len(own) >= least, f"{job.name} keeps {sorted(left)}"
+            if job.part:
+                sizes: defaultdict[int, int] = defaultdict(int)
+                for pod in left:
+                    sizes[_number(pod) // job.part] += 1
+                assert max(sizes.values()) >= job.part, f"{job.name} keeps {sorted(left)}"
+
+
+def _number(pod: str) -> int:
+    return int(pod.rpartition("-")[2])
+
+
+def check_records(done: Run) -> None:
+    """What the record of an eviction claims is what the world shows."""
+    for cycle, made in done.evictions:
+        record = made.record
+        if record is None or not made.beneficiary:
+            continue
+        assert record["beneficiary"] == made.beneficiary
+        if "bundle" in record:
+            _check_bundle(done, cycle, made, cast("Facts", record))
+        elif "node" in record:
+            assert record["node"] == made.node
+            assert 1 <= cast("int", record["victims"]) <= cast("int", record["candidates"])
+        else:
+            moved, victims = cast("int", record["moved"]), cast("int", record["victims"])
+            assert 0 <= moved <= victims
+            assert bool(record["movesTo"]) or moved < victims, f"{made.pod} moves, and nobody says where"
+        for runner_up in (record.get("nextBundle"), record.get("nextVictim")):
+            if runner_up is not None:
+                _check_runner_up(done, made, cast("Facts", runner_up))
+
+
+def _check_bundle(done: Run, cycle: Cycle, made: Evict, record: Facts) -> None:
+    bundle, job = record["bundle"], done.job(made.job)
+    assert bundle["job"] == made.job
+    assert made.pod in bundle["tasks"]
+    assert bundle["frees"]["nvidia.com/gpu"] == str(job.gpus * len(bundle["tasks"]))
+    gone = {other.pod: other for other in cycle.evictions if other.job == made.job}
+    left = cycle.held[job.name] - set(gone)
+    kinds = {
+        cast("Facts", other.record)["bundle"]["kind"] for other in gone.values() if "bundle" in (other.record or {})
+    }
+    if kinds == {"safe"}:
+        assert len(left) >= job.minimum, f"{made.job} is said to spare {sorted(gone)}"
+    if bundle["kind"] == "whole":
+        assert len(left) < max(1, job.minimum), f"{made.job} is said to go whole and keeps {sorted(left)}"
+
+
+def _check_runner_up(done: Run, made: Evict, told: Facts) -> None:
+    """Where a priority is given as the reason, it is that of the one who stays, above that of the one who goes."""
+    found = re.search(r"its (?:job has the )?priority (-?\d+)(?: is|,) above (-?\d+)", told["reason"])
+    if found is None:
+        return
+    stays = next(
+        job for job in done.world.jobs if told["name"] in (*job.pod_names(), f"{job.namespace}/{job.name}", _lone(job))
+    )
+    pair = (PRIORITIES[stays.priority], PRIORITIES[done.job(made.job).priority])
+    assert tuple(map(int, found.groups())) == pair
+    assert pair[0] > pair[1]
+
+
+CHECKS = {"served": check_served, "end": check_end, "minimums": check_minimums, "records": check_records}
+
+
+# The same worlds in every ordinary run, others in each soak.
+@pytest.mark.parametrize("profile_name", PROFILES)
+@settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
+@given(world=worlds())
+def test_evictions_serve_end_and_spare_the_protected(profile_name: str, world: World) -> None:
+    done = run(world, profile_name)
+    event("evicts" if any(True for _ in done.evictions) else "evicts nobody")
+    check_protected(done, profile_name)
+    for check in CHECKS.values():
+        check(done)
