@@ -83,7 +83,7 @@ PLAYS: dict[str, tuple[Play, dict[str, int]]] = {
             parse_config(GANG_RECLAIM, "gang reclaim"),
             Timeline((add(30, gang("due", 4, gpu=1, queue="poor")),)),
         ),
-        {"default/first": 4},
+        {"default/second": 4},
     ),
     "a gang that lost a pod for good goes after its grace period": (
         Play(
