@@ -72,6 +72,8 @@ class Strategy(Protocol[C]):
     breaks_gangs: bool
     #: Whether it asks by itself, task by task, whether the job may look for victims.
     piecewise: bool
+    #: Whether every plan that it offers has passed the validators already.
+    asks_validators: bool
 
     def jobs(self) -> dict[int, Rows]:
         """The jobs that may look for victims, with their pending tasks in order; empty: nobody may."""
@@ -193,9 +195,10 @@ class _Pipeline:
         victims = np.concatenate((plan.evicted, plan.moved))
         if not within_ratio(session.snapshot, victims, plan.placed, limit):
             return Rejection(OVER_DISRUPTION, f"maxDisruptionRatio {limit:g}")
-        scenario = Scenario(self._kind, need.job, plan.placed, victims, plan.evicted, plan.moved)
-        if not session.is_valid_scenario(scenario):
-            return Rejection(VICTIMS_REFUSED)
+        if not self._strategy.asks_validators:
+            scenario = Scenario(self._kind, need.job, plan.placed, victims, plan.evicted, plan.moved)
+            if not session.is_valid_scenario(scenario):
+                return Rejection(VICTIMS_REFUSED)
         whole = self._strategy.breaks_gangs
         if would_bounce(session, self._kind, need.job, plan.evicted, plan.placed, breaks_gangs=whole):
             return Rejection(NOT_STEADY)

@@ -19,31 +19,21 @@ def would_bounce(
 ) -> bool:
     """Whether a victim's job could take back what `job` got; asked when victims and placements are in place."""
     tasks, jobs = session.snapshot.tasks, session.snapshot.jobs
-    owners = tasks.job[victims]
-    if kind is Eviction.PREEMPT:
-        # Nobody evicts a job of higher priority inside its queue, so only equals could.
-        victims = victims[jobs.priority[owners] >= jobs.priority[job]]
-    elif kind is Eviction.RECLAIM:
-        victims = victims[_queues_that_reclaim(session, job, victims)]
-    else:
-        return False  # who is moved loses nothing
-    for owner in np.unique(tasks.job[victims]).tolist():
+    if kind is Eviction.CONSOLIDATE or jobs.spared[job]:
+        return False  # who is moved loses nothing, and from who is not preemptible nobody takes
+    if kind is Eviction.RECLAIM and not session.snapshot.queues.records[int(jobs.queue[job])].reclaimable:
+        return False
+    for owner in dict.fromkeys(tasks.job[victims].tolist()):
+        if kind is Eviction.PREEMPT and jobs.priority[owner] < jobs.priority[job]:
+            continue  # nobody evicts a job of higher priority inside its queue, so only equals could
+        if kind is Eviction.RECLAIM and session.overused(int(jobs.queue[owner])):
+            continue
         lost = victims[tasks.job[victims] == owner]
         # Whole gangs ask for all that they need to start again, single tasks for themselves.
         wanted = lost[: max(1, session.job_pipelined_deficit(owner))] if breaks_gangs else lost[:1]
         if _takes_back(session, kind, Evictor(owner, wanted, breaks_gangs), placed):
             return True
     return False
-
-
-def _queues_that_reclaim(session: Session, job: int, victims: Rows) -> Rows:
-    """Positions of victims whose queue may take from the job's queue."""
-    snapshot = session.snapshot
-    if snapshot.jobs.spared[job] or not snapshot.queues.records[int(snapshot.jobs.queue[job])].reclaimable:
-        return np.empty(0, np.int32)
-    queues = snapshot.jobs.queue[snapshot.tasks.job[victims]]
-    able = [queue for queue in np.unique(queues).tolist() if not session.overused(queue)]
-    return np.flatnonzero(np.isin(queues, able)).astype(np.int32)
 
 
 def _takes_back(session: Session, kind: Eviction, evictor: Evictor, placed: Rows) -> bool:

@@ -31,6 +31,7 @@ class GangStrategy:
 
     breaks_gangs = True
     piecewise = False
+    asks_validators = False
 
     def __init__(self, session: Session, kind: Eviction, options: GangOptions, action: str) -> None:
         self._session = session

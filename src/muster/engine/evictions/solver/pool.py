@@ -51,9 +51,9 @@ def make_unit(snapshot: Snapshot, job: int, tasks: Rows) -> Unit:
     return Unit(job, tasks, tuple(nodes), tuple(freed[node] for node in nodes))
 
 
-#: Which jobs a beneficiary may take from, their queues, those that must keep their minimum, and tasks of theirs that
-#: must stay.
-_Choice = tuple[Mask, list[int], frozenset[int], frozenset[int]]
+#: Which jobs a beneficiary may take from, their queues, those that must keep their minimum, tasks of theirs that must
+#: stay, and who is kept from going.
+_Choice = tuple[Mask, list[int], frozenset[int], frozenset[int], str]
 #: Key, job, and the tasks that it still has.
 _Entry = tuple[Key, int, Rows]
 
@@ -182,14 +182,16 @@ class VictimPool:
             choice = self._choose(evictor)
             if not is_victim:
                 self._known[asker] = choice
-        allowed, queues, protected, staying = choice
+        allowed, queues, protected, staying, _ = choice
         by_queue = {queue: self._by_queue[queue] for queue in queues}
         ends_there = not self._pass_over_protected
         return VictimLine(self._session, self, by_queue, allowed, protected, staying, ends_there=ends_there)
 
     def obstacles(self, evictor: int) -> str:
-        """Who is kept from being evicted for a job."""
-        return str(self._pool.find(evictor))
+        """Who is kept from being evicted for a job, as of the last time when its like was looked at."""
+        jobs = self._session.snapshot.jobs
+        known = self._known.get((int(jobs.queue[evictor]), int(jobs.priority[evictor])))
+        return "" if known is None else known[4]
 
     def _choose(self, evictor: int) -> _Choice:
         snapshot = self._session.snapshot
@@ -203,7 +205,7 @@ class VictimPool:
         refused[found.tasks] = False
         staying = frozenset(np.flatnonzero(refused).tolist())
         queues = np.unique(snapshot.jobs.queue[jobs]).tolist()
-        return allowed, queues, frozenset(found.protected.tolist()), staying
+        return allowed, queues, frozenset(found.protected.tolist()), staying, str(found)
 
 
 class VictimLine:

@@ -46,6 +46,7 @@ class TaskStrategy:
 
     breaks_gangs = False
     piecewise = True
+    asks_validators = False
 
     def __init__(self, session: Session, kind: Eviction, options: TaskOptions) -> None:
         self._session = session
