@@ -62,7 +62,7 @@ class Overcommit(Plugin):
         self._reserved: list[int] | None = None
 
     def job_enqueueable(self, job: int) -> Vote | Rejection:
-        whose = "resource in cluster is overused: what jobs that are let in have yet to take"
+        whose = "resource in cluster is overused"
         refusal = self._books.refusal(whose, self._books.minimum(job), self._promised(), self._idle)
         return Vote.PERMIT if refusal is None else refusal
 
