@@ -100,10 +100,11 @@ class Allocate(Action):
     def _give_turn(self, session: Session, door: Door, job: int, tasks: Rows) -> Rows:
         """Let one job try; return the tasks with which it goes back in line."""
         with session.statement(self.name) as statement:
-            if session.snapshot.tasks.reserved.any():
+            promises = bool(session.snapshot.tasks.reserved.any())
+            if promises:
                 statement.release(session.snapshot.tasks_of(job))
             outcome = door.place(job, tasks, statement)
-            if not outcome and _take_promises(session, job, statement):
+            if promises and not outcome and _take_promises(session, job, statement):
                 outcome = door.place(job, tasks, statement)
             session.record(job, outcome.verdict or JobVerdict(NOT_TRIED))
             if outcome.found is Found.READY:

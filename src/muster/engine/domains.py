@@ -107,8 +107,8 @@ def roomiest(session: Session, boards: Boards, tasks: Rows, domains: Rows, tried
         return NO_ROW, 0
     classes, counts = count_classes(session.snapshot.tasks.cls[tasks])
     room = _room(session, boards, classes, counts, domains)
-    for k, domain in enumerate(domains.tolist()):
-        room[k] = min(int(room[k]), tried.get(domain, int(room[k])))
+    for domain, found in tried.items():
+        room[domains == domain] = np.minimum(room[domains == domain], found)
     best = int(np.argmax(room))
     return int(domains[best]), int(room[best])
 

@@ -23,7 +23,7 @@ from muster.engine.constraints import (
 )
 from muster.engine.domains import ROOT, count_classes, gradients, holding, ranked, search_gradients
 from muster.engine.placing.nested import Nested
-from muster.engine.placing.runs import ANYWHERE, Ground, Runs, Stretch
+from muster.engine.placing.runs import ANYWHERE, Attempt, Ground, Runs, Stretch
 from muster.engine.placing.search import Search
 from muster.engine.placing.terms import (
     EARNEST,
@@ -113,6 +113,8 @@ class Door:
         session = self._session
         if session.snapshot.jobs.records[job].sub_groups or has_topology(session, job):
             return True
+        if len(tasks) < 2 or session.snapshot.jobs.min_member[job] == session.snapshot.jobs.task_count(job):
+            return False  # nearly always, and asked in every turn
         return len(tasks) > max(1, session.job_deficit(job)) and is_entangled(session, job, tasks)
 
     # -- starting and growing ----------------------------------------------------------------------------------
@@ -120,20 +122,22 @@ class Door:
     def _start(self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> Outcome:
         """Place what the job lacks to start; a gang that relies on members that ask for nothing starts with them."""
         session, table = self._session, self._session.snapshot.tasks
-        waiting = tasks[(table.flags[tasks] & BEST_EFFORT) == 0]
+        waiting = tasks
         if self._by_chunks:
+            waiting = tasks[(table.flags[tasks] & BEST_EFFORT) == 0]
             chunk = next_tasks(session, job, tasks)
             verdict = self._incomplete(job) if len(chunk) == 0 else self._over_capacity(job, chunk)
             if verdict is not None:
                 return Outcome(Found.NOTHING, verdict=verdict)
         mark = statement.mark()
-        work = make_work(session, job, waiting)
         found = Found.NOTHING
         if len(waiting) == 0:
-            work.verdict = JobVerdict(GANG_INCOMPLETE)
-        elif self._has_domains(job, waiting):
+            return Outcome(found, verdict=JobVerdict(GANG_INCOMPLETE))
+        if self._has_domains(job, waiting):
+            work = make_work(session, job, waiting)
             found = self._walk.place(work, statement, scope.domain)
         else:
+            work = Work(job, [Attempt(job, waiting)])
             found = self._place_plain(work, statement, scope, modes)
         if found is Found.READY and not self._has_all_members(job, statement):
             statement.rollback(mark)
@@ -144,12 +148,13 @@ class Door:
 
     def _place_plain(self, work: Work, statement: Statement, scope: Scope, modes: Modes) -> Found:
         """Place a job that may go anywhere: in order, else by an exact search."""
-        attempt = work.attempts[0].copy()
+        attempt = work.attempts[0]
+        tasks = attempt.tasks
         found = self._runs.until_ready(attempt, statement, _ground(scope), modes)
         work.verdict = attempt.verdict
         if found or (work.verdict is not None and work.verdict.reason in (QUEUE_FULL, QUEUE_CLOSED)):
-            work.attempts = [attempt]
             return found
+        work.attempts = [Attempt(work.job, tasks)]
         return self._walk.search(work, statement, scope.domain or ROOT)
 
     def _has_all_members(self, job: int, statement: Statement) -> bool:

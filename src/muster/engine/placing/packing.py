@@ -103,12 +103,13 @@ class Packer:
         parts.sort(key=lambda part: (part.own == 0, -part.room, part.lo))
         chosen: list[tuple[_Part, int]] = []
         left = tasks
+        first_new = sum(part.own > 0 for part in parts)
         for k, part in enumerate(parts):
             whole = [other for other in parts[k:] if other.room >= left]
             if whole and (part.own == 0 or any(other.own for other in whole)):
                 chosen.append((self._best_fit(whole, left), left))
                 break
-            others = self._fewer_below(parts[k:], left) if part.own == 0 else None
+            others = self._fewer_below(parts[k:], left) if k == first_new else None
             if others is not None:
                 return chosen + others
             chosen.append((part, part.room))

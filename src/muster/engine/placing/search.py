@@ -115,10 +115,13 @@ class Search:
 
     def _is_worthwhile(self, attempts: Sequence[Attempt]) -> bool:
         """Whether placing in order may have missed something: not so for equal tasks of one part."""
-        tasks = np.concatenate([attempt.tasks for attempt in attempts])
-        cls = self._session.snapshot.tasks.cls[tasks]
-        if not attempts[0].is_part and (cls == cls[0]).all():
-            return False
+        tasks = attempts[0].tasks
+        if attempts[0].is_part:
+            tasks = np.concatenate([attempt.tasks for attempt in attempts])
+        else:
+            cls = self._session.snapshot.tasks.cls[tasks]
+            if (cls == cls[0]).all():
+                return False
         return self.knows(tasks)
 
     def _part(self, attempt: Attempt, domains: Sequence[int]) -> _Part:

@@ -72,6 +72,8 @@ class Work:
         return Work(self.job, [attempt.copy() for attempt in self.attempts])
 
     def tasks(self) -> Rows:
+        if len(self.attempts) == 1:
+            return self.attempts[0].tasks
         return np.concatenate([attempt.tasks for attempt in self.attempts])
 
 
