@@ -23,14 +23,22 @@ def would_bounce(
         return False  # who is moved loses nothing, and from who is not preemptible nobody takes
     if kind is Eviction.RECLAIM and not session.snapshot.queues.records[int(jobs.queue[job])].reclaimable:
         return False
-    for owner in dict.fromkeys(tasks.job[victims].tolist()):
-        if kind is Eviction.PREEMPT and jobs.priority[owner] < jobs.priority[job]:
+    by_job = victims[np.argsort(tasks.job[victims], kind="stable")]
+    owners = tasks.job[by_job]
+    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    asked: set[tuple[int, int, bytes]] = set()
+    for owner, lost in zip(owners[starts].tolist(), np.split(by_job, starts[1:]), strict=False):
+        queue, priority = int(jobs.queue[owner]), int(jobs.priority[owner])
+        if kind is Eviction.PREEMPT and priority < jobs.priority[job]:
             continue  # nobody evicts a job of higher priority inside its queue, so only equals could
-        if kind is Eviction.RECLAIM and session.overused(int(jobs.queue[owner])):
+        if kind is Eviction.RECLAIM and session.overused(queue):
             continue
-        lost = victims[tasks.job[victims] == owner]
         # Whole gangs ask for all that they need to start again, single tasks for themselves.
         wanted = lost[: max(1, session.job_pipelined_deficit(owner))] if breaks_gangs else lost[:1]
+        alike = queue, priority, tasks.cls[wanted].tobytes()
+        if alike in asked or not session.job_starving(owner):
+            continue
+        asked.add(alike)
         if _takes_back(session, kind, Evictor(owner, wanted, breaks_gangs), placed):
             return True
     return False
@@ -39,8 +47,6 @@ def would_bounce(
 def _takes_back(session: Session, kind: Eviction, evictor: Evictor, placed: Rows) -> bool:
     """Whether the victim could evict one of the tasks that were placed."""
     snapshot = session.snapshot
-    if not session.job_starving(evictor.job):
-        return False
     if kind is Eviction.RECLAIM and not session.preemptive(int(snapshot.jobs.queue[evictor.job]), evictor.tasks):
         return False
     taken = session.evictable(kind, evictor, placed)
