@@ -16,12 +16,17 @@ from benchmarks.cases import ALLOCATE_CASES, Case
 from benchmarks.evictions import EVICTION_CASES
 from benchmarks.report import write_page
 from benchmarks.solver import SOLVER_CASES
+from muster.framework import PROFILES
 
 #: Measures victims against an exact solver instead of time; see `benchmarks.optimal`.
 QUALITY = Case("C7", "100 random clusters: victims beside an exact solver's", 0.0, lambda _mirror: None)
 #: Times whole cycles beside each other; see `benchmarks.finished`.
 FINISHED = Case("A8", "88 nodes, 200 running pods, 15,000 finished ones: a whole cycle", 0.005, lambda _mirror: None)
-CASES = (*ALLOCATE_CASES, FINISHED, *EVICTION_CASES, *SOLVER_CASES, QUALITY)
+#: What evictions cost in a day; see `benchmarks.day`.
+DAYS = tuple(
+    Case(f"C8/{name}", f"a day of a busy cluster, profile {name}", 0.0, lambda _mirror: None) for name in PROFILES
+)
+CASES = (*ALLOCATE_CASES, FINISHED, *EVICTION_CASES, *SOLVER_CASES, QUALITY, *DAYS)
 #: Narrower tables fold the description of the work into a column of single words.
 WIDTH = 150
 RESULTS = Path(__file__).with_name("results.json")
@@ -63,6 +68,10 @@ def _measured(name: str) -> dict[str, Any]:
         from benchmarks.finished import result as finished  # noqa: PLC0415
 
         return finished(FINISHED)
+    if name in [day.name for day in DAYS]:
+        from benchmarks.day import result as day_result  # noqa: PLC0415
+
+        return day_result(name.partition("/")[2])
     from benchmarks.measure import measure  # noqa: PLC0415
 
     return measure(next(case for case in CASES if case.name == name))

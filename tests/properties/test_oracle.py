@@ -25,7 +25,7 @@ CYCLES = 8
 #: The same worlds in every ordinary run, others in each soak.
 STEADY = settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
 #: Of the kinds of gangs, those for which the promises hold.
-CHECKED = ("plain",)
+CHECKED = ("plain", "elastic", "divided")
 
 
 def _without_evictions(name: str) -> SchedulerConfig:

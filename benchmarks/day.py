@@ -1,0 +1,262 @@
+"""Case C8: a day of a busy cluster, and what evictions cost it, under each profile.
+
+Three queues share 1,000 nodes. Jobs arrive and end by a seed, more than fit, so that queues borrow, take back and
+preempt all day; who is evicted begins anew. Counted are the GPU-hours that evictions threw away beside those done,
+evictions for somebody who then did not start, and how often the unluckiest job was evicted.
+Run: python -m benchmarks.day [--nodes 1000] [--hours 24] [--docs]
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import random
+import resource
+import sys
+import time
+from collections import Counter, defaultdict
+from collections.abc import Callable
+from dataclasses import dataclass, field
+from typing import Any
+
+from benchmarks.clusters import hyper_node
+from benchmarks.measure import calibrate
+from benchmarks.report import write_section
+from muster.api import KubeObject, NetworkTopology
+from muster.cluster import MemoryCluster
+from muster.framework import PROFILES, profile
+from muster.scheduler import CycleResult, Scheduler, builtin_registry
+from muster.snapshot.decisions import Bind, Evict
+from muster.testing import node, pod, pod_group, priority_class, queue
+
+NODES, HOURS, SEED = 1000, 24, 8
+GPUS = 8
+PERIOD = 60.0
+_RACK = 16
+#: Share of the cluster that each queue is entitled to, and its share of what arrives.
+_QUEUES = {"research": (0.5, 0.3), "product": (0.3, 0.5), "students": (0.2, 0.2)}
+_PRIORITIES = {"low": 10, "mid": 50, "high": 90}
+#: Work that arrives, as a share of what the cluster can do.
+_LOAD = 1.3
+_MEAN_HOURS = 2.0
+#: A beneficiary has so many cycles to start in.
+_PATIENCE = 10
+
+
+@dataclass(frozen=True, slots=True)
+class Job:
+    """A gang with its arrival."""
+
+    name: str
+    queue: str
+    priority: str
+    pods: int
+    gpus: int
+    minimum: int
+    arrives: float
+    seconds: float
+    in_rack: bool
+
+    def objects(self) -> list[KubeObject]:
+        group = pod_group(
+            self.name, minimum=self.minimum, queue=self.queue, priority_class=self.priority, created=self.arrives
+        )
+        if self.in_rack:
+            group.spec.network_topology = NetworkTopology(mode="hard", highest_tier_allowed=1)
+        members = [
+            pod(
+                f"{self.name}-{number}",
+                group=self.name,
+                cpu=8 * self.gpus,
+                gpu=self.gpus,
+                priority_class=self.priority,
+                run_seconds=self.seconds,
+                grace_seconds=30,
+                created=self.arrives,
+            )
+            for number in range(self.pods)
+        ]
+        return [group, *members]
+
+
+def arrivals(nodes: int, hours: float, seed: int = SEED) -> list[Job]:
+    """The jobs of a day; half of the cluster is asked for at its beginning."""
+    dice = random.Random(seed)  # noqa: S311 - a reproducible workload
+    jobs: list[Job] = []
+    left = nodes * GPUS * (_LOAD * hours + 0.5 * _MEAN_HOURS)
+    while left > 0:
+        whole = dice.random() < 0.7
+        pods = dice.choice((1, 1, 2, 4, 8, 16, 32)) if whole else dice.choice((1, 2, 4))
+        gpus = GPUS if whole else dice.choice((1, 2, 4))
+        seconds = round(3600 * min(12.0, max(0.1, dice.lognormvariate(0.3, 0.9))))
+        early = dice.random() < 0.5 * _MEAN_HOURS / (_LOAD * hours)
+        jobs.append(
+            Job(
+                name=f"job-{len(jobs)}",
+                queue=dice.choices(list(_QUEUES), [share for _, share in _QUEUES.values()])[0],
+                priority=dice.choices(list(_PRIORITIES), (6, 3, 1))[0],
+                pods=pods,
+                gpus=gpus,
+                minimum=pods if dice.random() < 0.8 else max(1, pods // 2),
+                arrives=0.0 if early else float(dice.randrange(int(3600 * hours))),
+                seconds=seconds,
+                in_rack=pods <= _RACK and dice.random() < 0.2,
+            )
+        )
+        left -= pods * gpus * seconds / 3600
+    return sorted(jobs, key=lambda job: job.arrives)
+
+
+@dataclass
+class Ledger:
+    """What pods did, and what was lost."""
+
+    jobs: dict[str, Job]
+    began: dict[str, float] = field(default_factory=dict)
+    done: float = 0.0
+    lost: float = 0.0
+    evictions: int = 0
+    in_vain: int = 0
+    #: How often each job lost pods.
+    hit: Counter[str] = field(default_factory=Counter)
+    #: Beneficiary -> cycle of the eviction, pods it then had, pods that went.
+    waiting: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+
+    def take(self, cycle: int, now: float, result: CycleResult) -> None:
+        """Enter the decisions of a cycle."""
+        for made in result.decisions:
+            if isinstance(made, Bind):
+                self.began[made.pod] = now
+        for name in [name for name in self.waiting if self._running(name, now) > self.waiting[name][1]]:
+            del self.waiting[name]
+        for name in [name for name, (since, _, _) in self.waiting.items() if cycle - since > _PATIENCE]:
+            self.in_vain += self.waiting.pop(name)[2]
+        gone: defaultdict[str, int] = defaultdict(int)
+        for made in result.decisions:
+            if isinstance(made, Evict):
+                self.evictions += 1
+                self.lost += self._job(made.job).gpus * (now - self.began.pop(made.pod, now)) / 3600
+                gone[made.job] += 1
+                if made.beneficiary:
+                    since, had, went = self.waiting.get(made.beneficiary, (cycle, -1, 0))
+                    had = self._running(made.beneficiary, now) if had < 0 else had
+                    self.waiting[made.beneficiary] = (since, had, went + 1)
+        self.hit.update(dict.fromkeys(gone, 1))
+
+    def close(self, now: float) -> None:
+        """Count what was done by all that ended, or still runs."""
+        for name, began in self.began.items():
+            job = self.jobs[name.removeprefix("default/").rpartition("-")[0]]
+            self.done += job.gpus * min(job.seconds, now - began) / 3600
+
+    def _job(self, name: str) -> Job:
+        return self.jobs[name.removeprefix("default/")]
+
+    def _running(self, name: str, now: float) -> int:
+        job = self._job(name)
+        pods = (f"default/{job.name}-{number}" for number in range(job.pods))
+        return sum(pod in self.began for pod in pods)
+
+
+def live(profile_name: str, nodes: int = NODES, hours: float = HOURS) -> dict[str, Any]:
+    """Run a day under a profile; return what is told of it."""
+    jobs = arrivals(nodes, hours)
+    names = [f"node-{number}" for number in range(nodes)]
+    racks = [names[first : first + _RACK] for first in range(0, nodes, _RACK)]
+    capacity = nodes * GPUS
+    objects: list[KubeObject] = [priority_class(name, value) for name, value in _PRIORITIES.items()]
+    objects += [node(name, cpu=96, gpu=GPUS) for name in names]
+    objects += [hyper_node(f"rack-{number}", 1, "Node", inside) for number, inside in enumerate(racks)]
+    objects += [queue(name, deserved={"gpu": int(share * capacity)}) for name, (share, _) in _QUEUES.items()]
+    cluster = MemoryCluster(objects)
+    start = cluster.now()
+    for job in jobs:
+        cluster.at(start + job.arrives, _adds(cluster, job))
+    scheduler = Scheduler(cluster, profile(profile_name), builtin_registry(third_party=False))
+    ledger = Ledger({job.name: job for job in jobs})
+    began = time.perf_counter()
+    cycles = int(3600 * hours / PERIOD)
+    for cycle in range(cycles):
+        cluster.advance_to(start + cycle * PERIOD)
+        result = scheduler.run_once()
+        if result.error is not None:
+            raise SystemExit(f"{profile_name}: {result.error}")
+        ledger.take(cycle, cluster.now(), result)
+    ledger.close(cluster.now())
+    return {
+        "profile": profile_name,
+        "seconds": round(time.perf_counter() - began, 1),
+        "jobs": len(jobs),
+        "gpu_hours": round(ledger.done),
+        "used": round(ledger.done / (capacity * hours), 4),
+        "lost": round(ledger.lost / max(1.0, ledger.done), 5),
+        "evictions": ledger.evictions,
+        "in_vain": ledger.in_vain,
+        "most_of_one_job": max(ledger.hit.values(), default=0),
+    }
+
+
+def _adds(cluster: MemoryCluster, job: Job) -> Callable[[], None]:
+    return lambda: cluster.add(job.objects())
+
+
+def result(profile_name: str) -> dict[str, Any]:
+    """The case as results.json holds it; `seconds` is for the whole day."""
+    told = live(profile_name)
+    return {
+        "case": f"C8/{profile_name}",
+        "work": f"a day of {NODES:,} nodes, {told['jobs']:,} jobs of 3 queues, profile {profile_name}",
+        "seconds": told["seconds"],
+        "goal_seconds": 0.0,
+        "runs": 1,
+        "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+        "calibration_seconds": calibrate(),
+        "done": {
+            "GPU-hours": told["gpu_hours"],
+            "% of them lost to evictions": round(100 * told["lost"], 2),
+            "evictions": told["evictions"],
+            "in vain": told["in_vain"],
+            "of one job at most": told["most_of_one_job"],
+        },
+        "parts": {"snapshot": 0.0, "session": 0.0, "actions": 0.0},
+    }
+
+
+def table(days: list[dict[str, Any]], nodes: int, hours: float) -> str:
+    """What was told of days as a Markdown table."""
+    lines = [
+        f"{nodes:,} nodes, {hours:g} hours, {days[0]['jobs']:,} jobs:",
+        "",
+        "| profile | GPU-hours done | of all there are | lost to evictions | evictions | in vain | most of one job |",
+        "|---|---|---|---|---|---|---|",
+    ]
+    lines += [
+        f"| {day['profile']} | {day['gpu_hours']:,} | {100 * day['used']:.1f} % | {100 * day['lost']:.2f} % "
+        f"| {day['evictions']:,} | {day['in_vain']:,} | {day['most_of_one_job']} |"
+        for day in days
+    ]
+    return "\n".join(lines)
+
+
+def main() -> int:
+    """Run the days and print them."""
+    parser = argparse.ArgumentParser(prog="python -m benchmarks.day", description=__doc__)
+    parser.add_argument("--nodes", type=int, default=NODES)
+    parser.add_argument("--hours", type=float, default=HOURS)
+    parser.add_argument("--only", default="", help="profiles, separated by commas (default: all)")
+    parser.add_argument("--docs", action="store_true", help="write the table of docs/performance.md")
+    options = parser.parse_args()
+    chosen = options.only.split(",") if options.only else PROFILES
+    days = []
+    for name in chosen:
+        days.append(live(name, options.nodes, options.hours))
+        print(json.dumps(days[-1]), flush=True)
+    made = table(days, options.nodes, options.hours)
+    if options.docs:
+        write_section("day", made)
+    print(made)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())
