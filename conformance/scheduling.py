@@ -81,6 +81,9 @@ def config_of(case: Case) -> SchedulerConfig:
     )
     configurations = {entry["name"]: entry.get("arguments") or {} for entry in config.get("configurations") or ()}
     actions = tuple(config.get("actions") or ())
+    if "allocate" in actions:
+        # Volcano lets a hard gang wait for room for all of it; Muster starts it with its minimum unless told so.
+        configurations["allocate"] = {"hardStartsWhole": True, **configurations.get("allocate", {})}
     return SchedulerConfig(actions, tiers, configurations, _sharding(config))
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from muster.api import KubeObject, Pod
+import pytest
+
+from muster.api import KubeObject, NetworkTopology, Pod
 from tests.engine.stage import PLUGINS, binds, configured, job_row, racks_of, run, spines_of
 from tests.snapshot.networks import group, hard, hyper_node, members, parts, racks
 
@@ -80,3 +82,16 @@ def test_a_promise_that_cannot_be_kept_is_given_up_and_that_is_said() -> None:
     session = run([*racks({"s0": [2], "s1": [1]}), *busy, *job])
     assert binds(session) == {}
     assert "what was promised to it in s0-r0 can no longer be had" in session.verdicts[job_row(session, "job")].detail
+
+
+@pytest.mark.parametrize(("whole", "bound"), [(False, 1), (True, 0)])
+def test_a_hard_gang_waits_for_room_for_all_of_it_only_where_that_is_asked_for(whole: bool, bound: int) -> None:
+    busy = [group("old", 1), *members("old", 1, on=["s0-r0-n0"], gpu=8)]
+    job = [group("job", 1, hard(1)), *members("job", 2, gpu=8)]
+    config = configured(*PLUGINS, allocate={"hardStartsWhole": whole})
+    assert len(binds(run([*racks({"s0": [2]}), *busy, *job], config))) == bound
+
+
+def test_a_preference_in_a_cluster_without_nodes_is_no_fault() -> None:
+    session = run([hyper_node("s0", 2), group("job", 0, NetworkTopology(mode="soft")), *members("job", 1, gpu=1)])
+    assert session.verdicts[job_row(session, "job")].reason.code == "topology"

@@ -40,6 +40,13 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
     search_steps_per_cycle: Annotated[
         int, msgspec.Meta(ge=0, description="Steps of the exact search for all gangs of a cycle together.")
     ] = msgspec.field(default=STEPS_PER_CYCLE, name="searchStepsPerCycle")
+    hard_starts_whole: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Let a gang with a hard topology constraint wait for a domain that has as much free as all its "
+            "pods ask for, as Volcano does, also where its minimum has room."
+        ),
+    ] = msgspec.field(default=False, name="hardStartsWhole")
     gate_removal_worker_num: Annotated[
         int,
         msgspec.Meta(
@@ -63,6 +70,7 @@ class Allocate(Action):
             rank_order=self.arguments.rank_order,
             steps_per_job=self.arguments.search_steps_per_job,
             steps_per_cycle=self.arguments.search_steps_per_cycle,
+            hard_starts_whole=self.arguments.hard_starts_whole,
         )
         waiting = self._line_up(session)
         line = TreeLine(session, waiting) if session.asked("queue_turn") else FlatLine(session, waiting)

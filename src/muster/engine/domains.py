@@ -11,7 +11,7 @@ from muster.engine.boards import Boards
 from muster.engine.constraints import Constraint
 from muster.framework import Purpose, Session
 from muster.kernels.placement import FUTURE
-from muster.snapshot import NO_ROW, Rows, TopologyTable
+from muster.snapshot import NO_ROW, Amounts, Mask, Rows, Snapshot, TopologyTable
 
 ROOT = 0
 
@@ -89,13 +89,19 @@ def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains:
     kept = _room(session, boards, classes, counts, domains) >= needed
     # Equal tasks have been counted exactly.
     if len(classes) > 1 and needed >= len(tasks):
-        topology = snapshot.topology
-        base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
-        total = (snapshot.classes.requests[classes, 0] * counts[:, None]).sum(axis=0)
-        inside = np.maximum(snapshot.nodes.future_idle()[base:end], 0)
-        totals = np.concatenate((np.zeros((1, inside.shape[1]), np.int64), np.cumsum(inside, axis=0)))
-        kept &= ((totals[topology.hi[domains] - base] - totals[topology.lo[domains] - base]) >= total).all(axis=1)
+        kept &= holding_by_totals(snapshot, tasks, snapshot.nodes.future_idle(), domains)
     return domains[kept]
+
+
+def holding_by_totals(snapshot: Snapshot, tasks: Rows, free: Amounts, domains: Rows) -> Mask:
+    """Which domains have, all their nodes together, as much free as the tasks ask for; `free`: amounts per node."""
+    topology = snapshot.topology
+    base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
+    total = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
+    inside = np.maximum(free[base:end], 0)
+    totals = np.concatenate((np.zeros((1, inside.shape[1]), np.int64), np.cumsum(inside, axis=0)))
+    kept: Mask = (totals[topology.hi[domains] - base] - totals[topology.lo[domains] - base] >= total).all(axis=1)
+    return kept
 
 
 def roomiest(session: Session, boards: Boards, tasks: Rows, domains: Rows, tried: Mapping[int, int]) -> tuple[int, int]:

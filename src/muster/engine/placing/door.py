@@ -65,6 +65,7 @@ class Door:
         rank_order: bool = True,
         steps_per_job: int = STEPS_PER_JOB,
         steps_per_cycle: int = STEPS_PER_CYCLE,
+        hard_starts_whole: bool = False,
     ) -> None:
         """`rank_order`: equal tasks that are packed get nodes in topology order, by their index.
 
@@ -74,7 +75,7 @@ class Door:
         self._boards = boards_of(session)
         self._runs = Runs(session, self._boards, rank_order=rank_order)
         search = Search(session, self._boards, steps_per_job, steps_per_cycle)
-        self._walk = Walk(session, self._boards, self._runs, search)
+        self._walk = Walk(session, self._boards, self._runs, search, hard_starts_whole=hard_starts_whole)
         self._nested = Nested(session, self._boards, self._runs, search)
         #: Where queues are a tree, a gang without constraints starts and grows chunk by chunk.
         self._by_chunks = bool(session.asked("queue_turn"))

@@ -27,7 +27,16 @@ from muster.engine.constraints import (
     subgroup_constraint,
     subgroup_domain,
 )
-from muster.engine.domains import ROOT, distance_to, holding, nearest_first, ranked, roomiest, search_gradients
+from muster.engine.domains import (
+    ROOT,
+    distance_to,
+    holding,
+    holding_by_totals,
+    nearest_first,
+    ranked,
+    roomiest,
+    search_gradients,
+)
 from muster.engine.placing.packing import domains_used, fewest_domains
 from muster.engine.placing.runs import Attempt, Ground, Runs
 from muster.engine.placing.search import Answer, Search
@@ -95,8 +104,12 @@ def make_work(session: Session, job: int, tasks: Rows) -> Work:
 class Walk:
     """Goes through the places that a job may have."""
 
-    def __init__(self, session: Session, boards: Boards, runs: Runs, search: Search) -> None:
+    def __init__(
+        self, session: Session, boards: Boards, runs: Runs, search: Search, *, hard_starts_whole: bool = False
+    ) -> None:
+        """`hard_starts_whole`: a hard gang starts afresh only where totals have room for all of it, as in Volcano."""
         self._session = session
+        self._hard_starts_whole = hard_starts_whole
         self._boards = boards
         self._runs = runs
         self._search = search
@@ -115,13 +128,15 @@ class Walk:
         found = Found.NOTHING if whole else self._where_promised(work, constraint, steps, statement)
         if found:
             return found
+        if self._hard_starts_whole and not constraint.soft and not work.is_divided and domain is None:
+            steps = self._roomy_by_totals(work, constraint, placed, steps)
         extents = [Extent.WHOLE] if whole else self._extents(work, constraint, placed)
         for extent in extents:
             for step in steps:
                 found = self._place_in_step(work, step, extent, placed, statement)
                 if found:
                     return found
-        if constraint.soft and not work.is_divided and not whole:
+        if constraint.soft and steps and not work.is_divided and not whole:
             # A preference refuses nothing that would start without it.
             mark = statement.mark()
             self._runs.until_ready(work.attempts[0].copy(), statement, Ground(int(steps[-1][0])))
@@ -166,6 +181,18 @@ class Walk:
         if work.is_divided and any(self._part_prefers_room(attempt) for attempt in work.attempts):
             extents.insert(-1, Extent.PARTS)
         return extents
+
+    def _roomy_by_totals(self, work: Work, constraint: Constraint, placed: int, steps: list[Rows]) -> list[Rows]:
+        """Only domains with as much free as the whole gang asks for; all, if none could ever have that."""
+        snapshot, tasks = self._session.snapshot, work.tasks()
+        if not self._prefers_room(constraint, placed, tasks, self._session.job_deficit(work.job)):
+            return steps
+        capacity = snapshot.nodes.allocatable() * snapshot.nodes.ready[:, None]
+        if not any(holding_by_totals(snapshot, tasks, capacity, step).any() for step in steps):
+            return steps
+        free = snapshot.nodes.future_idle()
+        kept = (step[holding_by_totals(snapshot, tasks, free, step)] for step in steps)
+        return [step for step in kept if len(step)]
 
     def _part_prefers_room(self, attempt: Attempt) -> bool:
         constraint = subgroup_constraint(self._session, attempt.subgroup)
