@@ -258,9 +258,9 @@ class Door:
             return None
         task, table = int(tasks[placed]), self._session.snapshot.tasks
         verdict = JobVerdict(INSUFFICIENT, cls=int(table.cls[task]), task=task, placed=placed)
+        statement.rollback(mark)
         if scope.mask is not None or (table.status[tasks] != TaskStatus.PENDING).any():
             return verdict
-        statement.rollback(mark)
         work = make_work(self._session, job, tasks)
         work.verdict = verdict
         found = self._walk.search(work, statement, scope.domain or ROOT, modes, whole=True)
