@@ -17,14 +17,14 @@ from muster.framework import SchedulerConfig, profile
 from muster.scheduler import builtin_registry
 from muster.simulate import simulate
 from muster.snapshot.decisions import Bind, Evict
-from tests.properties.oracle_worlds import Gang, World, worlds
+from tests.properties.oracle_worlds import KINDS, Gang, World, worlds
 from tests.reference.exact_starts import Amounts, Held, breaches, least_tier, places
 
 REGISTRY = builtin_registry(third_party=False)
 CYCLES = 8
 #: The same worlds in every ordinary run, others in each soak.
 STEADY = settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
-#: Of the kinds of gangs, those for which the promises hold.
+#: Kinds of gangs that are mixed with each other where several wait.
 CHECKED = ("plain", "elastic", "divided")
 
 
@@ -123,14 +123,14 @@ def check_several(world: World, profile_name: str) -> None:
         assert more is None, f"{gang.name} placed {own}, possible {more}"
 
 
-@pytest.mark.parametrize("kind", CHECKED)
+@pytest.mark.parametrize("kind", KINDS)
 @STEADY
 @given(data=st.data())
 def test_a_gang_starts_if_and_only_if_it_can(kind: str, data: st.DataObject) -> None:
     check_starts(data.draw(worlds(kind)), data.draw(PROFILES))
 
 
-@pytest.mark.parametrize("kind", [kind for kind in CHECKED if kind != "nested"])
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nested"])
 @STEADY
 @given(data=st.data())
 def test_of_places_with_equal_room_the_lowest_tier_is_taken(kind: str, data: st.DataObject) -> None:
