@@ -33,16 +33,17 @@ BAD = [
 ]
 
 
-def asked(document: dict[str, Any]) -> tuple[bool, str]:
-    """Put the question that an API server puts about a new object."""
+def asked(document: dict[str, Any], old: dict[str, Any] | None = None) -> tuple[bool, str]:
+    """Put the question that an API server puts about a new object, or about one that changes."""
     version, kind = kind_of(document)
     group, _, number = version.rpartition("/")
     request = {
         "uid": "u",
         "kind": {"group": group, "version": number, "kind": kind},
         "name": document["metadata"]["name"],
-        "operation": "CREATE",
+        "operation": "CREATE" if old is None else "UPDATE",
         "object": document,
+        "oldObject": old,
     }
     review = {"apiVersion": "admission.k8s.io/v1", "kind": "AdmissionReview", "request": request}
     text = json.dumps(review) if document.get("spec") != "DEEP" else deep(json.dumps(review))
@@ -62,6 +63,18 @@ def test_what_would_be_put_aside_is_refused_in_the_same_words(document: dict[str
     Intake(mirror).take([Event("ADDED", decode(document))], 0.0)
     [held] = mirror.quarantine
     is_allowed, message = asked(document)
+    assert not is_allowed
+    assert held.reason in message
+
+
+@pytest.mark.parametrize(
+    "document", [each for each in BAD if each["kind"] != "Pod"], ids=lambda each: str(each["kind"])
+)
+def test_what_would_become_one_that_is_put_aside_is_refused_in_the_same_words(document: dict[str, Any]) -> None:
+    mirror = Mirror()
+    Intake(mirror).take([Event("ADDED", decode(document))], 0.0)
+    [held] = mirror.quarantine
+    is_allowed, message = asked(document, {**document, "spec": {}})
     assert not is_allowed
     assert held.reason in message
 

@@ -103,5 +103,18 @@ def test_pods_are_asked_about_by_scheduler_and_never_held_up() -> None:
     policies = {each["name"]: each["failurePolicy"] for each in webhooks(Address())}
     assert policies.pop("validate-pods.muster.sh") == "Ignore"
     assert set(policies.values()) == {"Fail"}
-    conditions = [each["matchConditions"][0]["expression"] for each in webhooks(Address()) if "matchConditions" in each]
-    assert conditions == ["object.spec.schedulerName in ['volcano', 'muster']"]
+    assert conditions("validate-pods.muster.sh") == ["object.spec.schedulerName in ['volcano', 'muster']"]
+
+
+def test_pod_groups_are_asked_about_again_when_their_spec_changes_and_not_for_their_status() -> None:
+    [asked] = [each for each in webhooks(Address()) if each["name"] == "validate-podgroups.muster.sh"]
+    [rule] = asked["rules"]
+    assert (rule["operations"], rule["resources"]) == (["CREATE", "UPDATE"], ["podgroups"])
+    # A new object has no old one to be compared with.
+    [expression] = conditions("validate-podgroups.muster.sh")
+    assert expression == "request.operation != 'UPDATE' || object.?spec != oldObject.?spec"
+
+
+def conditions(name: str) -> list[str]:
+    [asked] = [each for each in webhooks(Address()) if each["name"] == name]
+    return [condition["expression"] for condition in asked["matchConditions"]]

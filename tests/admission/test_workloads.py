@@ -6,7 +6,7 @@ import pytest
 
 from muster.admission import CREATE, HOOKS, Facts, Request, judge
 from muster.api import KaiQueue
-from tests.admission.requests import SETTINGS, Json, create, document, filled, queue
+from tests.admission.requests import SETTINGS, Json, create, document, filled, queue, update
 
 
 def group(**spec: object) -> Json:
@@ -42,6 +42,22 @@ def test_all_that_is_wrong_with_a_gang_is_said() -> None:
     verdict = create(group(minMember=-1, queue="a", networkTopology=both))
     fields = [problem.field for problem in verdict.problems]
     assert fields == ["spec.minMember", "spec.networkTopology", "spec.queue"]
+
+
+def test_a_change_of_a_gang_is_refused_for_what_it_brings_and_nothing_else() -> None:
+    closed = queue("a", status={"state": "Closed"})
+    old = group(queue="a", minMember=-1, minTaskMember={"worker": 2})
+    assert update(old, group(queue="a", minMember=-1, minTaskMember={"worker": 3}), closed).is_allowed
+    assert "spec.minMember" in update(old, group(queue="a", minMember=-2), closed).message
+    assert "does not exist" in update(old, group(queue="b", minMember=1), closed).message
+    assert "expected an open queue" in update(group(minMember=1), group(queue="a", minMember=1), closed).message
+
+
+@pytest.mark.parametrize("old", ["text", {"minMember": "many"}, {"minResources": {"cpu": "much"}}])
+def test_a_gang_that_could_not_be_read_can_be_corrected(old: object) -> None:
+    before = {**group(), "spec": old}
+    assert update(before, group(minMember=1)).is_allowed
+    assert not update(before, group(minMember=-1)).is_allowed
 
 
 @pytest.mark.parametrize(

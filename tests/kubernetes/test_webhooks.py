@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import ssl
 import subprocess
@@ -15,6 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
+from muster.api.counting import MAX_PODS
 from muster.cli.main import run
 from muster.cluster.kubernetes import KubernetesCluster
 from muster.testing.control_plane import ControlPlane, free_ports
@@ -218,6 +220,50 @@ def test_gangs_go_to_the_queue_of_their_namespace(asked: Kubectl) -> None:
         asked.wait(lambda: asked.request("POST", GROUPS + DRY_RUN, group)["spec"]["queue"] == "team-a")
     finally:
         asked.patch("Namespace", "default", {"metadata": {"annotations": {"scheduling.volcano.sh/queue-name": None}}})
+
+
+def test_a_gang_cannot_become_one_that_would_be_put_aside(asked: Kubectl) -> None:
+    asked.create_all(gang("train", 0, group={"minTaskMember": {"worker": 2}}))
+    huge = {"worker": 2**31 - 1}
+    reason = f"spec.minTaskMember: expected at most {MAX_PODS} pods, got {huge['worker']}"
+    with pytest.raises(RefusedError, match=rf"422.*PodGroup default/train: {re.escape(reason)}"):
+        asked.patch("PodGroup", "train", {"spec": {"minTaskMember": huge}})
+    changed = asked.patch("PodGroup", "train", {"spec": {"minTaskMember": {"worker": 3}}})
+    assert changed["spec"]["minTaskMember"] == {"worker": 3}
+
+
+@pytest.fixture
+def deaf(server: Server, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]) -> Iterator[Kubectl]:
+    """A cluster whose questions about PodGroups reach nobody, so that whatever is asked about is refused."""
+    nowhere = f"https://127.0.0.1:{free_ports(1)[0]}"
+    assert run(["webhooks", "print", "--url", nowhere, "--ca-file", str(server.certificate)]) == 0
+    [document] = [each for each in yaml.safe_load_all(capsys.readouterr().out) if each["kind"].startswith("Validating")]
+    document["webhooks"] = [each for each in document["webhooks"] if each["name"].startswith("validate-podgroups")]
+    path = f"{REGISTRY}/{document['kind'].lower()}s"
+    kubectl.create_all([queue("default"), *gang("train", 0)])
+    kubectl.request("POST", path, document)
+    try:
+        kubectl.wait(lambda: "failed calling webhook" in refused_patch(kubectl, {"spec": {"minMember": 7}}))
+        yield kubectl
+    finally:
+        kubectl.request("DELETE", f"{path}/{document['metadata']['name']}")
+
+
+def refused_patch(kubectl: Kubectl, body: Json, *, status: bool = False) -> str:
+    """What the server says against a change of the gang, "" if nothing."""
+    try:
+        kubectl.patch("PodGroup", "train", body, status=status)
+    except RefusedError as refused:
+        return str(refused)
+    return ""
+
+
+def test_what_schedulers_write_to_a_gang_reaches_no_webhook(deaf: Kubectl) -> None:
+    assert refused_patch(deaf, {"status": {"phase": "Inqueue"}}, status=True) == ""
+    assert refused_patch(deaf, {"metadata": {"annotations": {"example.com/note": "read"}}}) == ""
+    standing = deaf.get("PodGroup", "train")
+    assert (standing["status"]["phase"], standing["metadata"]["annotations"]["example.com/note"]) == ("Inqueue", "read")
+    assert "failed calling webhook" in refused_patch(deaf, {"spec": {"minTaskMember": {"worker": 1}}})
 
 
 def test_only_pods_of_our_scheduler_are_asked_about(asked: Kubectl) -> None:

@@ -1,7 +1,8 @@
 """The objects that tell an API server to ask: Validating- and MutatingWebhookConfiguration, made from the hooks.
 
 Printed by `muster webhooks print`, and written into the chart. Pods are asked about only where they name our scheduler,
-and are made all the same when nobody answers: a cluster must be able to start its pods, ours among them.
+and are made all the same when nobody answers: a cluster must be able to start its pods, ours among them. PodGroups are
+asked about again only when somebody changes what they ask for: schedulers write their status all the time.
 """
 
 from __future__ import annotations
@@ -10,13 +11,15 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.admission.hooks import HOOKS, Hook
-from muster.admission.model import Json
+from muster.admission.model import UPDATE, Json
 from muster.admission.review import API_VERSION
-from muster.api import Pod
+from muster.api import Pod, PodGroup
 from muster.api.definitions import MANAGED_BY
 
 _TIMEOUT_SECONDS: Final = 5
 _DOMAIN: Final = "muster.sh"
+#: Where a definition has no path for the status alone, writing it is an update of the whole. A spec may be missing.
+_SPEC_CHANGES: Final = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec"
 
 
 @dataclass(frozen=True, slots=True)
@@ -75,9 +78,15 @@ def _webhook(hook: Hook, address: Address, failure_policy: str, scheduler_names:
         "timeoutSeconds": _TIMEOUT_SECONDS,
         "failurePolicy": "Ignore" if hook.kind is Pod else failure_policy,
     }
+    conditions = _conditions(hook, scheduler_names)
+    return {**webhook, "matchConditions": conditions} if conditions else webhook
+
+
+def _conditions(hook: Hook, scheduler_names: tuple[str, ...]) -> list[Json]:
+    """What has to be true of a request for us to be asked, as expressions that the API server evaluates."""
     if hook.kind is Pod:
         named = ", ".join(f"'{name}'" for name in scheduler_names)
-        webhook["matchConditions"] = [
-            {"name": "our-scheduler", "expression": f"object.spec.schedulerName in [{named}]"}
-        ]
-    return webhook
+        return [{"name": "our-scheduler", "expression": f"object.spec.schedulerName in [{named}]"}]
+    if hook.kind is PodGroup and UPDATE in hook.operations:
+        return [{"name": "spec-changes", "expression": _SPEC_CHANGES}]
+    return []

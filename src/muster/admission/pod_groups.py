@@ -1,27 +1,44 @@
-"""PodGroups: fields that mean something, and a queue that takes gangs; the queue of the namespace by default."""
+"""PodGroups: fields that mean something, and a queue that takes gangs; the queue of the namespace by default.
+
+Of a PodGroup that exists, only what a change brings is refused: one with an old mistake, or in a queue that has been
+closed since, can still be changed elsewhere.
+"""
 
 from __future__ import annotations
 
-from muster.admission.model import Findings, Json, Known, Request, Settings
+from muster.admission.model import CREATE, Findings, Json, Known, Request, Settings
 from muster.admission.queue_references import queue_reference
 from muster.admission.reading import read, spec_of
 from muster.admission.tiers import tier_cautions
-from muster.api import PodGroup, problems
+from muster.api import PodGroup, Problem, UserError, problems
 from muster.api.names import DEFAULT_QUEUE, QUEUE_NAME
 
 
 def validate_pod_group(request: Request, known: Known, settings: Settings) -> Findings:
-    """Find what is wrong with a new PodGroup."""
+    """Find what is wrong with a PodGroup that is made or changed."""
     del settings
     group = read(request.document, PodGroup)
-    yield from problems(group)
+    known_problems = set() if request.operation == CREATE else _problems_until_now(request.old)
+    yield from (problem for problem in problems(group) if problem not in known_problems)
     # As written: what names no queue will be in one that is always there.
-    queue = (request.document.get("spec") or {}).get("queue")
-    if queue:
+    queue = _written_queue(request.document)
+    if queue and (request.operation == CREATE or queue != _written_queue(request.old)):
         yield from queue_reference("spec.queue", group.spec.queue, known)
     yield from tier_cautions("spec.networkTopology", group.spec.network_topology, known)
     for index, policy in enumerate(group.spec.sub_group_policy):
         yield from tier_cautions(f"spec.subGroupPolicy[{index}].networkTopology", policy.network_topology, known)
+
+
+def _problems_until_now(old: Json) -> set[Problem]:
+    try:
+        return set(problems(read(old, PodGroup)))
+    except UserError:  # it came before there was anybody to refuse it, and whatever can be read is better
+        return set()
+
+
+def _written_queue(document: Json) -> object:
+    spec = document.get("spec")
+    return spec.get("queue") if isinstance(spec, dict) else None
 
 
 def fill_pod_group(document: Json, request: Request, known: Known, settings: Settings) -> None:
