@@ -63,7 +63,10 @@ def test_what_is_wrong_stands_on_the_objects_and_goes_when_it_is_corrected(
     odd["status"]["allocatable"]["cpu"] = "10E"
     bad = gang("bad", 1)
     bad[1]["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "100P"}}
-    kubectl.create_all([queue("default"), node("n1"), odd, *bad, *gang("good", 2)])
+    member = {"type": "Node", "selector": {"exactMatch": {"name": "n1"}}}
+    rack = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "rack"}}
+    rack |= {"spec": {"tier": 2**40, "members": [member]}}
+    kubectl.create_all([queue("default"), node("n1"), odd, rack, *bad, *gang("good", 2)])
     stage = Stage(cluster, kubectl)
     stage.run_until(lambda: stage.is_bound("good-0", "good-1"))
 
@@ -74,7 +77,11 @@ def test_what_is_wrong_stands_on_the_objects_and_goes_when_it_is_corrected(
     stage.run_until(lambda: "status.allocatable.cpu" in condition("Node", "odd", "muster.sh/Usable"))
     stage.run_until(lambda: "100P" in condition("Pod", "bad-0", "PodScheduled"))
     stage.run_until(lambda: "Pod default/bad-0" in condition("PodGroup", "bad", "Unschedulable"))
-    stage.run_until(lambda: {"odd", "bad-0"} <= told(kubectl))
+    stage.run_until(lambda: "spec.tier: " in condition("HyperNode", "rack", "Valid"))
+    stage.run_until(lambda: {"odd", "bad-0", "rack"} <= told(kubectl))
+    kubectl.patch("HyperNode", "rack", {"spec": {"tier": 1}})
+    stage.run_until(lambda: condition("HyperNode", "rack", "Valid") == "all of its members were found")
+    assert kubectl.get("HyperNode", "rack")["status"]["nodeCount"] == 1
     kubectl.patch("Node", "odd", {"status": {"allocatable": {"cpu": "8"}}}, status=True)
     stage.run_until(lambda: condition("Node", "odd", "muster.sh/Usable") == "can be used")
     stage.run_until(lambda: len(stage.scheduler.mirror.quarantine) == 1)

@@ -1,10 +1,13 @@
 """HyperNodes say themselves how many nodes they hold and what is wrong with them."""
 
+import pytest
+
 from muster.api import Condition, HyperNode, KubeObject, load_text
 from muster.cluster import MemoryCluster
 from muster.framework import parse_config
 from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot.decisions import HyperNodeUpdate
+from muster.snapshot.quarantine import PAUSE_SECONDS
 from muster.testing import node
 
 CONFIG = parse_config('actions: "allocate"\ntiers: [{plugins: [{name: gang}]}]', "t")
@@ -105,6 +108,32 @@ def test_a_pattern_that_got_past_admission_is_a_fault_and_not_a_crash() -> None:
     assert result.error is None
     assert condition(cluster, "rack-2").status == "False"
     assert "Go's syntax" in condition(cluster, "rack-2").message
+
+
+def test_a_hypernode_that_cannot_be_used_says_so_until_it_can(monkeypatch: pytest.MonkeyPatch) -> None:
+    scheduler, cluster = start(RACK, node("n1"))
+    scheduler.run_once()
+    cluster.advance_to(160.0)
+    with monkeypatch.context() as broken:
+        broken.setattr(scheduler.mirror, "upsert", _raise)
+        cluster.replace_object(load_text(RACK.replace("tier: 1", "tier: 3")).objects[0])
+        assert scheduler.run_once().error is None
+        said = condition(cluster, "rack-1")
+        assert (said.type, said.status, said.reason) == ("Valid", "False", "Quarantined")
+        assert said.message == "cannot be used (ZeroDivisionError: rack-1 has no tier today)"
+        assert said.last_transition_time is not None
+        assert said.last_transition_time.timestamp() == 160.0
+        assert hyper_node(cluster, "rack-1").status.node_count == 0
+        assert scheduler.run_once().is_quiet
+    cluster.advance_to(160.0 + 2 * PAUSE_SECONDS)
+    scheduler.run_once()
+    cured = condition(cluster, "rack-1")
+    assert (cured.status, cured.reason) == ("True", "MembersFound")
+    assert hyper_node(cluster, "rack-1").status.node_count == 1
+
+
+def _raise(thing: KubeObject) -> None:
+    raise ZeroDivisionError(f"{thing.name} has no tier today")
 
 
 def test_an_update_for_a_hypernode_that_is_gone_is_refused() -> None:

@@ -1,4 +1,4 @@
-"""PodGroups and queues of both families, pods that wait, and what cannot be used, as a cluster's verbs leave them."""
+"""PodGroups and queues, HyperNodes, pods that wait, and what cannot be used, as a cluster's verbs leave them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from msgspec.structs import replace
 
 from muster.api import (
     Condition,
+    HyperNode,
     KaiPodGroup,
     KaiQueue,
     KubeObject,
@@ -20,11 +21,21 @@ from muster.api import (
     Queue,
 )
 from muster.api.names import POD_SCHEDULED
-from muster.snapshot.decisions import CONDITIONS, UNSCHEDULABLE, JobUpdate, QuarantineUpdate, QueueUpdate, conditions_of
+from muster.snapshot.decisions import (
+    CONDITIONS,
+    UNSCHEDULABLE,
+    HyperNodeUpdate,
+    JobUpdate,
+    QuarantineUpdate,
+    QueueUpdate,
+    conditions_of,
+)
 from muster.snapshot.quarantine import CODE
 
 #: The condition of a node: whether the scheduler can use it as it is described.
 USABLE = "muster.sh/Usable"
+#: The condition of a HyperNode: whether it can be used, and all of its members were found.
+VALID = "Valid"
 
 AnyGroup = PodGroup | KaiPodGroup
 AnyQueue = Queue | KaiQueue
@@ -78,6 +89,24 @@ def updated_queue(queue: AnyQueue, update: QueueUpdate) -> AnyQueue:
     return replace(queue, status=status)
 
 
+def updated_hypernode(hyper_node: HyperNode, update: HyperNodeUpdate, now: datetime) -> HyperNode:
+    """Return the HyperNode with what an update says; the time of its condition is that of the last change of status."""
+    status = "False" if update.fault else "True"
+    known = hyper_node.status.conditions
+    before = next((each for each in known if each.type == VALID and each.status == status), None)
+    condition = Condition(
+        type=VALID,
+        status=status,
+        reason=update.reason,
+        message=update.message,
+        last_transition_time=(before and before.last_transition_time) or now,
+    )
+    return replace(
+        hyper_node,
+        status=replace(hyper_node.status, node_count=update.node_count, conditions=_with(known, condition)),
+    )
+
+
 def _quantities(texts: Mapping[str, str]) -> dict[str, Quantity]:
     return {name: Quantity(text) for name, text in texts.items()}
 
@@ -96,6 +125,8 @@ def noted(thing: KubeObject, update: QuarantineUpdate, now: datetime) -> KubeObj
 
     What has been corrected says so by what becomes of it; only a node would go on saying that it cannot be used.
     """
+    if isinstance(thing, HyperNode) and update.reason:
+        return updated_hypernode(thing, quarantined_hypernode(update), now)
     if isinstance(thing, Node):
         conditions = _with(thing.status.conditions, usable(update, now))
         return replace(thing, status=replace(thing.status, conditions=conditions))
@@ -124,6 +155,11 @@ def quarantined_job(group: AnyGroup, update: QuarantineUpdate) -> JobUpdate:
         message=quarantine_text(update),
         pending=group.status.pending if isinstance(group, KaiPodGroup) else 0,
     )
+
+
+def quarantined_hypernode(update: QuarantineUpdate) -> HyperNodeUpdate:
+    """How a HyperNode is that cannot be used: as if it did not exist."""
+    return HyperNodeUpdate(update.object.name, 0, update.reason, is_aside=True)
 
 
 def usable(update: QuarantineUpdate, now: datetime) -> Condition:

@@ -16,7 +16,6 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from muster.api import (
-    Condition,
     HyperNode,
     KaiPodGroup,
     KaiQueue,
@@ -43,7 +42,7 @@ from muster.cluster.admission import (
     start_of,
 )
 from muster.cluster.clock import Agenda, VirtualClock, stamp_of, within_calendar
-from muster.cluster.groups import noted, updated_group, updated_queue, waiting_pod
+from muster.cluster.groups import noted, updated_group, updated_hypernode, updated_queue, waiting_pod
 from muster.cluster.store import Store
 from muster.snapshot.decisions import (
     Bind,
@@ -59,7 +58,6 @@ from muster.snapshot.decisions import (
 from muster.snapshot.events import Event
 from muster.snapshot.records import pod_of_lone_job
 
-_VALID = "Valid"
 #: Seconds; what happens so soon after the first moment does not happen before the first cycle.
 _A_MOMENT: Final = 0.001
 
@@ -218,20 +216,7 @@ class MemoryCluster:
         hyper_node = self.store.get(HyperNode, update.name)
         if hyper_node is None:
             return "the HyperNode is gone"
-        status = "False" if update.fault else "True"
-        before = next((known for known in hyper_node.status.conditions if known.type == _VALID), None)
-        # The time of a condition is that of its last change from true to false or back.
-        since = before.last_transition_time if before is not None and before.status == status else self._clock.stamp()
-        condition = Condition(
-            type=_VALID,
-            status=status,
-            reason="WrongMembers" if update.fault else "MembersFound",
-            message=update.message,
-            last_transition_time=since,
-        )
-        others = [known for known in hyper_node.status.conditions if known.type != _VALID]
-        found = replace(hyper_node.status, node_count=update.node_count, conditions=[*others, condition])
-        self.store.put(replace(hyper_node, status=found))
+        self.store.put(updated_hypernode(hyper_node, update, self._clock.stamp()))
         return ""
 
     # -- what people and controllers do -----------------------------------------------------------------------

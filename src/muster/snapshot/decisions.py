@@ -107,6 +107,15 @@ class HyperNodeUpdate:
     name: str
     node_count: int
     fault: str = ""
+    #: True: it cannot be used at all, and holds no nodes while that is so.
+    is_aside: bool = False
+
+    @property
+    def reason(self) -> str:
+        """What the condition says in a word; Volcano's definition wants one in any case."""
+        if self.is_aside:
+            return "Quarantined"
+        return "WrongMembers" if self.fault else "MembersFound"
 
     @property
     def message(self) -> str:

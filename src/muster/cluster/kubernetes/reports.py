@@ -15,7 +15,15 @@ from typing import Final
 
 from muster.api import HyperNode, KaiPodGroup, KubeObject, Node, Pod, PodGroup, waits_for
 from muster.api.shard import NodeShard
-from muster.cluster.groups import AnyGroup, quarantine_text, quarantined_job, updated_group, usable
+from muster.cluster.groups import (
+    AnyGroup,
+    quarantine_text,
+    quarantined_hypernode,
+    quarantined_job,
+    updated_group,
+    updated_hypernode,
+    usable,
+)
 from muster.cluster.kubernetes import acting, calls, statuses
 from muster.cluster.kubernetes.assumptions import Assumptions, told_to_wait, with_annotations, with_status
 from muster.cluster.kubernetes.calls import Call
@@ -147,7 +155,7 @@ class Reports:
             if hyper_node is None or resource is None:
                 failures.append(Failure(update, "the HyperNode is gone"))
                 continue
-            changed = statuses.updated_hypernode(hyper_node, update, now)
+            changed = updated_hypernode(hyper_node, update, calls.stamp(now))
             seen = self._assumptions.find(HyperNode, update.name)
             send = partial(self._write, hyper_node, statuses.write_hypernode(resource, changed, [seen, hyper_node]))
             errands.append(self._pending.assume_report(with_status(changed), send))
@@ -170,6 +178,11 @@ class Reports:
         thing = update.object
         if isinstance(thing, Node):
             return calls.say_usable(thing, usable(update, calls.stamp(now)))
+        if isinstance(thing, HyperNode) and (resource := self._room.resource(HyperNode)) is not None:
+            if not update.reason:
+                return None  # its place in the tree is written at the end of the cycle
+            made = updated_hypernode(thing, quarantined_hypernode(update), calls.stamp(now))
+            return statuses.write_hypernode(resource, made, [thing])
         if not update.reason or not update.job or update.is_asked:
             return None  # a job that waits says so in any case
         if isinstance(thing, Pod):

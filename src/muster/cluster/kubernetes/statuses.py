@@ -1,4 +1,4 @@
-"""The calls that write how PodGroups, queues and HyperNodes are, and what a HyperNode will look like afterwards.
+"""The calls that write how PodGroups, queues and HyperNodes are.
 
 Stamps are whole seconds, as the server keeps them, so that what comes back over the watch equals what was sent.
 Zero counts are written too: a patch without them would leave the old ones standing. Conditions are one list that others
@@ -9,8 +9,6 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from msgspec.structs import replace
-
 from muster.api import Condition, HyperNode, KaiPodGroup, KaiQueue, Quantity
 from muster.api.kai import KaiQueueStatus
 from muster.api.scheduling import QueueStatus
@@ -18,9 +16,6 @@ from muster.cluster.groups import AnyGroup, AnyQueue
 from muster.cluster.kubernetes import calls
 from muster.cluster.kubernetes.calls import Call
 from muster.cluster.kubernetes.resources import Resource
-from muster.snapshot.decisions import HyperNodeUpdate
-
-VALID = "Valid"
 
 #: An object as it was last seen, and as it is assumed to be.
 Standing = Sequence[AnyGroup | HyperNode | None]
@@ -39,23 +34,6 @@ def write_group(resource: Resource, group: AnyGroup, standing: Standing) -> Call
         counts["pending"] = group.status.pending
     path = resource.status_path_of(group.key)
     return calls.write_status(path, group.metadata.uid, counts, _changed(status.conditions, standing))
-
-
-def updated_hypernode(hyper_node: HyperNode, update: HyperNodeUpdate, now: float) -> HyperNode:
-    """The HyperNode after the update; its condition keeps the time of its last change."""
-    status = "False" if update.fault else "True"
-    known = hyper_node.status.conditions
-    before = next((each for each in known if each.type == VALID and each.status == status), None)
-    condition = Condition(
-        type=VALID,
-        status=status,
-        reason="WrongMembers" if update.fault else "MembersFound",
-        message=update.message,
-        last_transition_time=(before and before.last_transition_time) or calls.stamp(now),
-    )
-    others = [each for each in known if each.type != VALID]
-    changed = replace(hyper_node.status, node_count=update.node_count, conditions=[*others, condition])
-    return replace(hyper_node, status=changed)
 
 
 def write_hypernode(resource: Resource, hyper_node: HyperNode, standing: Standing) -> Call:
