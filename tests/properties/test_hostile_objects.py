@@ -20,6 +20,7 @@ from muster.cluster import MemoryCluster
 from muster.cluster.kubernetes.decoding import ObjectDecoder
 from muster.framework import find_config
 from muster.scheduler import Scheduler, builtin_registry
+from muster.server.metrics import Metrics
 from muster.snapshot import Amounts, Intake, Mirror, Snapshot, TaskStatus
 from muster.snapshot.events import Event
 from muster.testing import gang, node, queue
@@ -29,6 +30,8 @@ CASES: Final = 100_000 if os.environ.get("MUSTER_SOAK") else 1_000
 #: So many tests share the cases, and run side by side.
 PARTS: Final = 4
 _RESTART_EVERY: Final = 40
+#: Also just before every restart, so that nothing that was left is forgotten before somebody looks.
+_CHECK_EVERY: Final = 5
 
 
 class Stage:
@@ -45,6 +48,7 @@ class Stage:
         """Begin anew with all that there is."""
         config = find_config(self._profile)
         self.scheduler = Scheduler(self.cluster, config, builtin_registry(), scheduler_names=[SCHEDULER])
+        self.metrics = Metrics()
         self.standby = Mirror([SCHEDULER])
         self._second = Intake(self.standby)
         self._tee(self.cluster.poll())
@@ -78,6 +82,8 @@ class Stage:
         assert result.error is None, result.error
         assert result.faults == (), result.faults
         self.started |= {made.pod for made in result.decisions}
+        self.metrics.record_cycle(result, 0.0)
+        measure(self.metrics, self.scheduler)
 
     def remove(self, things: list[KubeObject]) -> None:
         for thing in things:
@@ -98,16 +104,46 @@ class Stage:
             assert not found.jobs.aside
             assert not found.queues.aside
             assert not any(found.objects.values())
+        self._check_metrics()
+
+    def _check_metrics(self) -> None:
+        """No series names anybody who is gone, and what is there now is measured as if there had never been more."""
+        said = self.metrics.text()
+        assert not [line for line in said.splitlines() if "evil" in line or "good-" in line]
+        aside = {series: value for series, value in gauges(said).items() if series.startswith("muster_quarantined{")}
+        assert aside
+        assert set(aside.values()) == {"0"}
+        cluster = MemoryCluster(self.objects(), as_is=True)
+        fresh = Scheduler(cluster, find_config(self._profile), builtin_registry(), scheduler_names=[SCHEDULER])
+        fresh.run_once()
+        expected = Metrics()
+        measure(expected, fresh)
+        assert gauges(said) == gauges(expected.text())
+
+
+def measure(metrics: Metrics, scheduler: Scheduler) -> None:
+    """Note how a scheduler is after a cycle, as the service does."""
+    assert scheduler.last_session is not None
+    metrics.record_session(scheduler.last_session)
+    metrics.record_quarantine(scheduler.mirror.quarantine, scheduler.strikes.count)
+
+
+def gauges(text: str) -> dict[str, str]:
+    """The values of what is measured now, by series; what is counted from the start is left out."""
+    lines = [line.rpartition(" ") for line in text.splitlines()]
+    families = {head.split()[2] for head, _, kind in lines if head.startswith("# TYPE ") and kind == "gauge"}
+    return {series: value for series, _, value in lines if series.partition("{")[0] in families}
 
 
 def facts(snapshot: Snapshot) -> dict[str, object]:
-    """What a snapshot says, by name, of what everybody has."""
+    """What a snapshot says, by name, of every resource that it has a column for."""
     nodes, tasks = snapshot.nodes, snapshot.tasks
 
-    def amounts(row: Amounts) -> list[int]:
-        return [int(row[snapshot.axis.index[name]]) for name in ("cpu", "memory", "pods")]
+    def amounts(row: Amounts) -> dict[str, int]:
+        return dict(zip(snapshot.axis.names, row.tolist(), strict=True))
 
     return {
+        "resources": snapshot.axis.names,
         "nodes": {name: [amounts(plane[row]) for plane in nodes.state] for row, name in enumerate(nodes.names)},
         "ready": dict(zip(nodes.names, nodes.ready.tolist(), strict=True)),
         "tasks": [tasks.ids[row] for row in range(len(tasks)) if tasks.status[row] != TaskStatus.GONE],
@@ -163,7 +199,7 @@ def play(stage: Stage, case: int, bad: list[tuple[KubeObject, str]]) -> None:
     stage.remove([thing for thing, _ in (*bad, *first, *second)])
     stage.remove([thing for thing in stage.objects() if isinstance(thing, Pod)])
     stage.cycle()
-    if case // PARTS % _RESTART_EVERY == 1:
+    if case // PARTS % _CHECK_EVERY == _CHECK_EVERY - 1:
         stage.check_clean()
 
 
