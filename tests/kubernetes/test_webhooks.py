@@ -120,10 +120,10 @@ def asked(server: Server, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]) 
             kubectl.request("DELETE", f"{path}/muster")
 
 
-def refusal(kubectl: Kubectl, path: str, document: Json) -> str:
-    """What the server says against an object, "" if nothing."""
+def refusal(kubectl: Kubectl, path: str, document: Json, *, method: str = "POST") -> str:
+    """What the server says against an object, or against deleting it, "" if nothing."""
     try:
-        kubectl.request("POST", path + DRY_RUN, document)
+        kubectl.request(method, path + DRY_RUN, document)
     except RefusedError as refused:
         return str(refused)
     return ""
@@ -178,8 +178,9 @@ def test_a_job_may_follow_its_queue_at_once(asked: Kubectl) -> None:
 def test_queues_keep_their_order_and_those_that_others_need_stay(asked: Kubectl) -> None:
     asked.create(queue("research", deserved={"cpu": "8"}))
     asked.create(queue("vision", parent="research", deserved={"cpu": "8"}))
-    said = refusal(asked, QUEUES, queue("speech", parent="research", deserved={"cpu": "1"}))
-    assert "spec.deserved.cpu: expected at most 8" in said
+    third = queue("speech", parent="research", deserved={"cpu": "1"})
+    # The server follows the queues over a watch, and may hear of the second a moment later.
+    asked.wait(lambda: "spec.deserved.cpu: expected at most 8" in refusal(asked, QUEUES, third))
     with pytest.raises(RefusedError, match=r"403.*queues below it.*vision"):
         asked.delete("Queue", "research")
     with pytest.raises(RefusedError, match=r"default.*cannot be deleted"):
@@ -194,6 +195,8 @@ def test_a_queue_that_holds_pods_stays_until_they_are_gone(asked: Kubectl, contr
     with KubernetesCluster(control_plane.kubeconfig) as cluster:
         stage = Stage(cluster, asked)
         stage.run_until(lambda: asked.get("Queue", "held").get("status", {}).get("allocated", {}).get("pods") == "2")
+        # The server follows the queues over a watch, and may hear of the pods a moment later.
+        asked.wait(lambda: refusal(asked, f"{QUEUES}/held", {}, method="DELETE"))
         with pytest.raises(RefusedError, match=r"403.*cannot be deleted because it has allocated Pods: 2"):
             asked.delete("Queue", "held")
         for name in ("train-0", "train-1"):
