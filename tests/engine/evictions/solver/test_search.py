@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import pytest
 
 from muster.api import KubeObject
-from muster.engine.evictions.solver import trial
 from muster.engine.evictions.solver.options import SolverOptions
 from muster.engine.evictions.solver.records import SolverReasons, SolverRecord
 from muster.engine.evictions.solver.search import Allowance, TrialsUsedUp
-from muster.engine.evictions.solver.turns import Place, Turns, Waiting
 from muster.framework import Session
 from muster.framework.reasons import SEARCH_ENDED
 from muster.scheduler.cycle import decisions_of
@@ -184,24 +180,6 @@ def test_without_trimming_the_node_of_a_pod_that_could_stay_is_not_opened_for_th
     assert gone(session) == ["old-0", "old-1"]
     assert set(promised(session).values()) == {"n2"}
     assert gone(solve(objects, SolverOptions())) == []
-
-
-def test_a_beneficiary_stands_in_a_dry_run_as_a_gang_that_has_nothing_yet(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Of `new` a pod runs, so that it would stand behind everybody who lacks its minimum."""
-    places: list[Place] = []
-
-    class Watched(Turns):
-        def __init__(self, session: Session, waiting: Waiting, own: Iterable[Place]) -> None:
-            places.extend(own := list(own))
-            super().__init__(session, waiting, own)
-
-    monkeypatch.setattr(trial, "Turns", Watched)
-    new = gang("new", on=["n1"], pending=1, minimum=1, priority="high")
-    objects = [*full(), node("n1", gpu=1), *new, *gang("wait", pending=1, gpu=9, priority="high", created=50)]
-    session = solve(objects, SolverOptions(trim=False))
-    [key] = [key for key, job in places if job == job_row(session, "new")]
-    *standing, _, _ = session.job_key(job_row(session, "wait"))
-    assert list(key[:-2]) == standing
 
 
 def test_nobody_is_moved_to_a_node_whose_gpus_go_free_for_somebody_else() -> None:

@@ -101,9 +101,7 @@ class Trials:
         opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
         self._origins = self._session.snapshot.tasks.node[opening]
         self._closed = len(stayed) > 0
-        # The beneficiary stands in line as a gang of its own that has nothing yet, whatever runs of it already.
-        own = self._session.victim_key(self._job, _NOBODY), self._job
-        turns = Turns(self._session, self._waiting, [*((self._key(job), job) for job in by_job), own])
+        turns = Turns(self._session, self._waiting, [(self._key(job), job) for job in (*by_job, self._job)])
         hopeless = _Hopeless(self._session)
         placed = False
         while (job := turns.pop()) is not None:
