@@ -178,6 +178,7 @@ def test_a_search_that_is_ended_says_so_and_evicts_nobody() -> None:
     session = preempt(*objects, maxTrialsPerJob=1)
     assert session.committed == []
     assert reason(session, "new") == "search-ended"
+    assert (session.tally.dry_runs, session.tally.cut_short) == (1, 1)
     assert len(evicted(preempt(*objects, maxTrialsPerJob=10))) == 4
 
 

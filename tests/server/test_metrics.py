@@ -2,12 +2,16 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from muster.framework import PluginOption, SchedulerConfig, Session
-from muster.scheduler import CycleResult
+import pytest
+
+from muster.api import KubeObject
+from muster.cluster import MemoryCluster
+from muster.framework import PluginOption, SchedulerConfig, Session, profile
+from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.server.metrics import Metrics
 from muster.snapshot import Mirror
 from muster.snapshot.decisions import Evict
-from muster.testing import gang, node, pod, pod_group, queue
+from muster.testing import gang, node, pod, pod_group, priority_class, queue
 from tests.plugins.queue_stage import REGISTRY
 
 DOCS = Path(__file__).parents[2] / "docs"
@@ -85,3 +89,72 @@ def test_every_metric_is_documented() -> None:
     assert {"muster_pods", "volcano_queue_deserved_milli_cpu"} <= names
     text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
     assert [name for name in sorted(names) if f"`{name}" not in text] == []
+
+
+def scheduling(profile_name: str, *objects: KubeObject) -> tuple[Scheduler, MemoryCluster]:
+    cluster = MemoryCluster(objects, start=100.0, delay=lambda _: 0.5)
+    return Scheduler(cluster, profile(profile_name), builtin_registry(third_party=False)), cluster
+
+
+def full_node(minimum: int = 2) -> list[KubeObject]:
+    """A node that a gang of low priority fills, and one of high priority that waits."""
+    low = pod_group("low", minimum=minimum, phase="Running", priority_class="low")
+    return [
+        priority_class("low", 10),
+        priority_class("high", 1000),
+        node("n1", cpu=64, gpu=8),
+        queue("default"),
+        low,
+        *(pod(f"low-{k}", group="low", cpu=1, gpu=4, node="n1", phase="Running", priority=10) for k in range(2)),
+        *gang("high", 1, cpu=1, gpu=4, priority_class="high"),
+    ]
+
+
+def cycles(metrics: Metrics, scheduler: Scheduler, cluster: MemoryCluster, count: int) -> None:
+    for _ in range(count):
+        metrics.record_cycle(scheduler.run_once(), 0.01)
+        assert scheduler.last_session is not None
+        metrics.record_session(scheduler.last_session)
+        cluster.advance_to(cluster.now() + 1)
+
+
+@pytest.mark.parametrize(
+    ("profile_name", "action", "reason"),
+    [("muster", "gangpreempt", "safe"), ("volcano", "preempt", "node"), ("kai", "preempt", "scenario")],
+)
+def test_what_evicting_came_to_is_counted(profile_name: str, action: str, reason: str) -> None:
+    metrics = Metrics()
+    cycles(metrics, *scheduling(profile_name, *full_node(minimum=1)), 5)
+    found = lines(metrics)
+    assert f'muster_eviction_attempts_total{{action="{action}",outcome="made-room"}} 1' in found
+    assert f'muster_eviction_victims_total{{action="{action}",reason="{reason}"}} 1' in found
+    assert "muster_evictions_in_vain_total 0" in found
+    tried = [line for line in found if line.startswith(f'muster_eviction_dry_runs_total{{action="{action}"}}')]
+    assert len(tried) == 1
+    assert int(tried[0].split()[-1]) >= 1
+    assert f'muster_eviction_searches_cut_short_total{{action="{action}"}} 0' in found
+    took = [float(line.split()[-1]) for line in found if line.startswith("muster_action_seconds_total{")]
+    assert len(took) == len(profile(profile_name).actions)
+    assert min(took) > 0
+
+
+@pytest.mark.parametrize("profile_name", ["muster", "volcano", "kai"])
+def test_who_went_for_a_job_that_lost_its_promise_went_in_vain(profile_name: str) -> None:
+    metrics = Metrics()
+    scheduler, cluster = scheduling(profile_name, *full_node(minimum=1))
+    cycles(metrics, scheduler, cluster, 1)
+    cluster.replace_object(node("n1", cpu=64, gpu=8, unschedulable=True))
+    cycles(metrics, scheduler, cluster, 3)
+    assert "muster_evictions_in_vain_total 1" in lines(metrics)
+
+
+def test_nobody_went_in_vain_who_stayed_or_whose_beneficiary_was_deleted() -> None:
+    metrics = Metrics()
+    metrics.record_cycle(
+        CycleResult(1, 0.0, (Evict("default/old-0", "n1", "default/old", "default/new", "x: y"),), (), ()), 0
+    )
+    metrics.record_cycle(
+        CycleResult(2, 0.0, (Evict("default/z", "n1", "default/old", "default/gone", "x: y"),), (), ()), 0
+    )
+    metrics.record_session(session("proportion"))
+    assert "muster_evictions_in_vain_total 0" in lines(metrics)

@@ -26,12 +26,15 @@ from muster.framework.profiles import PROFILES, Profile, find_config, profile, p
 from muster.framework.reasons import FITS, Reason, Verdicts, all_reasons, reason, reason_number
 from muster.framework.registry import Action, Registry
 from muster.framework.session import Committed, Session
+from muster.framework.tallies import MADE_ROOM, ActionTally
 from muster.framework.verdicts import JobVerdict, VerdictCache
 
 __all__ = [
     "FITS",
+    "MADE_ROOM",
     "PROFILES",
     "Action",
+    "ActionTally",
     "Arguments",
     "Committed",
     "Departure",

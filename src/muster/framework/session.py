@@ -34,6 +34,7 @@ from muster.framework.plugin import (
 from muster.framework.questions import Points
 from muster.framework.reasons import FITS, NODE_NOT_READY, NODE_QUARANTINED, NOT_ADMITTED, Verdicts
 from muster.framework.registry import Registry
+from muster.framework.tallies import ActionTally
 from muster.framework.verdicts import JobVerdict
 from muster.framework.victim_questions import VictimQuestions, protects
 from muster.snapshot import Amounts, JobPhase, Operation, Rows, Snapshot, Statement
@@ -77,6 +78,9 @@ class Session(OrderQuestions, VictimQuestions):
         self.verdicts: dict[int, JobVerdict] = {}
         #: By job and action: why evictions made no room for a job that may look for victims.
         self.no_evictions: dict[int, dict[str, Rejection]] = {}
+        #: What actions did to make room, by their names, and the one that is under way.
+        self.tallies: dict[str, ActionTally] = {}
+        self.tally = ActionTally()
         #: Tasks whose queue has room for them, so that the gate which waits for that may go.
         self.ungated: list[int] = []
         #: Capacity of the ready nodes, and the part of it that queues share: what others hold is not theirs.
@@ -369,9 +373,15 @@ class Session(OrderQuestions, VictimQuestions):
     def _keep(self, action: str, operations: list[Operation]) -> None:
         self.committed.append(Committed(action, operations))
 
+    def count_for(self, action: str) -> ActionTally:
+        """What is counted from now on is the action's."""
+        self.tally = self.tallies.setdefault(action, ActionTally())
+        return self.tally
+
     def note_no_eviction(self, job: int, action: str, why: Rejection) -> None:
         """Remember why nobody was evicted for a job."""
         self.no_evictions.setdefault(job, {})[action] = why
+        self.tally.attempts[why.reason.code] += 1
 
     def record(self, job: int, verdict: JobVerdict) -> None:
         """Remember why a job did not (fully) start; a later word on the same job replaces it."""

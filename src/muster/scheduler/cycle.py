@@ -6,12 +6,12 @@ in which actions committed them.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from muster.api import InternalError
 from muster.engine.evictions.records import VictimRecords
-from muster.framework import Committed, JobVerdict, Session
+from muster.framework import ActionTally, Committed, JobVerdict, Session
 from muster.framework.reasons import PROMISED
 from muster.scheduler.statuses import verdict_text
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
@@ -52,6 +52,8 @@ class CycleResult:
     ungated: tuple[Ungate, ...] = ()
     #: When the passing of time alone may change something, seconds since the epoch; None: never.
     due: float | None = None
+    #: What the actions did to make room, and how long each took; says nothing about what was decided.
+    tallies: Mapping[str, ActionTally] = field(default_factory=dict, compare=False)
 
     @property
     def is_quiet(self) -> bool:
@@ -100,7 +102,7 @@ def _evict(plain: Evict, committed: Committed, operation: Operation, task: int) 
     if not isinstance(operation.record, VictimRecords):
         return plain
     record = operation.record.of_task(task)
-    return replace(plain, why=f"{committed.action}: {record.as_text()}", record=record.to_json())
+    return replace(plain, why=f"{committed.action}: {record.as_text()}", record=record.to_json(), reason=record.reason)
 
 
 def _without_taken_back(decisions: Iterable[Decision]) -> list[Decision]:

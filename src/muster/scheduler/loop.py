@@ -12,6 +12,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from time import perf_counter
 from typing import TypeVar
 
 from muster.api import InternalError, UserError
@@ -81,7 +82,9 @@ class _Cycle:
         self.session = session
         for name in self.config.actions:
             self.step = f"action {name}"
+            began = perf_counter()
             self._act(session, self.registry.make_action(name, self.config.arguments_of(name)))
+            session.count_for(name).seconds += perf_counter() - began
         if self.error is None:  # else the columns may not tell the truth
             self.step = "closing the session"
             self.updates = updates_of(session, self.settled)
@@ -244,6 +247,7 @@ class Scheduler:
             ungated=tuple(made for made in ungated if made not in refused),
             hyper_nodes=tuple(made for made in hyper_nodes if made not in refused),
             due=None if cycle.session is None else cycle.session.due,
+            tallies={} if cycle.session is None else cycle.session.tallies,
         )
         _log_result(result)
         return result

@@ -14,6 +14,7 @@ from typing import Final
 from muster.api import KINDS
 from muster.framework import Session
 from muster.scheduler import CycleResult
+from muster.server.eviction_metrics import EvictionMetrics
 from muster.server.volcano_metrics import volcano_lines
 from muster.snapshot import NO_ROW, Quarantine, TaskStatus
 from muster.snapshot.decisions import Evict
@@ -65,6 +66,7 @@ class Metrics:
         self._aside: dict[str, int] = dict.fromkeys(_KINDS, 0)
         self._put_aside: dict[str, int] = dict.fromkeys(_KINDS, 0)
         self._dropped = 0
+        self._victims = EvictionMetrics()
 
     def record_cycle(self, result: CycleResult, seconds: float) -> None:
         """Count a cycle and what it decided."""
@@ -73,6 +75,7 @@ class Metrics:
             self._decisions[type(made).__name__.lower()] += 1
         for action, _ in {_eviction(made) for made in result.decisions if isinstance(made, Evict)}:
             self._evicting[action] = self._evicting.get(action, 0) + 1
+        self._victims.record(result)
         self._refused += len(result.failures)
         self._errors += result.error is not None
 
@@ -83,6 +86,7 @@ class Metrics:
     def record_session(self, session: Session) -> None:
         """Note how the cluster looked at the end of a cycle."""
         self._session = session
+        self._victims.look(session)
         snapshot, tasks = session.snapshot, session.snapshot.tasks
         ours = tasks.job != NO_ROW
         for status in (TaskStatus.PENDING, TaskStatus.RUNNING):
@@ -129,6 +133,7 @@ class Metrics:
         yield from _labelled("muster_quarantines_total", "kind", self._put_aside)
         yield from _head("muster_plugins_dropped_total", "counter", "Plugins that failed too often and were left out.")
         yield f"muster_plugins_dropped_total {self._dropped}"
+        yield from self._victims.lines()
         told: set[str] = set()
         for name, value in sorted(self._gauges.items()):
             family = name.partition("{")[0]

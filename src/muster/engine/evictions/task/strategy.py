@@ -116,6 +116,7 @@ class TaskStrategy:
             self._domain = NO_ROW
             self._rooms.begin(need.job, statement, candidates)
             self._place_all(need.job, need.tasks, candidates, key)
+            self._session.tally.dry_runs += 1
             touched.append(self._session.snapshot.tasks.node[tasks_of(statement, OperationKind.EVICT)])
             plan = self._plan(need.job, statement)
             if plan is not None and accepts(plan):
@@ -294,6 +295,7 @@ class WithinJobs(TaskStrategy):
         for task in need.tasks.tolist():
             mark = statement.mark()
             self._place_run(need.job, np.array([task], np.int32), candidates)
+            self._session.tally.dry_runs += 1
             found = self._plan(need.job, statement)
             if found is None or not accepts(found):
                 statement.rollback(mark)
