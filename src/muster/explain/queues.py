@@ -8,7 +8,8 @@ from __future__ import annotations
 import numpy as np
 
 from muster.explain.model import Explanation, Named, QueuePicture
-from muster.framework import FITS, Rejection, Session
+from muster.framework import FITS, Session
+from muster.scheduler.statuses import no_evictions_text
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, TaskStatus
 
 
@@ -77,13 +78,8 @@ def held_by_others(session: Session, resources: frozenset[str]) -> Named:
 
 def why_nobody_leaves(session: Session, job: int, explanation: Explanation) -> str:
     """Why nobody is evicted for a job that lacks room: what each action ran into; "" where nobody looked."""
-    ran_into = [f"{action}: {_said_why(why)}" for action, why in session.no_evictions.get(job, {}).items()]
-    fair = _why_queues_keep(session, job, explanation)
-    return "; ".join([fair, *ran_into] if fair else ran_into)
-
-
-def _said_why(why: Rejection) -> str:
-    return f"{why.reason.text} ({why.detail})" if why.detail else why.reason.text
+    said = _why_queues_keep(session, job, explanation), no_evictions_text(session, job)
+    return "; ".join(part for part in said if part)
 
 
 def _why_queues_keep(session: Session, job: int, explanation: Explanation) -> str:

@@ -10,7 +10,8 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
@@ -92,6 +93,8 @@ class Session(OrderQuestions, VictimQuestions):
         self.memory: dict[str, float] = {} if memory is None else memory
         #: When something may change although nothing happens; None: never.
         self.due: float | None = None
+        #: Collects moments while somebody wants to know until when something holds.
+        self._heard: list[float] | None = None
         #: What the engine shares between the actions of this session.
         self.workspace: dict[str, object] = {}
         #: Node verdicts by class key; the scheduler keeps them as long as no node changes.
@@ -356,7 +359,19 @@ class Session(OrderQuestions, VictimQuestions):
     def look_again(self, at: float) -> None:
         """Note that the passing of time alone changes something at a moment to come."""
         if at > self.now:
+            if self._heard is not None:
+                self._heard.append(at)
             self.due = at if self.due is None else min(self.due, at)
+
+    @contextmanager
+    def hearing_until(self) -> Iterator[list[float]]:
+        """Collect the moments at which plugins will answer otherwise than they do meanwhile."""
+        heard: list[float] = []
+        self._heard = heard
+        try:
+            yield heard
+        finally:
+            self._heard = None
 
     def statement(self, action: str = "") -> Statement:
         """A new statement; what it commits is kept under the name of the action."""
@@ -379,8 +394,8 @@ class Session(OrderQuestions, VictimQuestions):
         return self.tally
 
     def note_no_eviction(self, job: int, action: str, why: Rejection) -> None:
-        """Remember why nobody was evicted for a job."""
-        self.no_evictions.setdefault(job, {})[action] = why
+        """Remember why nobody was evicted for a job; an action that tries another way afterwards adds nothing."""
+        self.no_evictions.setdefault(job, {}).setdefault(action, why)
         self.tally.attempts[why.reason.code] += 1
 
     def record(self, job: int, verdict: JobVerdict) -> None:

@@ -130,3 +130,11 @@ def verdict_text(verdict: JobVerdict) -> str:
     """Return the reason of a verdict as reports show it: code, text, numbers."""
     text = f"{verdict.reason.code}: {verdict.reason.text}"
     return f"{text} ({verdict.detail})" if verdict.detail else text
+
+
+def no_evictions_text(session: Session, job: int) -> str:
+    """What each action ran into that looked for victims for a job, with numbers; "" where none looked."""
+    ran_into = session.no_evictions.get(job, {}).items()
+    return "; ".join(
+        f"{action}: {why.reason.text}" + (f" ({why.detail})" if why.detail else "") for action, why in ran_into
+    )

@@ -3,23 +3,30 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import Final
 
 import numpy as np
 
 from muster.api import KaiPodGroup, PodGroup, waits_for
 from muster.framework import JobVerdict, Reason, Session, reason_number
-from muster.framework.reasons import FITS, INSUFFICIENT
+from muster.framework.reasons import FITS, INSUFFICIENT, PROMISED
 from muster.framework.verdicts import NO_CLASS
 from muster.scheduler.settled import Settled
 from muster.scheduler.stamps import Stamps, stamps_of
-from muster.scheduler.statuses import JobStatus, job_statuses, unschedulable_jobs, verdict_text
+from muster.scheduler.statuses import JobStatus, job_statuses, no_evictions_text, unschedulable_jobs, verdict_text
 from muster.snapshot import JobPhase, Snapshot, TaskStatus
 from muster.snapshot.decisions import CONDITIONS, JobUpdate, conditions_of
 from muster.snapshot.status import BEST_EFFORT_PENDING, FINISHED_STATUSES
 
 log = logging.getLogger("muster.scheduler")
+
+#: Stands between why a job waits and what each action that evicts ran into.
+_NO_EVICTIONS: Final = "; no evictions: "
+#: A number that stands by itself, maybe with a unit; not part of a name or of a moment.
+_COUNT: Final = re.compile(r"(?<![\w.:/-])\d+(?:\.\d+)?(?:m|[kKMGTPE]i?)?(?![\w:/-])")
 
 
 def updates_of(session: Session, settled: Settled) -> list[JobUpdate]:
@@ -90,15 +97,23 @@ def _update_if_any(
 ) -> JobUpdate | None:
     """What to write about a job; None: all of it stands there already."""
     record = session.snapshot.jobs.records[job]
+    message = "" if verdict is None else _message(session, job, verdict)
     if record.source is not None:
-        update = _update(record.id, status, verdict, stamps)
+        update = _update(record.id, status, verdict, message, stamps)
         return update if _differs(update, record.source) else None
     if verdict is None or _is_told(session, job, verdict):
         return None
-    return replace(_update(record.id, status, verdict, {}), has_group=False)
+    return replace(_update(record.id, status, verdict, message, {}), has_group=False)
 
 
-def _update(job: str, status: JobStatus, verdict: JobVerdict | None, stamps: Mapping[str, str | None]) -> JobUpdate:
+def _message(session: Session, job: int, verdict: JobVerdict) -> str:
+    """Why a job waits, and what stood in the way of evicting for it."""
+    why = verdict_text(verdict)
+    no_evictions = "" if verdict.reason is PROMISED else no_evictions_text(session, job)
+    return f"{why}{_NO_EVICTIONS}{no_evictions}" if no_evictions else why
+
+
+def _update(job: str, status: JobStatus, verdict: JobVerdict | None, message: str, stamps: Stamps) -> JobUpdate:
     return JobUpdate(
         job=job,
         phase=status.phase.label,
@@ -106,7 +121,7 @@ def _update(job: str, status: JobStatus, verdict: JobVerdict | None, stamps: Map
         succeeded=status.succeeded,
         failed=status.failed,
         unschedulable=None if verdict is None else verdict.reason.code,
-        message="" if verdict is None else verdict_text(verdict),
+        message=message,
         is_scheduled=verdict is None and status.phase in (JobPhase.RUNNING, JobPhase.COMPLETED),
         pending=status.pending,
         annotations=stamps,
@@ -133,8 +148,19 @@ def _differs(update: JobUpdate, group: PodGroup | KaiPodGroup) -> bool:
         return True
     if (update.succeeded, update.failed) != (status.succeeded, status.failed):
         return True
-    return conditions_of(update) != {
+    wanted = conditions_of(update)
+    standing = {
         known.type: (known.reason, known.message)
         for known in status.conditions
         if known.type in CONDITIONS and known.status == "True"
     }
+    return wanted != standing and _without_counts(wanted) != _without_counts(standing)
+
+
+def _without_counts(conditions: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str, str]]:
+    """Conditions without the numbers in what is said of evictions.
+
+    These change with every pod that starts or ends, for all jobs that wait: none is written for that alone.
+    """
+    parts = {kind: (reason, message.partition(_NO_EVICTIONS)) for kind, (reason, message) in conditions.items()}
+    return {kind: (reason, said[0], _COUNT.sub("", said[2])) for kind, (reason, said) in parts.items()}

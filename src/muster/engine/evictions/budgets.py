@@ -23,6 +23,8 @@ from muster.snapshot import Amounts, Mask, Rows, Snapshot, TaskStatus
 _log = logging.getLogger(__name__)
 
 _ENDED: Final = frozenset({"Succeeded", "Failed"})
+#: So many budgets are named in a sentence.
+_NAMED: Final = 3
 #: A ratio above this is legal and worth a warning.
 WARN_RATIO: Final = 4.0
 
@@ -36,11 +38,14 @@ class Allowance:
     def __init__(self, budgets: Iterable[PodDisruptionBudget], population: Sequence[Pod] = ()) -> None:
         self._budgets = sorted(budgets, key=lambda budget: budget.key)
         self._left = [disruptions_allowed(budget, population) for budget in self._budgets]
+        #: Names of those that kept a pod.
+        self.kept_by: set[str] = set()
 
     def spend(self, pod: Pod) -> bool:
         """Take the pod if its budget allows it."""
         mine = [i for i, budget in enumerate(self._budgets) if selects(budget, pod)]
         if len(mine) > 1 or any(self._left[i] <= 0 for i in mine):
+            self.kept_by.update(self._budgets[i].key for i in mine)
             return False
         for i in mine:
             self._left[i] -= 1
@@ -94,6 +99,8 @@ class Budgets:
         self._namespaces = frozenset(budget.namespace for budget in self._budgets)
         needs_pods = any(budget.status is None for budget in self._budgets)
         self._population = _living(session.snapshot) if needs_pods else []
+        #: Names of the budgets that have kept pods since somebody emptied it.
+        self.kept_by: set[str] = set()
 
     def __bool__(self) -> bool:
         """Whether there is any budget to respect."""
@@ -111,7 +118,17 @@ class Budgets:
         for position, task in enumerate(tasks.tolist()):
             if pods[task].namespace in self._namespaces:
                 mask[position] = allowance.spend(pods[task])
+        self.kept_by |= allowance.kept_by
         return mask
+
+    def and_kept_by(self, obstacles: str) -> str:
+        """What stands in the way of evicting, with the budgets that do."""
+        if not self.kept_by:
+            return obstacles
+        names = sorted(self.kept_by)
+        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+        budgets = f"pods are kept by PodDisruptionBudget {', '.join(names[:_NAMED])}{more}"
+        return f"{obstacles}, {budgets}" if obstacles else budgets
 
 
 def _living(snapshot: Snapshot) -> list[Pod]:

@@ -10,6 +10,7 @@ something is committed.
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -17,6 +18,7 @@ import numpy as np
 from muster.engine.evictions.surplus import job_surplus
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot.marks import stamp_text
 
 #: Pods that are on a node and can be told to leave it.
 ON_NODE: Mask = np.isin(np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskStatus.BOUND))
@@ -39,6 +41,8 @@ class Candidates:
     spared: int = 0
     shielded: int = 0
     barred: int = 0
+    #: When the first protection that plugins know the end of is over; None: they know of none.
+    until: float | None = None
 
     def __bool__(self) -> bool:
         return len(self.tasks) > 0
@@ -50,7 +54,10 @@ class Candidates:
             (self.shielded, "pod is kept by plugins", "pods are kept by plugins"),
             (self.barred, "gang must keep its minimum", "gangs must keep their minimum"),
         ]
-        return ", ".join(f"{count} {one if count == 1 else more}" for count, one, more in parts if count)
+        told = [f"{count} {one if count == 1 else more}" for count, one, more in parts if count]
+        if self.until is not None:
+            told.append(f"the first protection ends at {stamp_text(math.ceil(self.until))}")
+        return ", ".join(told)
 
     def inside(self, snapshot: Snapshot, domain: int) -> Rows:
         """Those on the nodes of a domain."""
@@ -103,17 +110,19 @@ class Pool:
         reach = np.append(self._jobs_for(job), np.False_)[tasks.job] & on_node(snapshot, self._statuses)
         asked = np.flatnonzero(reach & willing(snapshot)).astype(np.int32)
         evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
-        rows = self._session.may_go(self._kind, evictor, asked)
+        with self._session.hearing_until() as moments:
+            rows = self._session.may_go(self._kind, evictor, asked)
+            owners = owners_of(snapshot, rows)
+            protected = self._must_keep_minimum(job, owners, rows)
+        until = min(moments, default=None)
         spared, shielded = int(np.count_nonzero(reach)) - len(asked), len(asked) - len(rows)
-        owners = owners_of(snapshot, rows)
-        protected = self._must_keep_minimum(job, owners, rows)
         if len(protected) == 0 or not self._bars:
-            return Candidates(rows, owners, protected, spared, shielded)
+            return Candidates(rows, owners, protected, spared, shielded, until=until)
         can_spare = job_surplus(snapshot)[protected] > 0
         barred: Mask = np.zeros(len(jobs), np.bool_)
         barred[protected[~can_spare]] = True
         rows, owners = rows[~barred[tasks.job[rows]]], owners[~barred[owners]]
-        return Candidates(rows, owners, protected[can_spare], spared, shielded, int(barred.sum()))
+        return Candidates(rows, owners, protected[can_spare], spared, shielded, int(barred.sum()), until)
 
     def _jobs_for(self, job: int) -> Mask:
         """Jobs that the kind of eviction lets the job take from."""

@@ -55,10 +55,10 @@ class GangStrategy:
         return self._pool.of(job)
 
     def obstacles(self, job: int) -> str:
-        return str(self._pool.of(job))
+        return self._rules.budgets.and_kept_by(str(self._pool.of(job)))
 
     def settled(self, need: Need, plan: Plan | None) -> None:
-        """Nothing is remembered from one job to the next."""
+        self._rules.budgets.kept_by.clear()
 
     def solve(
         self, need: Need, candidates: Candidates, statement: Statement, accepts: Callable[[Plan], bool]

@@ -102,7 +102,7 @@ class SolverStrategy:
         return self._pool.line(job)
 
     def obstacles(self, job: int) -> str:
-        return self._pool.obstacles(job)
+        return self._budgets.and_kept_by(self._pool.obstacles(job))
 
     def solve(
         self, need: Need, candidates: VictimLine, statement: Statement, accepts: Callable[[Plan], bool]
@@ -146,6 +146,7 @@ class SolverStrategy:
 
     def settled(self, need: Need, plan: Plan | None) -> None:
         job, table = need.job, self._session.snapshot.tasks
+        self._budgets.kept_by.clear()
         if plan is None:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:

@@ -54,7 +54,8 @@ class TaskStrategy:
         self._options = options
         self._boards = boards_of(session)
         self._live = session.live_tasks()
-        asking = Asking(session, kind, Budgets(session, options.ignore_budgets))
+        self._budgets = Budgets(session, options.ignore_budgets)
+        asking = Asking(session, kind, self._budgets)
         self._asks_at_once = asking.at_once
         self._rooms = Rooms(session, self._boards, asking, kind, self._live)
         self._picker = None
@@ -96,9 +97,10 @@ class TaskStrategy:
         return supply
 
     def obstacles(self, job: int) -> str:
-        return self._obstacles.get(self._supply_key(job), "")
+        return self._budgets.and_kept_by(self._obstacles.get(self._supply_key(job), ""))
 
     def settled(self, need: Need, plan: Plan | None) -> None:
+        self._budgets.kept_by.clear()
         if plan is not None:
             self._known.clear()
         for supply in self._supplies.values():
