@@ -1,4 +1,4 @@
-"""What a waiting job says about evictions: on its PodGroup the same as in explanations, and no more often than needed."""
+"""What a waiting job says about evictions: in its PodGroup as in explanations, and no more often than needed."""
 
 from __future__ import annotations
 

@@ -293,6 +293,15 @@ def test_a_gang_stays_with_the_domain_that_it_was_promised() -> None:
     assert victims_of(again) == {"r1n0", "r1n1"}
 
 
+@pytest.mark.parametrize(("limit", "cut_short"), [(1, 1), (2, 0)])
+def test_a_search_that_ends_at_the_limit_on_domains_is_counted(limit: int, cut_short: int) -> None:
+    objects = [*racks({"s0": [2, 2]}), *_rack_of(0), *_rack_of(1), *topology_gang("new", 2, 1, gpu=8)]
+    session = act(objects, configured("gangpreempt", f"maxDomains: {limit}, maxDisruptionRatio: 0.1"))
+    assert evicted(session) == []
+    assert session.tally.cut_short == cut_short
+    assert session.tally.attempts == {"disruption-limit": 1}
+
+
 def test_a_domain_that_a_budget_closes_does_not_use_up_the_list() -> None:
     """The cheaper rack is closed by a budget; the next one is tried although only one domain is allowed."""
     guarded = running("guarded", ["s0-r0-n0"], gpu=8, labels={"app": "web"})
