@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.api import KubeObject, NetworkTopology, Pod
+from muster.testing import priority_class, queue
 from tests.engine.stage import PLUGINS, binds, configured, job_row, racks_of, run, spines_of
 from tests.snapshot.networks import group, hard, hyper_node, members, parts, racks
 
@@ -95,3 +96,11 @@ def test_a_hard_gang_waits_for_room_for_all_of_it_only_where_that_is_asked_for(w
 def test_a_preference_in_a_cluster_without_nodes_is_no_fault() -> None:
     session = run([hyper_node("s0", 2), group("job", 0, NetworkTopology(mode="soft")), *members("job", 1, gpu=1)])
     assert session.verdicts[job_row(session, "job")].reason.code == "topology"
+
+
+@pytest.mark.parametrize(("line", "first"), [("default", "boss-0"), ("another", "job-0")])
+def test_a_promise_yields_to_a_higher_priority_of_its_own_queue_alone(line: str, first: str) -> None:
+    job = promised([group("job", 1), *members("job", 1, gpu=8)], "s0-r0-n0")
+    boss = [group("boss", 1, queue=line, priority_class="high"), *members("boss", 1, gpu=8)]
+    ranks = [queue("default"), queue("another"), priority_class("high", 1000)]
+    assert list(binds(run([*ranks, *racks({"s0": [1]}), *boss, *job]))) == [first]

@@ -125,12 +125,15 @@ class Allocate(Action):
 
 
 def _take_promises(session: Session, job: int, statement: Statement) -> bool:
-    """Let what is promised to jobs of lower priority, and not theirs yet, be free for a job; False: there is none.
+    """Let what is promised to jobs that this one could evict, and not theirs yet, be free for it; False: there is none.
 
-    Otherwise they would start there, only to be evicted for it a moment later.
+    Otherwise they would start there, only to be evicted for it a moment later. Between queues a priority says nothing:
+    whose room was taken back for another queue must not sit down in it again.
     """
-    table, priority = session.snapshot.tasks, session.snapshot.jobs.priority
+    table, jobs = session.snapshot.tasks, session.snapshot.jobs
     promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.int32)
-    lower = promised[priority[table.job[promised]] < priority[job]]
-    statement.release(lower)
-    return len(lower) > 0
+    owners = table.job[promised]
+    yields = (jobs.priority[owners] < jobs.priority[job]) & (jobs.queue[owners] == jobs.queue[job])
+    taken = promised[yields & ~jobs.spared[owners]]
+    statement.release(taken)
+    return len(taken) > 0
