@@ -160,7 +160,10 @@ class LivePlay:
     def serve(self, cluster: Listener) -> None:
         """Let a new scheduler, which knows nothing, go on from here."""
         self._cluster = cluster
-        self.scheduler = Scheduler(cluster, self._play.config, builtin_registry(), scheduler_names=[SCHEDULER])
+        # As in a simulation, the report is about finished jobs too.
+        self.scheduler = Scheduler(
+            cluster, self._play.config, builtin_registry(), scheduler_names=[SCHEDULER], keeps_finished=True
+        )
 
     def after_cycle(self) -> None:
         """What happens after every cycle; nothing, unless a test has other ideas."""

@@ -77,7 +77,7 @@ PLAYS: dict[str, tuple[Play, dict[str, int]]] = {
                 queue("rich", deserved={"gpu": 4}),
                 queue("poor", deserved={"gpu": 4}),
                 *two_racks(),
-                *gang("first", 4, gpu=1, queue="rich"),
+                *gang("first", 4, gpu=1, queue="rich", priority_class="low"),
                 *gang("second", 4, gpu=1, queue="rich"),
             ],
             parse_config(GANG_RECLAIM, "gang reclaim"),
