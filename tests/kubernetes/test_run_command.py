@@ -22,7 +22,9 @@ def test_it_serves_tells_how_it_is_and_ends_cleanly(
         kubectl.wait(lambda: all(kubectl.nodes_of_pods().values()), seconds=60)
         assert process.get("/healthz") == "ok\n"
         assert process.get("/readyz") == "ok\n"
-        assert 'muster_decisions_total{kind="bind"} 4' in process.get("/metrics")
+        metrics = process.get("/metrics")
+        assert 'muster_decisions_total{kind="bind"} 4' in metrics
+        assert "\nvolcano_unschedule_job_count 0" in metrics  # the name that dashboards for Volcano ask for
         assert process.end() == 0
         lines = process.log.read_text().splitlines()
     assert sum("event=bind " in line for line in lines) == 4
