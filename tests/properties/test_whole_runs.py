@@ -22,6 +22,7 @@ from muster.framework import profile
 from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot.decisions import Bind, Evict
 from tests.properties.busy_worlds import PRIORITIES, START, Job, World, worlds
+from tests.properties.known_worlds import KNOWN
 
 Facts = dict[str, Any]  # Any: a JSON document
 
@@ -189,7 +190,9 @@ def check_records(done: Run) -> None:
         else:
             moved, victims = cast("int", record["moved"]), cast("int", record["victims"])
             assert 0 <= moved <= victims
-            assert bool(record["movesTo"]) or moved < victims, f"{made.pod} moves, and nobody says where"
+            told = record["movesTo"] or record.get("placeTakenBy") or moved < victims
+            assert told, f"{made.pod} moves, and nobody says where"
+            assert not (record["movesTo"] and record.get("placeTakenBy")), f"{made.pod} moves to a place of another"
         for runner_up in (record.get("nextBundle"), record.get("nextVictim")):
             if runner_up is not None:
                 _check_runner_up(done, made, cast("Facts", runner_up))
@@ -227,6 +230,12 @@ def _check_runner_up(done: Run, made: Evict, told: Facts) -> None:
 CHECKS = {"served": check_served, "end": check_end, "minimums": check_minimums, "records": check_records}
 
 
+def check_all(done: Run, profile_name: str) -> None:
+    check_protected(done, profile_name)
+    for check in CHECKS.values():
+        check(done)
+
+
 # The same worlds in every ordinary run, others in each soak.
 @pytest.mark.parametrize("profile_name", PROFILES)
 @settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
@@ -234,6 +243,10 @@ CHECKS = {"served": check_served, "end": check_end, "minimums": check_minimums, 
 def test_evictions_serve_end_and_spare_the_protected(profile_name: str, world: World) -> None:
     done = run(world, profile_name)
     event("evicts" if any(True for _ in done.evictions) else "evicts nobody")
-    check_protected(done, profile_name)
-    for check in CHECKS.values():
-        check(done)
+    check_all(done, profile_name)
+
+
+@pytest.mark.parametrize("profile_name", PROFILES)
+@pytest.mark.parametrize("world", KNOWN.values(), ids=KNOWN)
+def test_what_went_wrong_once_stays_mended(profile_name: str, world: World) -> None:
+    check_all(run(world, profile_name), profile_name)

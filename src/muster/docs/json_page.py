@@ -45,6 +45,8 @@ SIMULATE_FIELDS = (
     ("`….record` of gang strategies", "`beneficiary`, `domain`, `bundle`, `nextBundle`, `nextDomain`, `ratio`"),
     ("`….record.bundle`", "`kind` (safe or whole), `job`, `tasks`, what it `frees` and `costs`, its `roi`"),
     ("`….record` of task strategies", "`beneficiary`, `node`, `candidates`, `victims`, `nextVictim`"),
+    ("`….record` of scenarios", "`beneficiary`, `movesTo`, `victims`, `moved`, `trials`, `offered`"),
+    ("`….record.placeTakenBy`", "the job that got the room where the pod was to move to, in the same cycle"),
     ("`….record` of stale gangs", "`job`, `brokenSeconds`, `graceSeconds`, `pods`"),
     ("`jobs`", "by job: how each stands at the end"),
     ("`jobs.*.phase`", "`Pending`, `Inqueue`, `Running`, `Unknown` or `Completed`, as in a PodGroup's status"),

@@ -63,19 +63,35 @@ class CycleResult:
 
 def decisions_of(session: Session) -> list[Decision]:
     """Turn what the session's actions committed into decisions, in order; stale nominations are taken back last."""
+    heirs = _heirs(session)
     made = _last_promises(
         _without_taken_back(
             decision
             for committed in session.committed
             for operation in committed.operations
-            for decision in _decisions(session.snapshot, committed, operation)
+            for decision in _decisions(session.snapshot, committed, operation, heirs)
         )
     )
     promised = {decision.pod for decision in made}
     return [*made, *(lapsed for lapsed in stale_nominations(session) if lapsed.pod not in promised)]
 
 
-def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -> Iterator[Decision]:
+def _heirs(session: Session) -> dict[int, str]:
+    """Tasks that were to move and lost the new place in the same cycle, with the job that it was taken for."""
+    tasks, records = session.snapshot.tasks, session.snapshot.jobs.records
+    return {
+        task: records[operation.beneficiary].id
+        for committed in session.committed
+        for operation in committed.operations
+        if operation.kind is OperationKind.RECALL and operation.beneficiary != NO_ROW
+        for task in operation.tasks.tolist()
+        if tasks.status[task] != TaskStatus.PIPELINED
+    }
+
+
+def _decisions(
+    snapshot: Snapshot, committed: Committed, operation: Operation, heirs: Mapping[int, str]
+) -> Iterator[Decision]:
     tasks = snapshot.tasks
     if operation.kind in (OperationKind.RELEASE, OperationKind.RECALL):
         return
@@ -89,7 +105,7 @@ def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -
         if operation.kind is OperationKind.ALLOCATE:
             yield Bind(pod, node, job, why)
         elif operation.kind is OperationKind.EVICT:
-            yield _evict(Evict(pod, node, job, beneficiary, why), committed, operation, task)
+            yield _evict(Evict(pod, node, job, beneficiary, why), committed, operation, task, heirs.get(task, ""))
         elif operation.kind is OperationKind.MOVE and tasks.pods[task].spec.node_name:
             continue  # it is evicted, and placed when it has been made anew
         elif tasks.nominated[task] != row:
@@ -97,12 +113,15 @@ def _decisions(snapshot: Snapshot, committed: Committed, operation: Operation) -
             yield Nominate(pod, node, job, why, beneficiary, _PROMISED)
 
 
-def _evict(plain: Evict, committed: Committed, operation: Operation, task: int) -> Evict:
-    """Add the record of why this task was chosen, where the strategy kept one."""
+def _evict(plain: Evict, committed: Committed, operation: Operation, task: int, heir: str) -> Evict:
+    """Add the record of why this task was chosen, where the strategy kept one, and who has got its new place."""
     if not isinstance(operation.record, VictimRecords):
         return plain
     record = operation.record.of_task(task)
-    return replace(plain, why=f"{committed.action}: {record.as_text()}", record=record.to_json(), reason=record.reason)
+    why, facts = f"{committed.action}: {record.as_text()}", record.to_json()
+    if heir:
+        why, facts = f"{why}; its new place goes to {heir}", facts | {"placeTakenBy": heir}
+    return replace(plain, why=why, record=facts, reason=record.reason)
 
 
 def _without_taken_back(decisions: Iterable[Decision]) -> list[Decision]:

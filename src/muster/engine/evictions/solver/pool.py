@@ -117,7 +117,10 @@ class VictimPool:
 
     def _takeable(self, rows: Rows) -> Rows:
         """Those of the tasks that may be taken as things stand."""
-        left: Rows = rows[self._may_go[self._session.snapshot.tasks.status[rows]] & self._concerned[rows]]
+        tasks = self._session.snapshot.tasks
+        # Others went for the place that it was nominated to: who took it back would have them go for nothing.
+        owed = (tasks.status[rows] == TaskStatus.ALLOCATED) & (tasks.nominated[rows] != NO_ROW)
+        left: Rows = rows[self._may_go[tasks.status[rows]] & self._concerned[rows] & ~owed]
         return left
 
     def _eligible_jobs(self) -> Mask:

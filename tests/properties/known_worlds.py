@@ -1,0 +1,35 @@
+"""Worlds in which a run once went wrong, each with what happened there."""
+
+from __future__ import annotations
+
+from tests.properties.busy_worlds import Job, World
+
+KNOWN = {
+    # Reclaim, in the same cycle, took the place that consolidation had just given to j2-0.
+    "a new place that another gets": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"q0": ("", 0), "q1": ("", 0)},
+        jobs=[
+            Job("j1", "q0", "high", pods=3, gpus=2, minimum=1, age=30.0),
+            Job("j2", "q1", "mid", pods=2, gpus=1, minimum=2, on=["n0", "n2"]),
+            Job("j3", "q1", "low", pods=4, gpus=2, minimum=3, firm="system", on=["n1", "n2", "n0", "n1"]),
+        ],
+        runtime=0,
+    ),
+    # The place for which j4 went was taken back from j7 in the cycle in which j7 would have been bound there.
+    "a place that others went for": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={"r0": ["n0", "n1"], "r1": ["n2"]},
+        queues={"q0": ("", 3), "q1": ("", 3), "q2": ("", 0)},
+        jobs=[
+            Job("j0", "q0", "high", pods=3, gpus=2, minimum=2, firm="mark", on=["n2", "n2", "n1"], age=600.0),
+            Job("j2", "q1", "low", pods=3, gpus=1, minimum=2, on=["n0", "n1", "n0"], age=600.0),
+            Job("j4", "q2", "mid", pods=3, gpus=1, minimum=3, part=3, on=["n1", "n0", "n0"], age=600.0),
+            Job("j5", "q2", "mid", pods=1, gpus=2, minimum=1, part=1),
+            Job("j6", "q1", "high", pods=4, gpus=1, minimum=3, network="soft", age=30.0),
+            Job("j7", "q1", "mid", pods=1, gpus=2, minimum=1, part=1, age=600.0),
+        ],
+        runtime=0,
+    ),
+}
