@@ -15,8 +15,8 @@ from conformance.results import Value
 from conformance.scheduling import NOW
 from muster.api import KaiPodGroup, KaiQueue, Node, Pod, PriorityClass, decode, names
 from muster.engine.evictions.solver.pool import VictimPool
-from muster.engine.role_order import turn_key
-from muster.engine.tree_line import TreeLine
+from muster.engine.gangs import turn_key
+from muster.engine.queue_tree import TreeLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
 from muster.framework.plugin import OrderKey

@@ -25,8 +25,8 @@ from muster.engine.label_domains import (
     label_topology,
     node_bands,
     nodes_of_active,
+    read_parts,
 )
-from muster.engine.parts import read_parts
 from muster.framework import SchedulerConfig, Session
 from muster.scheduler.builtin import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, Rows, TaskStatus

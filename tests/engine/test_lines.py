@@ -1,14 +1,42 @@
-"""Lines: the first by key is next, a queue that was put in again stands at its new place only."""
+"""Lines: the first queue by key is next, with its first job; a queue whose key grew meanwhile stands further back."""
 
 from __future__ import annotations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.engine.lines import JobLine, QueueLine, related_queues
-from muster.framework import PluginOption
-from muster.testing import queue
-from tests.engine.stage import configured, open_session
+from muster.engine.lines import QueueLine
+from muster.framework import Session
+from muster.testing import pod, pod_group, queue
+from tests.engine.stage import job_row, open_session
+
+
+class Shares(Session):
+    """A session whose queues and jobs are ordered by given numbers."""
+
+    queues: dict[str, int]
+    jobs: dict[str, int]
+
+    def queue_key(self, queue: int) -> tuple[int]:
+        return (self.queues[self.snapshot.queues.records[queue].name],)
+
+    def job_key(self, job: int) -> tuple[int]:
+        return (self.jobs.get(self.snapshot.jobs.records[job].name, 0),)
+
+
+def open_shares(queues: dict[str, int], jobs: dict[str, str], keys: dict[str, int] | None = None) -> Shares:
+    """`jobs`: the queue of each."""
+    objects = [queue(name) for name in queues]
+    groups = [item for name, home in jobs.items() for item in (pod_group(name, queue=home), pod(name, group=name))]
+    session = open_session([*objects, *groups])
+    session.__class__ = Shares
+    assert isinstance(session, Shares)
+    session.queues, session.jobs = queues, keys or {}
+    return session
+
+
+def rows(session: Session, *names: str) -> list[int]:
+    return [job_row(session, name) for name in names]
 
 
 def drain(line: QueueLine) -> list[int]:
@@ -18,68 +46,51 @@ def drain(line: QueueLine) -> list[int]:
     return found
 
 
-@given(st.lists(st.tuples(st.integers(0, 3), st.integers(0, 9)), max_size=12, unique_by=lambda pair: pair[1]))
-def test_jobs_come_out_by_key_and_then_by_row(pairs: list[tuple[int, int]]) -> None:
-    line = JobLine()
-    for key, job in pairs:
-        line.push((key,), job)
-    assert sorted(line.jobs()) == sorted(job for _, job in pairs)
-    assert len(line) == len(pairs)
-    assert [line.pop() for _ in pairs] == [job for _, job in sorted(pairs)]
-    assert not line
+@given(st.permutations(range(4)))
+def test_jobs_of_a_queue_come_out_by_key(keys: list[int]) -> None:
+    names = ["j0", "j1", "j2", "j3"]
+    session = open_shares({"a": 0}, dict.fromkeys(names, "a"), dict(zip(names, keys, strict=True)))
+    expected = [name for _, name in sorted(zip(keys, names, strict=True))]
+    assert drain(QueueLine(session, rows(session, *names))) == rows(session, *expected)
 
 
-def test_queues_come_out_by_key_each_once() -> None:
-    keys = {1: 5, 2: 3, 3: 4}
-    line = QueueLine(keys, lambda queue: (keys[queue],), {})
-    line.push(2)
-    assert drain(line) == [2, 3, 1]
-    assert line.pop() is None
+def test_queues_that_are_equal_take_turns() -> None:
+    session = open_shares({"a": 1, "b": 1, "c": 1}, {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c"})
+    line = QueueLine(session, rows(session, "a1", "a2", "b1", "b2", "c1"))
+    assert drain(line) == rows(session, "a1", "b1", "c1", "a2", "b2")
 
 
-def test_a_queue_whose_key_changed_stands_at_its_new_place_after_a_refresh() -> None:
-    keys = {1: 1, 2: 2, 3: 3}
-    line = QueueLine(keys, lambda queue: (keys[queue],), {1: [2, 3]})
-    assert line.pop() == 1
-    keys[2] = 9
-    line.refresh_around(1)
-    assert drain(line) == [3, 2]
+def test_the_queue_with_the_smallest_key_is_served_until_another_is_before_it() -> None:
+    session = open_shares({"a": 2, "b": 1}, {"a1": "a", "b1": "b", "b2": "b", "b3": "b"})
+    line = QueueLine(session, rows(session, "a1", "b1", "b2", "b3"))
+    assert [line.pop(), line.pop()] == rows(session, "b1", "b2")
+    session.queues["b"] = 3
+    assert drain(line) == rows(session, "a1", "b3")
 
 
-def test_a_refresh_does_not_bring_back_a_queue_that_left() -> None:
-    keys = {1: 1, 2: 2}
-    line = QueueLine(keys, lambda queue: (keys[queue],), {1: [2], 2: [1]})
-    assert line.pop() == 1
-    line.refresh_around(2)
-    assert drain(line) == [2]
-    line.refresh_around(1)
-    assert line.pop() is None
+def test_a_queue_whose_key_grew_while_it_stood_in_line_stands_at_its_new_place() -> None:
+    session = open_shares({"a": 1, "b": 2, "c": 3}, {"a1": "a", "b1": "b", "c1": "c"})
+    line = QueueLine(session, rows(session, "a1", "b1", "c1"))
+    assert line.pop() == rows(session, "a1")[0]
+    session.queues["b"] = 9
+    assert drain(line) == rows(session, "c1", "b1")
 
 
-def test_queues_that_share_a_parent_are_related() -> None:
-    session = open_session(
-        [
-            queue("root"),
-            queue("team", parent="root"),
-            queue("a", parent="team"),
-            queue("b", parent="team"),
-            queue("c", parent="root"),
-            queue("default", parent="root"),
-            queue("lone"),
-        ]
-    )
+def test_a_job_that_goes_back_in_line_is_served_again() -> None:
+    session = open_shares({"a": 1}, {"a1": "a", "a2": "a"}, {"a2": 1})
+    line = QueueLine(session, rows(session, "a1", "a2"))
+    first = line.pop()
+    assert first is not None
+    session.jobs["a1"] = 2
+    line.push(first)
+    assert drain(line) == rows(session, "a2", "a1")
+
+
+def test_queues_can_be_taken_whole() -> None:
+    session = open_shares({"a": 2, "b": 1}, {"a1": "a", "b1": "b", "b2": "b"})
+    line = QueueLine(session, rows(session, "a1", "b1", "b2"))
     index = session.snapshot.queues.index
-    found = related_queues(session, [index[name] for name in ("a", "b", "c", "lone")])
-    names = {row: name for name, row in index.items()}
-    assert {names[row]: sorted(names[other] for other in others) for row, others in found.items()} == {
-        "a": ["b", "c"],
-        "b": ["a", "c"],
-        "c": ["a", "b"],
-    }
-
-
-def test_with_a_tree_in_annotations_everybody_is_related_to_everybody() -> None:
-    option = PluginOption("drf", flags={"enableHierarchy": True})
-    session = open_session([queue("a"), queue("b")], configured(option))
-    rows = sorted(session.snapshot.queues.index.values())
-    assert related_queues(session, rows) == {row: [other for other in rows if other != row] for row in rows}
+    assert line.pop_queue() == index["b"]
+    assert list(line.pop_jobs(index["b"])) == rows(session, "b1", "b2")
+    assert line.pop_queue() == index["a"]
+    assert line.pop_queue() is None

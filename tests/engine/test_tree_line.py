@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
-from muster.engine.tree_line import TreeLine
+from muster.engine.queue_tree import TreeLine
 from muster.framework import PluginOption, Registry, SchedulerConfig, Session
 from muster.framework.plugin import Arguments, Plugin
 from muster.plugins import BUILTIN

@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 from muster.api import KaiPodGroup, KubeObject, Pod, group_of, role_of
 from muster.cluster import MemoryCluster
-from muster.engine.chunks import PodSet, active_count, pod_sets
 from muster.engine.evictions.solver import strategy as path
 from muster.engine.evictions.solver.pool import Unit
 from muster.engine.evictions.solver.search import Search, Solution
+from muster.engine.gangs import PodSet, active_count, pod_sets
 from muster.framework import Eviction, SchedulerConfig, Session
 from muster.plugins.fair_victims import victim_units
 from muster.plugins.fairshare import FairShare
 from muster.scheduler import Scheduler
-from muster.snapshot import OperationKind, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
 from muster.snapshot.decisions import Evict, Nominate
 from tests.engine.evictions.solver.solver_stage import NOW, REGISTRY, kai, open_session, run
 from tests.engine.evictions.solver.worlds import RUNTIME, worlds
@@ -66,8 +66,10 @@ def leaving(statement: Statement) -> Rows:
 
 
 def deficits(session: Session, job: int) -> Iterator[tuple[PodSet, int]]:
+    jobs, roles = session.snapshot.jobs, session.snapshot.roles
     for pods in pod_sets(session.snapshot, job):
-        yield pods, pods.minimum - active_count(session.snapshot, job, pods)
+        counts = jobs.counts[job] if pods.role == NO_ROW else roles.counts[pods.role]
+        yield pods, pods.minimum - active_count(counts)
 
 
 def is_whole_or_nothing(session: Session, job: int) -> bool:

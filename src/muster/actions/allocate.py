@@ -7,11 +7,17 @@ from typing import Annotated, ClassVar
 import msgspec
 import numpy as np
 
-from muster.engine.gates import open_gates
-from muster.engine.lines import FlatLine
+from muster.engine.lines import QueueLine
 from muster.engine.placing import STEPS_PER_CYCLE, STEPS_PER_JOB, Door, Found
-from muster.engine.tree_line import TreeLine
-from muster.engine.waiting import gated_jobs, gated_verdict, schedulable_tasks, tasks_by_job, why_not_schedulable
+from muster.engine.queue_tree import TreeLine
+from muster.engine.waiting import (
+    gated_jobs,
+    gated_verdict,
+    open_gates,
+    schedulable_tasks,
+    tasks_by_job,
+    why_not_schedulable,
+)
 from muster.framework import Action, Arguments, JobVerdict, Session
 from muster.framework.reasons import NOT_TRIED
 from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, Statement
@@ -73,7 +79,7 @@ class Allocate(Action):
             hard_starts_whole=self.arguments.hard_starts_whole,
         )
         waiting = self._line_up(session)
-        line = TreeLine(session, waiting) if session.asked("queue_turn") else FlatLine(session, waiting)
+        line = TreeLine(session, waiting) if session.asked("queue_turn") else QueueLine(session, waiting)
         while (job := line.pop()) is not None:
             tasks, waiting[job] = waiting[job], waiting[job][:0]
             with session.turn(job):

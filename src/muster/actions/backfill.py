@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import ClassVar
 
-from muster.engine.best_effort import relies_on_best_effort
-from muster.engine.lines import FlatLine
+from muster.engine.gangs import relies_on_best_effort
+from muster.engine.lines import QueueLine
 from muster.engine.placing import Goal, door_of
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Action, JobVerdict, Session
@@ -21,7 +21,7 @@ class Backfill(Action):
 
     def run(self, session: Session) -> None:
         waiting = pick_up(session)
-        line = FlatLine(session, waiting, turns_away=False)
+        line = QueueLine(session, waiting, turns_away=False)
         while (job := line.pop()) is not None:
             with session.turn(job):
                 self._fill(session, job, waiting[job])

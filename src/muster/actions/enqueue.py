@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from muster.engine.lines import JobLine, QueueLine, related_queues
+from muster.engine.lines import QueueLine
 from muster.framework import Action, JobVerdict, Session
 from muster.framework.reasons import QUEUE_MISSING
 from muster.snapshot import NO_ROW, JobPhase
@@ -20,23 +20,16 @@ class Enqueue(Action):
 
     def run(self, session: Session) -> None:
         jobs = session.snapshot.jobs
-        lines: dict[int, JobLine] = {}
+        waiting = []
         for job in np.flatnonzero(jobs.live & (jobs.phase == JobPhase.PENDING)).tolist():
-            queue = int(jobs.queue[job])
-            if queue == NO_ROW:
+            if jobs.queue[job] == NO_ROW:
                 session.record(job, JobVerdict(QUEUE_MISSING, jobs.records[job].queue))
             elif jobs.has_group[job]:
-                with session.turn(job):
-                    lines.setdefault(queue, JobLine()).push(session.job_key(job), job)
-        line = QueueLine(lines, session.queue_key, related_queues(session, lines))
-        while (queue_row := line.pop()) is not None:
-            waiting = lines[queue_row]
-            if not waiting:
-                continue
-            job = waiting.pop()
-            with session.turn(job):
-                self._consider(session, job)
-            line.push(queue_row)
+                waiting.append(job)
+        line = QueueLine(session, waiting, turns_away=False)
+        while (first := line.pop()) is not None:
+            with session.turn(first):
+                self._consider(session, first)
 
     def _consider(self, session: Session, job: int) -> None:
         minimum = session.snapshot.jobs.records[job].min_resources

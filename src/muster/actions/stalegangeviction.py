@@ -11,8 +11,7 @@ from msgspec import Meta
 from muster.api import UserError, parse_seconds
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.pipeline import send_away
-from muster.engine.evictions.stale import StaleReasons, StaleRecord, broken_since, remaining_tasks
-from muster.engine.staleness import stale_jobs
+from muster.engine.evictions.stale import StaleReasons, StaleRecord, broken_since, remaining_tasks, stale_jobs
 from muster.framework import Action, Arguments, Session
 from muster.snapshot import CRITICAL, PREEMPTABLE
 from muster.snapshot.records import refuses_eviction

@@ -5,12 +5,11 @@ or both. Domains are tried from the narrowest level that counts to the widest th
 fullest that still has room comes first, from the top of the tree down, so that large holes stay whole. A part that
 has to spread over several domains of its preferred level begins with the emptiest of them.
 What a domain lacks is told by slots per class and by totals; nothing that could work is dropped before a trial.
-Callers: `muster.engine.placing.nested`, `muster.engine.topology_filter`.
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -211,3 +210,39 @@ def _repeats(topology: LabelTopology, tried: range, width: NDArray[np.int64]) ->
     np.maximum.at(widest_child, topology.parent[1:], width[1:])
     repeated: Mask = (widest_child == width) & (topology.level < tried.start)
     return repeated
+
+
+@dataclass(frozen=True, slots=True)
+class Part:
+    """A node of a job's tree of groups, with its levels resolved."""
+
+    name: str = ""
+    levels: Levels | None = None
+    #: Rows of all roles below; None: the whole job.
+    roles: Rows | None = None
+    parts: tuple[Part, ...] = ()
+    #: Is it a single role?
+    is_pod_set: bool = False
+
+
+def read_parts(session: Session, job: int) -> Part:
+    """The tree of a job's groups, resolved. Raises ValueError that says what cannot be told."""
+    snapshot = session.snapshot
+    rows = {snapshot.roles.names[role]: role for role in snapshot.jobs.roles[job]}
+
+    def roles_below(group: GroupConstraint) -> list[int]:
+        own = [rows[role] for role in group.roles if role in rows]
+        return own + [role for child in group.groups for role in roles_below(child)]
+
+    def read(group: GroupConstraint) -> Part:
+        return Part(
+            group.name,
+            resolve_levels(session, group),
+            np.array(roles_below(group), np.int32),
+            tuple(read(child) for child in group.groups),
+            is_pod_set=not group.groups and group.roles == (group.name,),
+        )
+
+    groups = snapshot.jobs.records[job].groups
+    # Tasks of roles that no group names belong to the job all the same.
+    return Part() if groups is None else replace(read(groups), roles=None, is_pod_set=False)

@@ -14,7 +14,7 @@ import msgspec
 import numpy as np
 
 from muster.api import UserError
-from muster.engine.chunks import requests_of
+from muster.engine.gangs import requests_of
 from muster.framework.plugin import Arguments, Eviction, Evictor, OrderKey, Plugin, Rejection, Vote
 from muster.framework.reasons import QUEUE_BROKEN, QUEUE_CLOSED, QUEUE_MISSING, QUEUE_NOT_A_LEAF
 from muster.plugins.capacity_reclaim import Reclaim

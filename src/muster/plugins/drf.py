@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-from muster.engine.chunks import requests_of
+from muster.engine.gangs import requests_of
 from muster.framework.plugin import Eviction, Evictor, OrderKey, Plugin
 from muster.plugins.drf_tree import FairTree
 from muster.snapshot import Amounts, Rows

@@ -13,8 +13,7 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.chunks import beyond_roles
-from muster.engine.role_order import active_count
+from muster.engine.gangs import active_count, beyond_roles
 from muster.framework.plugin import Plugin
 from muster.snapshot import Pieces, Rows
 

@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from muster.engine.chunks import beyond_roles, pod_sets
 from muster.engine.evictions.surplus import spare_tasks
+from muster.engine.gangs import beyond_roles, pod_sets
 from muster.snapshot import NO_ROW, Rows, Snapshot
 
 

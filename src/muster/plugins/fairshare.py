@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 
 from muster.api import UserError, format_amount
-from muster.engine.chunks import next_tasks, requests_of
+from muster.engine.gangs import next_tasks, requests_of
 from muster.framework.plugin import (
     Arguments,
     Eviction,

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
 from muster.engine.constraints import Constraint, subgroup_constraint
-from muster.engine.subgroups import Portion, required_subgroups
+from muster.engine.gangs import Portion, required_subgroups
 from muster.framework.session import Session
 from muster.kernels.placement import FUTURE
 from muster.plugins.domain_books import domain_future_idle, domain_totals, fullness, requests_of

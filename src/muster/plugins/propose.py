@@ -16,7 +16,7 @@ import numpy as np
 from muster.engine.boards import boards_of
 from muster.engine.constraints import job_constraint, job_domain
 from muster.engine.domains import gradients, holding
-from muster.engine.subgroups import by_subgroup
+from muster.engine.gangs import by_subgroup
 from muster.framework.plugin import Plugin
 from muster.plugins.domain_books import pending_tasks_of
 from muster.plugins.look_ahead import LookAhead

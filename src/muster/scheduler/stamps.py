@@ -11,7 +11,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from muster.api.names import KAI_STALE_STAMP, STALE_STAMP, START_STAMP
-from muster.engine.staleness import stale_jobs
+from muster.engine.evictions.stale import stale_jobs
 from muster.framework import Session
 from muster.snapshot import JobRecord, Mask, OperationKind, Rows, TaskStatus
 from muster.snapshot.marks import stamp_text

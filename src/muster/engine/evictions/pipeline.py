@@ -20,7 +20,7 @@ from muster.engine.constraints import why_not_placeable
 from muster.engine.evictions.budgets import warn_of_limit, within_ratio
 from muster.engine.evictions.records import VictimRecords
 from muster.engine.evictions.restraint import would_bounce
-from muster.engine.lines import JobLine, QueueLine, related_queues
+from muster.engine.lines import QueueLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session
 from muster.framework.reasons import (
@@ -246,17 +246,10 @@ def _is_in_need(session: Session, job: int) -> bool:
 
 def queue_by_queue(session: Session, kind: Eviction, jobs: dict[int, Rows]) -> Iterator[int]:
     """Jobs in the order of queues and then of jobs; between queues, those that have had their share are left out."""
-    lines: dict[int, JobLine] = {}
-    for job in jobs:
-        with session.turn(job):
-            lines.setdefault(int(session.snapshot.jobs.queue[job]), JobLine()).push(session.job_key(job), job)
-    queues = QueueLine(lines, session.queue_key, related_queues(session, lines))
-    while (queue := queues.pop()) is not None:
-        if kind is Eviction.RECLAIM and session.overused(queue):
-            continue
-        while lines[queue]:
-            yield lines[queue].pop()
-        queues.refresh_around(queue)
+    line = QueueLine(session, jobs)
+    while (queue := line.pop_queue()) is not None:
+        if kind is not Eviction.RECLAIM or not session.overused(queue):
+            yield from line.pop_jobs(queue)
 
 
 def never_preempts(session: Session, tasks: Rows) -> bool:

@@ -1,6 +1,7 @@
-"""Ending broken gangs: for how long one has been broken, what is left of it, and the record of why it was ended.
+"""Broken gangs, of which some pods run, but too few for what they are made for, and the record of why one was ended.
 
-Which gangs are broken is said in `muster.engine.staleness`. Callers: the action stalegangeviction.
+A pod that is leaving does not count as one that runs; a task that is promised a place does, as the gang is on its way
+to be whole again.
 """
 
 from __future__ import annotations
@@ -9,10 +10,26 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muster.snapshot import FOREIGN, NO_ROW, Rows, Snapshot, TaskStatus
+from muster.engine.evictions.surplus import job_surplus
+from muster.snapshot import FOREIGN, NO_ROW, Mask, Rows, Snapshot, TaskStatus
 
-#: Pods that can be told to leave: what this very cycle has placed is not there yet.
-_LEAVABLE = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
+#: The cluster knows of these; tasks placed in this very cycle cannot make a gang broken, or be told to leave.
+_RUNNING = [TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING]
+
+
+def stale_jobs(snapshot: Snapshot) -> Mask:
+    """Jobs that run below a minimum: their own, of a role, of sub-groups.
+
+    Never those of which a pod has succeeded, or of which something was put aside.
+    """
+    jobs = snapshot.jobs
+    runs = jobs.counts[:, _RUNNING].any(axis=1)
+    finishing = jobs.counts[:, TaskStatus.SUCCEEDED] > 0
+    suspects: Mask = jobs.live & runs & ~finishing
+    suspects[list(jobs.aside)] = False  # who is missing may be among what cannot be read
+    if not suspects.any():
+        return np.zeros(len(jobs), np.bool_)
+    return suspects & (job_surplus(snapshot, promised=True) < 0)
 
 
 def broken_since(snapshot: Snapshot, job: int, now: float) -> float:
@@ -25,7 +42,7 @@ def remaining_tasks(snapshot: Snapshot, job: int) -> Rows:
     """What is left of a broken gang, in order of names."""
     table = snapshot.tasks
     own = snapshot.tasks_of(job)
-    here = np.isin(table.status[own], _LEAVABLE) & (table.node[own] != NO_ROW) & ((table.flags[own] & FOREIGN) == 0)
+    here = np.isin(table.status[own], _RUNNING) & (table.node[own] != NO_ROW) & ((table.flags[own] & FOREIGN) == 0)
     left = own[here].tolist()
     return np.array(sorted(left, key=lambda task: table.ids[task]), np.int32)
 

@@ -9,9 +9,7 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.best_effort import best_effort_tasks, relies_on_best_effort
 from muster.engine.boards import boards_of
-from muster.engine.chunks import next_tasks
 from muster.engine.constraints import (
     Constraint,
     has_topology,
@@ -22,6 +20,7 @@ from muster.engine.constraints import (
     why_not_placeable,
 )
 from muster.engine.domains import ROOT, count_classes, gradients, holding, ranked, search_gradients
+from muster.engine.gangs import best_effort_tasks, next_tasks, relies_on_best_effort
 from muster.engine.placing.nested import Nested
 from muster.engine.placing.runs import ANYWHERE, Attempt, Ground, Runs, Stretch
 from muster.engine.placing.search import Search

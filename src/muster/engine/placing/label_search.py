@@ -10,8 +10,7 @@ from __future__ import annotations
 import numpy as np
 
 from muster.engine.boards import Boards
-from muster.engine.label_domains import choose_domains, nodes_of_active
-from muster.engine.parts import Part
+from muster.engine.label_domains import Part, choose_domains, nodes_of_active
 from muster.engine.placing.search import Search
 from muster.framework import FITS, Session
 from muster.kernels.search import Gang, packed

@@ -15,8 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
-from muster.engine.label_domains import choose_domains, nodes_of_active, slot_counts
-from muster.engine.parts import Part, read_parts
+from muster.engine.label_domains import Part, choose_domains, nodes_of_active, read_parts, slot_counts
 from muster.engine.placing.label_search import LabelSearch
 from muster.engine.placing.runs import ANYWHERE, Ground, Runs, Stretch
 from muster.engine.placing.search import Search

@@ -37,11 +37,11 @@ from muster.engine.domains import (
     roomiest,
     search_gradients,
 )
+from muster.engine.gangs import by_subgroup, required_subgroups
 from muster.engine.placing.packing import domains_used, fewest_domains
 from muster.engine.placing.runs import Attempt, Ground, Runs
 from muster.engine.placing.search import Answer, Search
 from muster.engine.placing.terms import EARNEST, Found, Modes
-from muster.engine.subgroups import by_subgroup, required_subgroups
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import PLACES_SEARCH_ENDED, QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.snapshot import NO_ROW, Operation, Rows, Statement, TaskStatus

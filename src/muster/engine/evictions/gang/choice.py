@@ -24,7 +24,7 @@ from muster.engine.evictions.gang.need import GangNeed
 from muster.engine.evictions.gang.places import bottlenecks, domain_free, held_on_nodes, nearness
 from muster.engine.evictions.gang.yields import burden, efficiency, missing_amounts, waste, without_pods
 from muster.engine.evictions.surplus import job_surplus
-from muster.engine.victims import queue_levels
+from muster.engine.evictions.victims import queue_levels
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import Amounts, Mask, Operation, Rows, Snapshot
 

@@ -13,7 +13,7 @@ import numpy as np
 from muster.engine.boards import boards_of
 from muster.engine.evictions.gang.clearing import Demand
 from muster.engine.evictions.surplus import roles_hold
-from muster.engine.subgroups import required_subgroups
+from muster.engine.gangs import required_subgroups
 from muster.framework import FITS, Session
 from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, Amounts, Mask, Rows, TaskStatus
 

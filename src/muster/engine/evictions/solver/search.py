@@ -21,9 +21,9 @@ from muster.engine.evictions.solver.offers import Offers
 from muster.engine.evictions.solver.options import SolverOptions
 from muster.engine.evictions.solver.pool import Unit, VictimLine
 from muster.engine.evictions.solver.room import Places, Room, could_suffice
+from muster.engine.evictions.solver.topology_filter import topology_filter
 from muster.engine.evictions.solver.trial import Outcome, Trials
 from muster.engine.evictions.solver.trim import trimmed, unit_tasks
-from muster.engine.topology_filter import topology_filter
 from muster.framework import Eviction, Purpose, Scenario, ScenarioFilter, Session
 from muster.snapshot import Operation, Rows, Statement
 

@@ -10,7 +10,6 @@ from collections.abc import Callable, Iterator
 import numpy as np
 
 from muster.engine.boards import boards_of
-from muster.engine.chunks import next_tasks, requests_of
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.pipeline import Need, Plan
 from muster.engine.evictions.solver.options import SolverOptions
@@ -21,7 +20,8 @@ from muster.engine.evictions.solver.search import Allowance, Search, TrialsUsedU
 from muster.engine.evictions.solver.signatures import FailedJobs
 from muster.engine.evictions.solver.trial import Trials
 from muster.engine.evictions.solver.turns import Waiting
-from muster.engine.tree_line import TreeLine
+from muster.engine.gangs import next_tasks, requests_of
+from muster.engine.queue_tree import TreeLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Eviction, JobVerdict, Session
 from muster.framework.reasons import SEARCH_ENDED

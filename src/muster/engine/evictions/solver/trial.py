@@ -12,8 +12,8 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.api.resources import is_gpu
-from muster.engine.chunks import next_tasks
 from muster.engine.evictions.solver.turns import Turns, Waiting
+from muster.engine.gangs import next_tasks
 from muster.engine.lines import Key
 from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope, door_of
 from muster.engine.waiting import tasks_by_job

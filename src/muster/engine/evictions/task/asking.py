@@ -15,7 +15,7 @@ from muster.engine.evictions.protection import spared_by
 from muster.engine.evictions.task.eligibility import takes_from
 from muster.engine.evictions.task.node_victims import NodeOffers
 from muster.engine.evictions.task.supply import Supply
-from muster.engine.victims import victim_order
+from muster.engine.evictions.victims import victim_order
 from muster.framework import Eviction, Evictor, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
 from muster.snapshot import Amounts, Mask, Rows

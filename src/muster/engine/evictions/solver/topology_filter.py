@@ -11,8 +11,7 @@ from collections.abc import Iterator
 
 import numpy as np
 
-from muster.engine.label_domains import Levels
-from muster.engine.parts import Part, read_parts
+from muster.engine.label_domains import Levels, Part, read_parts
 from muster.framework import Scenario, ScenarioFilter, Session
 from muster.snapshot import NO_ROW, Amounts, Mask, Rows, TaskStatus
 

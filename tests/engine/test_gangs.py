@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from muster.api import KubeObject
-from muster.engine.chunks import next_tasks, next_victims
+from muster.engine.gangs import next_tasks, next_victims, turn_key
 from muster.framework import Session
 from muster.plugins.fair_victims import victim_units
 from muster.snapshot import Rows
@@ -75,3 +75,15 @@ def test_a_gang_spares_one_or_leaves_as_a_whole(
     sizes = [len(unit) for unit in units]
     assert (min(sizes) == 1) == (n_leaving == 1)
     assert max(sizes) == max(minimum, 1)
+
+
+def test_roles_below_their_minimum_go_first_then_those_with_less_beyond_it_then_names() -> None:
+    short, shorter, exact, double, idle, extra = (
+        turn_key(2, 4, "a"),
+        turn_key(1, 3, "b"),
+        turn_key(2, 2, "c"),
+        turn_key(4, 2, "d"),
+        turn_key(0, 0, "e"),
+        turn_key(1, 0, "f"),
+    )
+    assert sorted([extra, double, exact, idle, shorter, short]) == [short, shorter, idle, exact, double, extra]

@@ -7,8 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
+from muster.engine.evictions.solver.topology_filter import topology_filter
 from muster.engine.placing import EVERYWHERE, PROMISES, Door, Goal
-from muster.engine.topology_filter import topology_filter
 from muster.framework import Eviction, Scenario, Session
 from muster.snapshot import Rows
 from tests.engine.label_networks import RACK, ZONE, filler, group, members, opened, pending, racks, sub_group, within

@@ -1,0 +1,221 @@
+"""Gangs: which tasks are placed together next, which leave together, and what a gang cannot start without.
+
+Below a minimum, all that is missing comes as one chunk; above it, a gang grows and shrinks one task at a time. Minimums
+of roles may add up to less than the job's own: the rest may be of any role. A gang with pod sets (roles whose minimums
+hold) must have all of them at their minimum; one without has the job's own. Tasks are given and returned in task order.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.framework import Session
+from muster.snapshot import (
+    ACTIVE_STATUSES,
+    BEST_EFFORT,
+    BEST_EFFORT_PENDING,
+    GATED,
+    NO_ROW,
+    READY_STATUSES,
+    GroupTable,
+    Rows,
+    Snapshot,
+)
+
+NOBODY: Rows = np.empty(0, np.int32)
+#: Whether the minimum is there, tasks per task of the minimum (0 where it is not), name.
+RoleKey: TypeAlias = tuple[bool, float, str]
+#: They follow each other.
+_ACTIVE = slice(min(ACTIVE_STATUSES), max(ACTIVE_STATUSES) + 1)
+
+
+def active_count(counts: Rows) -> int:
+    """Of the counters of a job or role: tasks that have a place or are promised one."""
+    return sum(counts[_ACTIVE].tolist())
+
+
+def requests_of(snapshot: Snapshot, tasks: Rows) -> NDArray[np.int64]:
+    """What tasks ask for together; to be read only."""
+    requests: NDArray[np.int64] = snapshot.classes.requests
+    if len(tasks) == 1:  # most jobs have one task, and sums are slow to begin
+        only: NDArray[np.int64] = requests[snapshot.tasks.cls[tasks[0]], 0]
+        return only
+    total: NDArray[np.int64] = requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
+    return total
+
+
+# -- roles ---------------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class PodSet:
+    """Tasks of a job that have a minimum in common; role NO_ROW: the whole job."""
+
+    role: int
+    minimum: int
+    name: str = ""
+
+    def turn(self, held: int) -> RoleKey:
+        """Its order among the pod sets of a job when so many of its tasks have a place; smaller goes first."""
+        return turn_key(held, self.minimum, self.name)
+
+
+def turn_key(active: int, minimum: int, name: str = "") -> RoleKey:
+    """Who is below its minimum goes first, then who has least beyond it; how much a role lacks does not matter."""
+    if active < minimum or active == 0:
+        return active >= minimum, 0.0, name
+    return True, active / minimum if minimum else math.inf, name
+
+
+def pod_sets(snapshot: Snapshot, job: int) -> list[PodSet]:
+    """The pod sets of a job."""
+    if not snapshot.jobs.has_pod_sets(job):
+        return [PodSet(NO_ROW, int(snapshot.jobs.min_member[job]))]
+    roles = snapshot.roles
+    return [PodSet(role, int(roles.minimum[role]), roles.names[role]) for role in snapshot.jobs.roles[job]]
+
+
+def beyond_roles(snapshot: Snapshot, job: int) -> int:
+    """How many tasks a job with pod sets needs beyond their minimums, of whichever role; none in KAI's gangs."""
+    return int(snapshot.jobs.min_member[job]) - int(snapshot.jobs.min_roles_total[job])
+
+
+def next_tasks(session: Session, job: int, waiting: Rows) -> Rows:
+    """The chunk of the `waiting` tasks to place next; empty: too few wait to make the gang whole."""
+    snapshot = session.snapshot
+    jobs = snapshot.jobs
+    if not jobs.has_pod_sets(job):
+        missing = max(1, int(jobs.min_member[job]) - active_count(jobs.counts[job]))
+        return waiting[:missing] if len(waiting) >= missing else NOBODY
+    roles = snapshot.tasks.role[waiting]
+    held = {pods: active_count(snapshot.roles.counts[pods.role]) for pods in pod_sets(snapshot, job)}
+    ordered = sorted(held, key=lambda pods: pods.turn(held[pods]))
+    short = [pods for pods in ordered if held[pods] < pods.minimum]
+    parts = [waiting[roles == pods.role][: pods.minimum - held[pods]] for pods in short]
+    if any(len(part) < pods.minimum - held[pods] for part, pods in zip(parts, short, strict=True)):
+        return NOBODY
+    chosen: Rows = np.concatenate(parts) if parts else NOBODY
+    missing = int(jobs.min_member[job]) - active_count(jobs.counts[job]) - len(chosen)
+    if missing > 0 and beyond_roles(snapshot, job):
+        others = waiting[~np.isin(waiting, chosen)][:missing]
+        return np.concatenate((chosen, others)) if len(others) == missing else NOBODY
+    if len(chosen):
+        return chosen
+    first = (waiting[roles == pods.role][:1] for pods in ordered)
+    return next((part for part in first if len(part)), waiting[:1])
+
+
+def next_victims(snapshot: Snapshot, job: int, left: Rows) -> Rows:
+    """Which of the tasks `left` of a job, in task order, leave together: one that can be spared, else all.
+
+    The result is in eviction order: the last task goes first.
+    """
+    if not snapshot.jobs.has_pod_sets(job):
+        return left[-1:] if len(left) > snapshot.jobs.min_member[job] else left[::-1]
+    roles = snapshot.tasks.role[left]
+    held = {pods: int(np.count_nonzero(roles == pods.role)) for pods in pod_sets(snapshot, job)}
+    ordered = sorted(held, key=lambda pods: pods.turn(held[pods]), reverse=True)
+    is_just_enough = bool(beyond_roles(snapshot, job)) and len(left) <= snapshot.jobs.min_member[job]
+    for pods in ordered:
+        if held[pods] > pods.minimum and not is_just_enough:
+            spare: Rows = left[roles == pods.role][-1:]
+            return spare
+    return np.concatenate([left[roles == pods.role][::-1] for pods in ordered])
+
+
+# -- sub-groups ----------------------------------------------------------------------------------------------------
+
+
+class Portion(NamedTuple):
+    """Tasks of one sub-group; NO_ROW: of a job that has none."""
+
+    subgroup: int
+    tasks: Rows
+
+
+def by_subgroup(session: Session, job: int, tasks: Rows) -> list[Portion]:
+    """Sort tasks of a job, already in order, into its sub-groups."""
+    if not session.snapshot.jobs.records[job].sub_groups:
+        return [Portion(NO_ROW, tasks)]
+    owners = session.snapshot.tasks.subgroup[tasks]
+    return [Portion(int(owner), tasks[owners == owner]) for owner in np.unique(owners)]
+
+
+def required_subgroups(session: Session, job: int) -> set[int]:
+    """Sub-groups that the job cannot start without: as many of each policy as its minSubGroups still lacks."""
+    snapshot = session.snapshot
+    lacking = {number: spec.min_sub_groups or 0 for number, spec in enumerate(snapshot.jobs.records[job].sub_groups)}
+    policy = snapshot.subgroups.policy
+    waiting = []
+    for subgroup in snapshot.jobs.subgroups[job]:
+        if session.subgroup_deficit(subgroup) > 0:
+            waiting.append(subgroup)
+        elif policy[subgroup] != NO_ROW:
+            lacking[int(policy[subgroup])] -= 1
+    required: set[int] = set()
+    for subgroup in sorted(waiting, key=session.subgroup_key):
+        if lacking.get(int(policy[subgroup]), 0) > 0:
+            lacking[int(policy[subgroup])] -= 1
+            required.add(subgroup)
+    return required
+
+
+# -- members that ask for nothing ----------------------------------------------------------------------------------
+# A pending best-effort task counts as ready, because it nearly always finds a node. Nearly: so before a gang that
+# relies on such members is bound, they are placed in the same statement, and the gang waits if too few find a node.
+
+
+def best_effort_tasks(session: Session, job: int) -> Rows:
+    """Pending tasks of a job that ask for nothing and may be placed, in order."""
+    table = session.snapshot.tasks
+    tasks = session.snapshot.pending_tasks()
+    mine = (table.job[tasks] == job) & ((table.flags[tasks] & (BEST_EFFORT | GATED)) == BEST_EFFORT)
+    return session.sort_tasks(tasks[mine])
+
+
+def relies_on_best_effort(session: Session, job: int) -> bool:
+    """Whether a minimum (of the job, a role, a sub-group) is met only by counting pending best-effort tasks."""
+    jobs, roles = session.snapshot.jobs, session.snapshot.roles
+    if not jobs.counts[job, BEST_EFFORT_PENDING] or not session.asked("job_ready"):
+        return False
+    minimum = int(jobs.min_member[job])
+    if _relies(jobs.counts[job], minimum):
+        return True
+    if minimum >= jobs.min_roles_total[job] and any(_is_short(roles, role) for role in jobs.roles[job]):
+        return True
+    return _subgroups_rely(session.snapshot, job)
+
+
+def _subgroups_rely(snapshot: Snapshot, job: int) -> bool:
+    groups = snapshot.subgroups
+    policies = snapshot.jobs.records[job].sub_groups
+    ready, counted = [0] * len(policies), [0] * len(policies)
+    for subgroup in snapshot.jobs.subgroups[job] if policies else ():
+        have, minimum, policy = _ready_count(groups.counts[subgroup]), groups.minimum[subgroup], groups.policy[subgroup]
+        if have and _is_short(groups, subgroup):
+            return True  # started, and not yet whole
+        if policy != NO_ROW:
+            ready[policy] += have >= minimum
+            counted[policy] += have + groups.counts[subgroup, BEST_EFFORT_PENDING] >= minimum
+    return any(
+        have < (spec.min_sub_groups or 0) <= at_most
+        for spec, have, at_most in zip(policies, ready, counted, strict=True)
+    )
+
+
+def _is_short(groups: GroupTable, group: int) -> bool:
+    return _relies(groups.counts[group], int(groups.minimum[group]))
+
+
+def _relies(counts: Rows, minimum: int) -> bool:
+    ready = _ready_count(counts)
+    return ready < minimum <= ready + int(counts[BEST_EFFORT_PENDING])
+
+
+def _ready_count(counts: Rows) -> int:
+    return int(counts[list(READY_STATUSES)].sum())
