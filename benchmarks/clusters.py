@@ -31,9 +31,9 @@ from muster.api import (
     ResourceRequirements,
     SubGroupPolicy,
 )
-from muster.api.meta import LabelSelector
 from muster.api.names import GROUP_NAME, PARTITION_ID, TASK_SPEC
-from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from muster.api.objects.meta import LabelSelector
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.snapshot import Mirror
 
 NAMESPACE = "ns"

@@ -17,8 +17,8 @@ from muster.admission.job_dependencies import start_order
 from muster.admission.job_tasks import topology_policy_problems
 from muster.admission.pod_templates import template_pod
 from muster.api import Problem, Queue
-from muster.api.batch import Job, JobTask
 from muster.api.kinds import decode_as
+from muster.api.objects.batch import Job, JobTask
 
 _MESSAGES = ("message", "messageContains", "observedMessage")
 

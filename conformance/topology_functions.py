@@ -14,7 +14,7 @@ from conformance.cases import Body
 from conformance.pictures import decode_as, document
 from conformance.scheduling import NOW
 from muster.api import HyperNode, NetworkTopology, Node, Pod, PodGroup, Queue, decode, decode_hook, names
-from muster.api.topology import MemberSelector
+from muster.api.objects.topology import MemberSelector
 from muster.engine.boards import boards_of
 from muster.engine.constraints import Constraint, resolve
 from muster.engine.domains import gradients, holding

@@ -6,7 +6,7 @@ import pytest
 
 from muster.actions.allocate import Allocate
 from muster.api import KubeObject
-from muster.api.pod import PodSchedulingGate
+from muster.api.objects.pod import PodSchedulingGate
 from muster.framework import Plugin, PluginOption, Registry, Session
 from muster.plugins.gang import Gang
 from muster.snapshot import Mirror, TaskStatus

@@ -9,11 +9,10 @@ import msgspec
 import pytest
 
 from muster.api import HyperNode, KubeObject, PodGroup, Queue, UserError
-from muster.api.batch import Job
-from muster.api.crd_rules import RULES
-from muster.api.definitions import definitions
-from muster.api.scheduling import PodGroupSpec
-from muster.api.schema import Extras, schema_of
+from muster.api.crd_rules import RULES, Extras
+from muster.api.definitions import definitions, schema_of
+from muster.api.objects.batch import Job
+from muster.api.objects.scheduling import PodGroupSpec
 
 Json = dict[str, Any]
 

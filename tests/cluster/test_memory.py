@@ -1,6 +1,6 @@
 from muster.api import KubeObject, Node, OwnerReference, PersistentVolumeClaim, Pod, PodGroup, Queue
-from muster.api.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
-from muster.api.storage import PersistentVolumeClaimSpec
+from muster.api.objects.claims import PersistentVolumeClaimSpec
+from muster.api.objects.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from muster.cluster.memory import MemoryCluster, start_delay
 from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
 from muster.testing import gang, node, pod, pod_group, queue

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from muster.api import KubeObject, NetworkTopology, Pod
-from muster.api.affinity import Affinity, PodAffinity, PodAffinityTerm
-from muster.api.meta import LabelSelector
+from muster.api.objects.meta import LabelSelector
+from muster.api.objects.pod import Affinity, PodAffinity, PodAffinityTerm
 from muster.engine.placing import Door
 from muster.engine.waiting import schedulable_tasks
 from muster.framework import PluginOption, Session

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.api.counting import MAX_PODS
+from muster.api.validate_core import MAX_PODS
 from muster.cli.main import run
 from muster.cluster.kubernetes import KubernetesCluster
 from muster.testing.control_plane import ControlPlane, free_ports

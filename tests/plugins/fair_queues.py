@@ -8,9 +8,9 @@ import msgspec
 import numpy as np
 
 from muster.api import KaiQueue, KubeObject, ObjectMeta, Pod
-from muster.api.kai import KaiQueueResource, KaiQueueResources, KaiQueueSpec
 from muster.api.names import PREEMPTABLE
-from muster.api.pod import PodSchedulingGate
+from muster.api.objects.pod import PodSchedulingGate
+from muster.api.objects.scheduling import KaiQueueResource, KaiQueueResources, KaiQueueSpec
 from muster.plugins.fair_tree import FairShares
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts
 from muster.testing import builders

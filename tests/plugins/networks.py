@@ -10,7 +10,7 @@ import msgspec
 
 from muster.actions.allocate import Allocate
 from muster.api import HyperNode, KubeObject, NetworkTopology, ObjectMeta, SubGroupPolicy
-from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.framework import PluginOption, Registry, SchedulerConfig, Session
 from muster.plugins import BUILTIN
 from muster.snapshot import Mirror

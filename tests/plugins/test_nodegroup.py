@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from muster.api import KubeObject, Queue
-from muster.api.scheduling import NodeGroupAffinity, QueueAffinity
+from muster.api.objects.scheduling import NodeGroupAffinity, QueueAffinity
 from muster.cluster import MemoryCluster
 from muster.framework import parse_config, reason_number
 from muster.scheduler import Scheduler, builtin_registry

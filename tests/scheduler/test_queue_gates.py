@@ -6,7 +6,7 @@ import pytest
 
 from muster.api import KubeObject, Pod, PodGroup
 from muster.api.names import QUEUE_GATE
-from muster.api.pod import PodSchedulingGate
+from muster.api.objects.pod import PodSchedulingGate
 from muster.cluster import MemoryCluster
 from muster.explain import explain_job
 from muster.framework import SchedulerConfig, parse_config

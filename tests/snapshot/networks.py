@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from muster.api import HyperNode, KubeObject, LabelSelector, NetworkTopology, ObjectMeta, PodGroup, SubGroupPolicy
-from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector, RegexMatch
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector, RegexMatch
 from muster.testing import node, pod, pod_group
 
 #: Label that divides pods into sub-groups in these tests.

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from muster.api import DeviceClass, KubeObject, Namespace, ObjectMeta, Pod, ResourceClaim, ResourceSlice
-from muster.api.pod import PodResourceClaim, PodResourceClaimStatus
+from muster.api.objects.pod import PodResourceClaim, PodResourceClaimStatus
 from muster.snapshot import GATED, Mirror, Snapshot, TaskStatus
 from muster.snapshot.devices import NOT_LIMITED, Hold, claim_keys, claimed, hold_of, offered
 from muster.testing import node, pod, pod_group, priority_class, queue

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from muster.api import HyperNode, KubeObject, LabelSelector, Node
-from muster.api.meta import LabelSelectorRequirement
-from muster.api.topology import Member, MemberSelector
+from muster.api.objects.meta import LabelSelectorRequirement
+from muster.api.objects.topology import Member, MemberSelector
 from muster.snapshot import Mirror
 from muster.snapshot.hypernodes import HyperNodeForest, build_forest, natural
 from muster.testing import node

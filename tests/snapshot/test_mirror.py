@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject, LabelSelector, ObjectMeta, PriorityClass, SubGroupPolicy
-from muster.api.meta import Condition
 from muster.api.names import PREEMPTABLE
+from muster.api.objects.meta import Condition
 from muster.kernels.planes import ALLOCATABLE, USED
 from muster.snapshot import FOREIGN, NO_ROW, JobPhase, Mirror, Snapshot, TaskStatus
 from tests.snapshot.objects import group, node, pod, queue

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from muster.api import HyperNode, KubeObject, load_text
-from muster.api.meta import LabelSelector, ObjectMeta
-from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector, RegexMatch
+from muster.api.objects.meta import LabelSelector, ObjectMeta
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector, RegexMatch
 from muster.testing import node
 
 API = "topology.volcano.sh/v1alpha1"

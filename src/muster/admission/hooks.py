@@ -19,7 +19,7 @@ from muster.admission.pod_groups import fill_pod_group, validate_pod_group
 from muster.admission.pods import validate_pod
 from muster.admission.queues import fill_queue, validate_queue
 from muster.api import HyperNode, KubeObject, Pod, PodGroup, Queue
-from muster.api.batch import Job, JobFlow
+from muster.api.objects.batch import Job, JobFlow
 
 
 @dataclass(frozen=True, slots=True)

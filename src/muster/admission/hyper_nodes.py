@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from muster.admission.model import Caution, Findings, Known, Request, Settings
 from muster.admission.reading import read
 from muster.api import HyperNode, Problem, problems
-from muster.api.patterns import matches
+from muster.api.objects.topology import pattern_matches
 from muster.snapshot.hypernodes import build_forest
 
 HyperNodes = Mapping[str, HyperNode]
@@ -81,6 +81,6 @@ def _selects(hyper_node: HyperNode, name: str) -> bool:
 
 def _is_match(pattern: str, name: str) -> bool:
     try:
-        return matches(pattern, name)
+        return pattern_matches(pattern, name)
     except ValueError:  # of a HyperNode that came before there was anybody to refuse it
         return False

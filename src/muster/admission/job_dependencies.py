@@ -11,8 +11,8 @@ from typing import Final
 from muster.admission.model import Findings, Known, Request, Settings
 from muster.admission.reading import read
 from muster.api import Problem
-from muster.api.batch import JobFlow, JobTask
-from muster.api.problems import Problems
+from muster.api.errors import Problems
+from muster.api.objects.batch import JobFlow, JobTask
 
 _NO_ORDER_OF_TASKS: Final = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 _NO_ORDER_OF_JOBS: Final = "jobflow Flow is not DAG"

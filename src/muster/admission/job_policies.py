@@ -6,8 +6,8 @@ from collections.abc import Iterable
 from typing import Final
 
 from muster.api import Problem
-from muster.api.batch import LifecyclePolicy
-from muster.api.problems import Problems, choices
+from muster.api.errors import Problems, choices
+from muster.api.objects.batch import LifecyclePolicy
 
 _ANY: Final = "*"
 EVENTS: Final = (

@@ -10,11 +10,10 @@ from muster.admission.kube_names import label, pod_name
 from muster.admission.model import Settings
 from muster.admission.pod_templates import template_pod, template_problems
 from muster.api import Pod, Problem, Quantity, ResourceRequirements
-from muster.api.batch import Job, JobTask, PartitionPolicy
-from muster.api.counting import uncountable
-from muster.api.problems import Problems, at_least, one_of
+from muster.api.errors import Problems, at_least, one_of
+from muster.api.objects.batch import Job, JobTask, PartitionPolicy
 from muster.api.resources import CPU, MEMORY
-from muster.api.validate import network_topology
+from muster.api.validate import network_topology, uncountable
 
 _TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
 

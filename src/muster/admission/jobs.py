@@ -19,10 +19,10 @@ from muster.admission.queue_references import queue_reference
 from muster.admission.reading import read
 from muster.admission.tiers import tier_cautions
 from muster.api import Problem, problems
-from muster.api.batch import Job, JobSpec, JobVolume
+from muster.api.errors import Problems, at_least, choices
 from muster.api.kinds import without_nulls
 from muster.api.names import DEFAULT_QUEUE
-from muster.api.problems import Problems, at_least, choices
+from muster.api.objects.batch import Job, JobSpec, JobVolume
 from muster.api.validate import network_topology
 
 _MPI: Final = "mpi"

@@ -6,7 +6,7 @@ import re
 from typing import Final
 
 from muster.api import Problem
-from muster.api.problems import Problems
+from muster.api.errors import Problems
 
 _LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
 _SUBDOMAIN: Final = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 from muster.admission.kube_names import label
 from muster.admission.model import Settings
 from muster.api import Container, Pod, Problem, ResourceRequirements, UserError, format_amount, pod_request, problems
-from muster.api.batch import JobTask
+from muster.api.errors import Problems, one_of
 from muster.api.kinds import decode_as
-from muster.api.problems import Problems, one_of
+from muster.api.objects.batch import JobTask
 from muster.api.resources import CPU, MEMORY, PODS, to_base
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")

@@ -12,9 +12,9 @@ from muster.admission.model import Findings, Known, Request, Settings
 from muster.admission.queue_references import queue_reference
 from muster.admission.reading import read
 from muster.api import Pod, Problem, group_of
-from muster.api.counting import uncountable
+from muster.api.errors import Problems
 from muster.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_NAME
-from muster.api.problems import Problems
+from muster.api.validate import uncountable
 
 _NUMBER: Final = re.compile(r"0*[1-9][0-9]*")
 _PERCENT: Final = re.compile(r"0*[1-9][0-9]?%")

@@ -12,8 +12,8 @@ from collections.abc import Iterable, Mapping
 from muster.admission.model import Known
 from muster.admission.queue_references import children_of
 from muster.api import Problem, Queue, format_amount, to_base_all
+from muster.api.errors import Problems
 from muster.api.names import ROOT_QUEUE
-from muster.api.problems import Problems
 
 Amounts = Mapping[str, int]
 

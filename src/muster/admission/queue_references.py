@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from muster.admission.model import Known
 from muster.api import Problem, Queue
+from muster.api.errors import Problems
 from muster.api.names import ROOT_QUEUE
-from muster.api.problems import Problems
 
 #: A queue that nobody has opened or closed yet is open.
 _OPEN = ("", "Open")

@@ -15,8 +15,8 @@ from muster.admission.queue_amounts import amount_field, amounts_in_tree
 from muster.admission.queue_references import children_of
 from muster.admission.reading import read, spec_of
 from muster.api import Problem, Quantity, Queue, QueueSpec, problems
+from muster.api.errors import Problems
 from muster.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
-from muster.api.problems import Problems
 
 _WEIGHT: Final = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 

@@ -1,23 +1,71 @@
-"""Typed Kubernetes, Volcano and KAI objects, quantities, validation and loading of files."""
+"""The objects of Kubernetes, Volcano and KAI as types, with their amounts, checks and definitions.
 
-from muster.api.affinity import (
-    Affinity,
+Enters: documents, from files or an API server. Leaves: typed objects that are whole and countable, or an error that
+names object, field and what would be right. Knows no cluster and no policy; everybody imports it.
+"""
+
+from muster.api.errors import BackendError, InternalError, MusterError, Problem, UserError
+from muster.api.kinds import KINDS, ClusterSnapshot, ClusterSnapshotSpec, decode, encode
+from muster.api.load import Loaded, LoadedFiles, Skipped, Source, load_files, load_text
+from muster.api.objects.claims import (
+    DeviceClass,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSpec,
+    ResourceClaim,
+    ResourceSlice,
+    StorageClass,
+    TopologySelectorTerm,
+)
+from muster.api.objects.meta import (
+    Condition,
+    K8sModel,
+    KubeObject,
+    LabelSelector,
+    LabelSelectorRequirement,
+    ObjectMeta,
+    OwnerReference,
+    ResourceList,
+    decode_hook,
+    encode_hook,
+)
+from muster.api.objects.node import (
+    Namespace,
+    Node,
     NodeAffinity,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
+    NodeSpec,
+    NodeStatus,
+    PreferredSchedulingTerm,
+    Taint,
+    Toleration,
+)
+from muster.api.objects.pod import (
+    Affinity,
+    Container,
+    ContainerPort,
+    Pod,
     PodAffinity,
     PodAffinityTerm,
-    PreferredSchedulingTerm,
-    Toleration,
+    PodSchedulingGate,
+    PodSpec,
+    PodStatus,
+    ResourceRequirements,
     TopologySpreadConstraint,
+    Volume,
     WeightedPodAffinityTerm,
+    group_of,
+    is_critical,
+    is_preemptable,
+    pod_index,
+    role_of,
+    waits_for,
 )
-from muster.api.base import K8sModel, ResourceList, decode_hook, encode_hook
-from muster.api.devices import DeviceClass, ResourceClaim, ResourceSlice
-from muster.api.duration import parse_duration, parse_seconds
-from muster.api.errors import BackendError, InternalError, MusterError, UserError
-from muster.api.kai import (
+from muster.api.objects.scheduling import (
+    Guarantee,
     KaiPodGroup,
     KaiPodGroupSpec,
     KaiQueue,
@@ -26,43 +74,32 @@ from muster.api.kai import (
     KaiQueueSpec,
     KaiSubGroup,
     KaiTopologyConstraint,
+    NetworkTopology,
+    PodDisruptionBudget,
+    PodDisruptionBudgetSpec,
+    PodDisruptionBudgetStatus,
+    PodGroup,
+    PodGroupSpec,
+    PodGroupStatus,
+    PriorityClass,
+    Queue,
+    QueueSpec,
+    QueueStatus,
+    ResourceQuota,
+    ResourceQuotaSpec,
+    ResourceQuotaStatus,
+    SubGroupPolicy,
+)
+from muster.api.objects.topology import (
+    HyperNode,
+    HyperNodeSpec,
+    Member,
+    MemberSelector,
     Topology,
     TopologyLevel,
     TopologySpec,
 )
-from muster.api.kinds import KINDS, decode, encode
-from muster.api.links import group_of, is_critical, is_preemptable, pod_index, role_of, waits_for
-from muster.api.load import Loaded, LoadedFiles, Skipped, Source, load_files, load_text
-from muster.api.meta import (
-    Condition,
-    KubeObject,
-    LabelSelector,
-    LabelSelectorRequirement,
-    ObjectMeta,
-    OwnerReference,
-)
-from muster.api.node import Namespace, Node, NodeSpec, NodeStatus, Taint
-from muster.api.pod import (
-    Container,
-    ContainerPort,
-    Pod,
-    PodSchedulingGate,
-    PodSpec,
-    PodStatus,
-    ResourceRequirements,
-    Volume,
-)
-from muster.api.policy import (
-    PodDisruptionBudget,
-    PodDisruptionBudgetSpec,
-    PodDisruptionBudgetStatus,
-    PriorityClass,
-    ResourceQuota,
-    ResourceQuotaSpec,
-    ResourceQuotaStatus,
-)
-from muster.api.problems import Problem
-from muster.api.quantity import Quantity, format_quantity
+from muster.api.quantity import Quantity, format_quantity, parse_duration, parse_seconds
 from muster.api.resources import (
     format_amount,
     is_best_effort,
@@ -71,27 +108,6 @@ from muster.api.resources import (
     to_base,
     to_base_all,
 )
-from muster.api.saved import ClusterSnapshot, ClusterSnapshotSpec
-from muster.api.scheduling import (
-    Guarantee,
-    NetworkTopology,
-    PodGroup,
-    PodGroupSpec,
-    PodGroupStatus,
-    Queue,
-    QueueSpec,
-    QueueStatus,
-    SubGroupPolicy,
-)
-from muster.api.storage import (
-    PersistentVolume,
-    PersistentVolumeClaim,
-    PersistentVolumeClaimSpec,
-    PersistentVolumeSpec,
-    StorageClass,
-    TopologySelectorTerm,
-)
-from muster.api.topology import HyperNode, HyperNodeSpec, Member, MemberSelector
 from muster.api.validate import check, problems
 
 __all__ = [

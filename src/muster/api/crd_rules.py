@@ -1,27 +1,37 @@
 """What the types alone do not say of users' objects: limits, choices, required fields, rules in CEL, meanings.
 
-Read by `definitions`. The rules are those of the documents that describe the objects, and say what `validate` says of
+The rules are those of the documents that describe the objects, and say what `validate` says of
 objects in files, so that a server refuses what a file is refused for. Names of fields are those of documents; a name
 that its type does not have is an error when the schema is made.
 """
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
 
-from muster.api.batch import JobSpec, JobTask, LifecyclePolicy, PartitionPolicy
-from muster.api.meta import LabelSelector, LabelSelectorRequirement
 from muster.api.names import DEFAULT_QUEUE
-from muster.api.scheduling import NetworkTopology, PodGroupSpec, Queue, QueueSpec, SubGroupPolicy
-from muster.api.schema import Extras, Schema
-from muster.api.topology import (
-    ExactMatch,
-    HyperNodeSpec,
-    HyperNodeStatus,
-    Member,
-    MemberSelector,
-    RegexMatch,
-)
+from muster.api.objects.batch import JobSpec, JobTask, LifecyclePolicy, PartitionPolicy
+from muster.api.objects.meta import LabelSelector, LabelSelectorRequirement
+from muster.api.objects.scheduling import NetworkTopology, PodGroupSpec, Queue, QueueSpec, SubGroupPolicy
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, HyperNodeStatus, Member, MemberSelector, RegexMatch
+
+Schema = dict[str, Any]  # Any: JSON
+
+
+@dataclass(frozen=True, slots=True)
+class Extras:
+    """What is known of a struct beside its types."""
+
+    #: More about single fields, by their name in documents.
+    fields: Mapping[str, Schema] = field(default_factory=dict)
+    required: tuple[str, ...] = ()
+    #: Rules in CEL over the whole struct, with the message for objects that break one.
+    rules: Mapping[str, str] = field(default_factory=dict)
+    #: More about the struct itself.
+    more: Schema = field(default_factory=dict)
+
 
 _NAME: Final[Schema] = {"minLength": 1}
 
@@ -51,7 +61,6 @@ _SELECTORS: Final[dict[type, Extras]] = {
         fields={"operator": _choice("In", "NotIn", "Exists", "DoesNotExist")}, required=("key", "operator")
     ),
 }
-
 _GANGS: Final[dict[type, Extras]] = {
     NetworkTopology: Extras(
         fields={
@@ -87,7 +96,6 @@ _GANGS: Final[dict[type, Extras]] = {
         required=("name",),
     ),
 }
-
 _QUEUES: Final[dict[type, Extras]] = {
     QueueSpec: Extras(
         fields={
@@ -109,7 +117,6 @@ _QUEUES: Final[dict[type, Extras]] = {
         }
     ),
 }
-
 _HYPER_NODES: Final[dict[type, Extras]] = {
     ExactMatch: Extras(fields={"name": _NAME}, required=("name",)),
     RegexMatch: Extras(fields={"pattern": _NAME}, required=("pattern",)),
@@ -134,7 +141,6 @@ _HYPER_NODES: Final[dict[type, Extras]] = {
     ),
     HyperNodeStatus: Extras(fields={"nodeCount": _count()}),
 }
-
 _JOBS: Final[dict[type, Extras]] = {
     PartitionPolicy: Extras(
         fields={
@@ -184,5 +190,4 @@ _JOBS: Final[dict[type, Extras]] = {
         }
     ),
 }
-
 RULES: Final[dict[type, Extras]] = {**_SELECTORS, **_GANGS, **_QUEUES, **_HYPER_NODES, **_JOBS}

@@ -1,22 +1,26 @@
 """Custom resource definitions of the kinds that Muster works with, made from the types in this package.
 
-Printed and installed by `muster crds`. Names, short names and columns are those that Volcano's users know. Where
-Volcano's own definitions are installed, they are used as they are.
+Names, short names and columns are those that Volcano's users know. Where Volcano's own definitions are installed, they
+are used as they are. The schemas are structural, as the server wants them. Fields that Muster does not know are kept,
+not pruned: users' objects may carry fields of newer versions and of other tools. What a type alone cannot say stands
+in `crd_rules`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from muster.api.batch import Job
-from muster.api.crd_rules import RULES
+from msgspec import NODEFAULT, inspect
+
+from muster.api.crd_rules import RULES, Extras, Schema
 from muster.api.errors import UserError
-from muster.api.meta import KubeObject
-from muster.api.scheduling import PodGroup, Queue
-from muster.api.schema import Schema, schema_of
-from muster.api.topology import HyperNode
+from muster.api.objects.batch import Job
+from muster.api.objects.meta import K8sModel, KubeObject
+from muster.api.objects.scheduling import PodGroup, Queue
+from muster.api.objects.topology import HyperNode
+from muster.api.quantity import Quantity
 
 #: Marks what `muster crds install` made, and may therefore bring up to date.
 MANAGED_BY: Final = {"app.kubernetes.io/managed-by": "muster"}
@@ -143,3 +147,88 @@ def _root(kind: type[KubeObject]) -> Schema:
     own = {name: part for name, part in schema["properties"].items() if name != "metadata"}
     head = {"apiVersion": {"type": "string"}, "kind": {"type": "string"}, "metadata": {"type": "object"}}
     return {**schema, "properties": {**head, **own}}
+
+
+# Amounts are never negative.
+_QUANTITY = r"^[+]?([0-9]+(\.[0-9]*)?|\.[0-9]+)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]+)?$"
+
+
+def schema_of(wanted: type[K8sModel], extras: Mapping[type, Extras]) -> Schema:
+    """Return the schema of a struct and of everything in it."""
+    info = inspect.type_info(wanted)
+    assert isinstance(info, inspect.StructType)
+    return _struct(info, extras)
+
+
+def _struct(info: inspect.StructType, extras: Mapping[type, Extras]) -> Schema:
+    known = extras.get(info.cls, Extras())
+    unknown = (known.fields.keys() | set(known.required)) - {each.encode_name for each in info.fields}
+    assert not unknown, f"{info.cls.__name__} has no fields {sorted(unknown)}"
+    properties = {
+        each.encode_name: {**_type(each.type, extras), **_default(each), **known.fields.get(each.encode_name, {})}
+        for each in info.fields
+    }
+    schema: Schema = {"type": "object", "description": _first_line(info.cls), "properties": properties}
+    schema["x-kubernetes-preserve-unknown-fields"] = True
+    if known.required:
+        schema["required"] = list(known.required)
+    if known.rules:
+        schema["x-kubernetes-validations"] = [{"rule": rule, "message": text} for rule, text in known.rules.items()]
+    return {**schema, **known.more}
+
+
+def _first_line(described: type) -> str:
+    """What a type is; `kubectl explain` shows it."""
+    return (described.__doc__ or "").partition("\n")[0]
+
+
+def _default(each: inspect.Field) -> Schema:
+    """The value that the server fills in; "" and 0 are what absent fields are read as anyway."""
+    return {"default": each.default} if each.default is not NODEFAULT and each.default else {}
+
+
+def _type(info: inspect.Type, extras: Mapping[type, Extras]) -> Schema:
+    match info:
+        case inspect.StructType():
+            return _struct(info, extras)
+        case inspect.UnionType():
+            return _union(info, extras)
+        case inspect.DictType():
+            if isinstance(info.value_type, inspect.AnyType):
+                return {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+            return {"type": "object", "additionalProperties": _type(info.value_type, extras)}
+        case inspect.ListType() | inspect.VarTupleType():
+            return {"type": "array", "items": _type(info.item_type, extras)}
+        case inspect.CustomType() if info.cls is Quantity:
+            return dict(_AMOUNT)
+    return _scalar(info)
+
+
+_AMOUNT: Schema = {
+    "anyOf": [{"type": "integer"}, {"type": "string"}],
+    "pattern": _QUANTITY,
+    "minimum": 0,
+    "x-kubernetes-int-or-string": True,
+}
+
+
+def _scalar(info: inspect.Type) -> Schema:
+    match info:
+        case inspect.StrType():
+            return {"type": "string"}
+        case inspect.BoolType():
+            return {"type": "boolean"}
+        case inspect.IntType():
+            return {"type": "integer", "format": "int32" if info.le == 2**31 - 1 else "int64"}
+        case inspect.FloatType():
+            return {"type": "number"}
+        case inspect.DateTimeType():
+            return {"type": "string", "format": "date-time"}
+    raise TypeError(f"no schema for {info!r}")
+
+
+def _union(info: inspect.UnionType, extras: Mapping[type, Extras]) -> Schema:
+    """An optional field; absent, never null."""
+    present = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
+    assert len(present) == 1, f"no schema for {info!r}"
+    return _type(present[0], extras)

@@ -1,36 +1,82 @@
 """The kinds that Muster knows, and decoding of one document into its type.
 
-Called by the loader for files and by the Kubernetes backend for lists and watches. Documents are plain
-dicts as JSON or YAML give them. What an API server would fill in is filled in here: nulls count as
-absent, namespaced objects without a namespace are in "default", and a node without allocatable
-amounts offers its capacity.
+Documents are plain dicts as JSON or YAML give them. What an API server would fill in is filled in here: nulls count as
+absent, namespaced objects without a namespace are in "default", and a node without allocatable amounts offers its
+capacity. One kind is Muster's own and in no cluster: the head of what `muster snapshot save` writes. Objects that
+follow it are used as they are, since an API server has checked and completed them already.
 """
 
 from __future__ import annotations
 
-from typing import Final, TypeVar
+from collections.abc import Sequence
+from typing import ClassVar, Final, Literal, TypeVar
 
 import msgspec
+from msgspec import field
 
-from muster.api.base import decode_hook, encode_hook
-from muster.api.devices import DeviceClass, ResourceClaim, ResourceSlice
 from muster.api.documents import MAX_DEPTH, TOO_DEEP
-from muster.api.errors import UserError
-from muster.api.field_errors import describe_value, explain
-from muster.api.kai import KaiPodGroup, KaiQueue, Topology
-from muster.api.meta import DEFAULT_NAMESPACE, KubeObject, ObjectMeta
+from muster.api.errors import UserError, describe_value, explain
 from muster.api.names import UNREADABLE
-from muster.api.node import Namespace, Node
-from muster.api.pod import Pod
-from muster.api.policy import PodDisruptionBudget, PriorityClass, ResourceQuota
-from muster.api.saved import ClusterSnapshot
-from muster.api.scheduling import PodGroup, Queue
-from muster.api.storage import PersistentVolume, PersistentVolumeClaim, StorageClass
-from muster.api.topology import HyperNode
+from muster.api.objects.claims import (
+    DeviceClass,
+    PersistentVolume,
+    PersistentVolumeClaim,
+    ResourceClaim,
+    ResourceSlice,
+    StorageClass,
+)
+from muster.api.objects.meta import (
+    DEFAULT_NAMESPACE,
+    K8sModel,
+    KubeObject,
+    ObjectMeta,
+    Timestamp,
+    decode_hook,
+    encode_hook,
+)
+from muster.api.objects.node import Namespace, Node
+from muster.api.objects.pod import Pod
+from muster.api.objects.scheduling import (
+    KaiPodGroup,
+    KaiQueue,
+    PodDisruptionBudget,
+    PodGroup,
+    PriorityClass,
+    Queue,
+    ResourceQuota,
+)
+from muster.api.objects.topology import HyperNode, Topology
+
+
+class SnapshotShard(K8sModel):
+    """The nodes of one of several schedulers, where others are seen too."""
+
+    mode: Literal["hard", "soft"] = "hard"
+    nodes: Sequence[str] = ()
+
+
+class ClusterSnapshotSpec(K8sModel):
+    """What a replay has to know besides the objects."""
+
+    taken_at: Timestamp | None = None
+    #: Pods with another schedulerName take room but are not scheduled; none: all are.
+    scheduler_names: Sequence[str] = ()
+    #: Which nodes that scheduler had; none: all that there are.
+    shard: SnapshotShard | None = None
+
+
+class ClusterSnapshot(KubeObject):
+    """Says that the objects beside it were taken from a live cluster."""
+
+    api_version: ClassVar[str] = "muster.sh/v1alpha1"
+    kind: ClassVar[str] = "ClusterSnapshot"
+    namespaced: ClassVar[bool] = False
+
+    spec: ClusterSnapshotSpec = field(default_factory=ClusterSnapshotSpec)
+
 
 Document = dict[str, object]
 _Kind = TypeVar("_Kind", bound=KubeObject)
-
 _TYPES: Final[tuple[type[KubeObject], ...]] = (
     Pod,
     Node,
@@ -66,7 +112,6 @@ _IN_FILES: Final[dict[tuple[str, str], type[KubeObject]]] = {
     (ClusterSnapshot.api_version, ClusterSnapshot.kind): ClusterSnapshot,
     **{(version, known.kind): known for known, versions in ALSO_IN.items() for version in versions},
 }
-
 # Kinds that stand beside pods in users' files and do not bear on scheduling, by API group.
 _BESIDE: Final[dict[str, frozenset[str]]] = {
     "": frozenset(
@@ -89,21 +134,19 @@ _BESIDE: Final[dict[str, frozenset[str]]] = {
     "node.k8s.io": frozenset({"RuntimeClass"}),
     "storage.k8s.io": frozenset({"CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"}),
 }
-
 # Kinds that a user may expect to work, and what to give instead.
 _INSTEAD: Final = {"batch.volcano.sh": "give its PodGroup and its Pods"}
-
 # A null in one of these maps is a key with an empty value, as an API server reads it.
 _TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 
 def kind_of(document: Document) -> tuple[str, str]:
     """Return (apiVersion, kind). Raises UserError when one is missing or not text."""
-    for field in ("apiVersion", "kind"):
-        value = document.get(field)
+    for name in ("apiVersion", "kind"):
+        value = document.get(name)
         if not isinstance(value, str) or not value:
-            example = "v1" if field == "apiVersion" else "Pod"
-            raise UserError(f'expected a string such as "{example}", got {describe_value(value)}', field=field)
+            example = "v1" if name == "apiVersion" else "Pod"
+            raise UserError(f'expected a string such as "{example}", got {describe_value(value)}', field=name)
     return str(document["apiVersion"]), str(document["kind"])
 
 

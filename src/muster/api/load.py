@@ -18,11 +18,19 @@ from pathlib import Path
 from typing import Final
 
 from muster.api.documents import CUT, TextDocument, read_json, read_yaml
-from muster.api.errors import UserError
-from muster.api.field_errors import describe_value
-from muster.api.kinds import Document, decode, is_beside, kind_of, list_item_kind, stub_of, subject_of, type_of
-from muster.api.meta import KubeObject
-from muster.api.saved import ClusterSnapshot
+from muster.api.errors import UserError, describe_value
+from muster.api.kinds import (
+    ClusterSnapshot,
+    Document,
+    decode,
+    is_beside,
+    kind_of,
+    list_item_kind,
+    stub_of,
+    subject_of,
+    type_of,
+)
+from muster.api.objects.meta import KubeObject
 from muster.api.validate import check
 
 STDIN: Final = "-"

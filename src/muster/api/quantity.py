@@ -1,10 +1,10 @@
-"""Kubernetes quantities, exact.
+"""Kubernetes quantities, exact, and durations.
 
-Called for every resource amount that is read; `muster.api.resources` turns quantities into base units.
 A quantity is a decimal number with an optional suffix: ``n u m k M G T P E``, ``Ki Mi Gi Ti Pi Ei`` or
 an exponent (``1e3``). The value is a fraction, never a float, so nothing is lost until an amount is
 asked for; then it is rounded up, as Kubernetes does, and refused when it does not fit 64 bits.
-Parsing is cached by text: a cluster holds many pods and few different amounts.
+Parsing is cached by text: a cluster holds many pods and few different amounts. A duration is written as Go writes it,
+``90s``, ``1h30m``, ``1.5h``; days and weeks too: ``2d12h``, ``1w``.
 """
 
 from __future__ import annotations
@@ -17,7 +17,6 @@ from typing import Final
 
 INT64_MAX: Final = 2**63 - 1
 EXAMPLES: Final = '"500m", "4" or "64Gi"'
-
 _GRAMMAR: Final = re.compile(
     r"(?P<sign>[+-]?)(?P<whole>[0-9]*)(?:\.(?P<part>[0-9]*))?"
     r"(?:(?P<suffix>[KMGTPE]i|[numkMGTPE])|[eE](?P<exponent>[+-]?[0-9]+))?"
@@ -147,3 +146,45 @@ def format_quantity(quantity: Quantity) -> str:
     while (value * 10**power).denominator != 1:
         power += 1
     return f"{(value * 10**power).numerator}e-{power}"
+
+
+_UNITS: Final = {
+    "w": Fraction(7 * 24 * 3600),
+    "d": Fraction(24 * 3600),
+    "h": Fraction(3600),
+    "m": Fraction(60),
+    "s": Fraction(1),
+    "ms": Fraction(1, 10**3),
+    "us": Fraction(1, 10**6),
+    "µs": Fraction(1, 10**6),
+    "ns": Fraction(1, 10**9),
+}
+_PART: Final = re.compile(r"(?P<number>[0-9]+(?:\.[0-9]*)?|\.[0-9]+)(?P<unit>w|d|h|ms|m|s|us|µs|ns)")
+_NUMBER: Final = re.compile(r"[+-]?[0-9]{1,18}(\.[0-9]{0,18})?")
+_MAX_DURATION_CHARACTERS: Final = 60
+
+
+def parse_duration(text: str) -> float:
+    """Return the duration in seconds. Raises ValueError, naming what was given and an example."""
+    sign, rest = (-1, text[1:]) if text.startswith("-") else (1, text.removeprefix("+"))
+    if rest == "0":
+        return 0.0
+    total, at = Fraction(0), 0
+    while len(rest) <= _MAX_DURATION_CHARACTERS and (match := _PART.match(rest, at)) is not None:
+        number = match["number"]
+        total += Fraction(f"0{number}" if number.startswith(".") else number.rstrip(".")) * _UNITS[match["unit"]]
+        at = match.end()
+    if not rest or at != len(rest):
+        shown = text if len(text) <= _MAX_DURATION_CHARACTERS else f"{text[:_MAX_DURATION_CHARACTERS]}..."
+        raise ValueError(f'expected a duration such as "90s" or "1h30m", got "{shown}"')
+    return float(sign * total)
+
+
+def parse_seconds(given: str | float) -> float:
+    """Return a time in seconds: a duration, or a plain number. Raises ValueError for anything else."""
+    if isinstance(given, str) and _NUMBER.fullmatch(given) is None:
+        return parse_duration(given)
+    seconds = float(given)
+    if not math.isfinite(seconds):
+        raise ValueError(f'expected a duration such as "90s" or a number of seconds, got {given}')
+    return seconds

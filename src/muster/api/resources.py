@@ -1,10 +1,8 @@
 """Amounts of resources as integers in base units, and what a pod requests.
 
-The mirror calls `pod_request` for each pod and `to_base` for each node and queue; reports call
-`format_amount`. Base units: cpu in thousandths, memory and storage in bytes, pods and other objects
-counted, everything else (GPUs among them) in thousandths. Amounts are never negative.
-What an object says of one resource, alone and added up over its containers, fits 64 bits or is refused here; what the
-columns of a cycle make of large amounts stands in `muster.snapshot.ceilings`.
+Base units: cpu in thousandths, memory and storage in bytes, pods and other objects counted, everything else (GPUs among
+them) in thousandths. Amounts are never negative. What an object says of one resource, alone and added up over its
+containers, fits 64 bits or is refused here; what the columns of a cycle make of large amounts stands in the snapshot.
 """
 
 from __future__ import annotations
@@ -13,8 +11,8 @@ from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import Final, Literal
 
-from muster.api.errors import UserError
-from muster.api.pod import Container, Pod, ResourceRequirements
+from muster.api.errors import Problem, Problems, UserError
+from muster.api.objects.pod import Container, Pod, ResourceRequirements
 from muster.api.quantity import INT64_MAX, Quantity
 
 CPU: Final = "cpu"
@@ -23,13 +21,10 @@ PODS: Final = "pods"
 EPHEMERAL_STORAGE: Final = "ephemeral-storage"
 GPU: Final = "nvidia.com/gpu"
 _GPU_SLICE: Final = "nvidia.com/mig-"
-
 # What a container without a request counts when nodes are scored, as in kube-scheduler: else
 # such pods would weigh nothing and all land on one node.
 SCORING_DEFAULTS: Final = {CPU: Quantity("100m"), MEMORY: Quantity("200Mi")}
-
 Unit = Literal["milli", "bytes", "count"]
-
 _BYTES: Final = frozenset({MEMORY, EPHEMERAL_STORAGE, "storage"})
 _COUNTS: Final = frozenset(
     {PODS, "services", "secrets", "configmaps", "persistentvolumeclaims", "replicationcontrollers"}
@@ -94,27 +89,44 @@ def format_amount(name: str, amount: int) -> str:
     return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
 
 
-def _effective(resources: ResourceRequirements, *, scoring: bool) -> Mapping[str, Quantity]:
-    """Return requests with what a limit implies: an API server sets a missing request to the limit."""
-    if not resources.limits and not scoring:
-        return resources.requests
-    defaults = SCORING_DEFAULTS if scoring else {}
-    return {**defaults, **resources.limits, **resources.requests}
+def amounts(field: str, quantities: Mapping[str, Quantity]) -> Problems:
+    """A resource list."""
+    for name, quantity in quantities.items():
+        try:
+            to_base(name, quantity)
+        except UserError as error:
+            here = f'{field}["{name}"]' if "." in name or "/" in name else f"{field}.{name}"
+            yield Problem(here, error.text, "must be greater than or equal to 0" if quantity.value < 0 else "")
 
 
-def _container_request(container: Container, *, scoring: bool) -> dict[str, int]:
-    return to_base_all(_effective(container.resources, scoring=scoring))
+def pod_request(pod: Pod) -> dict[str, int]:
+    """Return what the pod takes from a node, in base units; always with "pods": 1, else without zeros."""
+    return _request(pod, scoring=False)
 
 
-def _add(total: dict[str, int], other: Mapping[str, int]) -> None:
-    for name, amount in other.items():
-        total[name] = total.get(name, 0) + amount
+def pod_scoring_request(pod: Pod) -> dict[str, int]:
+    """Return the request for scoring nodes: containers that ask for no cpu or memory count a little."""
+    return _request(pod, scoring=True)
 
 
-def _raise_to(total: dict[str, int], other: Mapping[str, int]) -> None:
-    for name, amount in other.items():
-        if amount > total.get(name, 0):
-            total[name] = amount
+def is_best_effort(request: Mapping[str, int]) -> bool:
+    """Whether nothing but the pod's own slot is requested."""
+    return all(amount == 0 or name == PODS for name, amount in request.items())
+
+
+def _request(pod: Pod, *, scoring: bool) -> dict[str, int]:
+    try:
+        total = _containers_request(pod, scoring=scoring)
+        if pod.spec.resources is not None:
+            _apply_pod_level(total, pod, pod.spec.resources)
+        if pod.spec.overhead:
+            _add(total, to_base_all(pod.spec.overhead))
+        _check_sums(total)
+    except UserError as error:
+        raise error.located(subject=f"Pod {pod.key}") from None
+    request = {name: amount for name, amount in total.items() if amount}
+    request[PODS] = 1
+    return request
 
 
 def _containers_request(pod: Pod, *, scoring: bool) -> dict[str, int]:
@@ -143,20 +155,27 @@ def _containers_request(pod: Pod, *, scoring: bool) -> dict[str, int]:
     return total
 
 
-def _check_sums(total: Mapping[str, int]) -> None:
-    """Raise UserError when amounts that fit 64 bits each do not fit together."""
-    for name, amount in total.items():
-        if amount > INT64_MAX:
-            text = f'expected amounts that fit 64 bits together, got "{format_amount(name, amount)}"'
-            raise UserError(text, field=name)
+def _container_request(container: Container, *, scoring: bool) -> dict[str, int]:
+    return to_base_all(_effective(container.resources, scoring=scoring))
 
 
-def _is_pod_level(name: str) -> bool:
-    return name in {CPU, MEMORY} or name.startswith("hugepages-")
+def _effective(resources: ResourceRequirements, *, scoring: bool) -> Mapping[str, Quantity]:
+    """Return requests with what a limit implies: an API server sets a missing request to the limit."""
+    if not resources.limits and not scoring:
+        return resources.requests
+    defaults = SCORING_DEFAULTS if scoring else {}
+    return {**defaults, **resources.limits, **resources.requests}
 
 
-def _container_names(containers: Iterable[Container]) -> set[str]:
-    return {name for c in containers for source in (c.resources.requests, c.resources.limits) for name in source}
+def _add(total: dict[str, int], other: Mapping[str, int]) -> None:
+    for name, amount in other.items():
+        total[name] = total.get(name, 0) + amount
+
+
+def _raise_to(total: dict[str, int], other: Mapping[str, int]) -> None:
+    for name, amount in other.items():
+        if amount > total.get(name, 0):
+            total[name] = amount
 
 
 def _apply_pod_level(total: dict[str, int], pod: Pod, resources: ResourceRequirements) -> None:
@@ -171,31 +190,17 @@ def _apply_pod_level(total: dict[str, int], pod: Pod, resources: ResourceRequire
             total[name] = to_base(name, quantity)
 
 
-def _request(pod: Pod, *, scoring: bool) -> dict[str, int]:
-    try:
-        total = _containers_request(pod, scoring=scoring)
-        if pod.spec.resources is not None:
-            _apply_pod_level(total, pod, pod.spec.resources)
-        if pod.spec.overhead:
-            _add(total, to_base_all(pod.spec.overhead))
-        _check_sums(total)
-    except UserError as error:
-        raise error.located(subject=f"Pod {pod.key}") from None
-    request = {name: amount for name, amount in total.items() if amount}
-    request[PODS] = 1
-    return request
+def _container_names(containers: Iterable[Container]) -> set[str]:
+    return {name for c in containers for source in (c.resources.requests, c.resources.limits) for name in source}
 
 
-def pod_request(pod: Pod) -> dict[str, int]:
-    """Return what the pod takes from a node, in base units; always with "pods": 1, else without zeros."""
-    return _request(pod, scoring=False)
+def _is_pod_level(name: str) -> bool:
+    return name in {CPU, MEMORY} or name.startswith("hugepages-")
 
 
-def pod_scoring_request(pod: Pod) -> dict[str, int]:
-    """Return the request for scoring nodes: containers that ask for no cpu or memory count a little."""
-    return _request(pod, scoring=True)
-
-
-def is_best_effort(request: Mapping[str, int]) -> bool:
-    """Whether nothing but the pod's own slot is requested."""
-    return all(amount == 0 or name == PODS for name, amount in request.items())
+def _check_sums(total: Mapping[str, int]) -> None:
+    """Raise UserError when amounts that fit 64 bits each do not fit together."""
+    for name, amount in total.items():
+        if amount > INT64_MAX:
+            text = f'expected amounts that fit 64 bits together, got "{format_amount(name, amount)}"'
+            raise UserError(text, field=name)

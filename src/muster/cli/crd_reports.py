@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Final
 import typer
 import yaml
 
+from muster.api.crd_rules import Schema
 from muster.api.definitions import definitions
-from muster.api.schema import Schema
 
 if TYPE_CHECKING:
     from muster.cluster.kubernetes.install import Installed

@@ -30,8 +30,8 @@ from muster.api import (
     UserError,
     group_of,
 )
-from muster.api.mounts import ephemeral_claims, is_made_for
 from muster.api.names import QUEUE_GATE, UNREADABLE
+from muster.api.objects.pod import ephemeral_claims, is_made_for
 from muster.api.resources import format_amount
 from muster.cluster.admission import (
     admit,

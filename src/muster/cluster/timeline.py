@@ -22,7 +22,7 @@ from typing import Final
 
 from muster.api import KINDS, KubeObject, UserError, decode, load_files, parse_duration
 from muster.api.documents import read_yaml
-from muster.api.field_errors import describe_value
+from muster.api.errors import describe_value
 from muster.api.validate import check
 from muster.cluster.changes import Add, Change, Cordon, Delete, Patch, SetReady, Target
 from muster.cluster.memory import MemoryCluster

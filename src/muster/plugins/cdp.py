@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.api import Pod, parse_duration
-from muster.api.links import began_at
 from muster.api.names import COOLDOWN_TIME
+from muster.api.objects.pod import began_at
 from muster.framework.plugin import Eviction, Evictor, Plugin
 from muster.snapshot import Mask, Rows, TaskStatus
 

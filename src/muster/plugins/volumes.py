@@ -15,9 +15,9 @@ from typing import Final, TypeVar
 import numpy as np
 
 from muster.api import PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from muster.api.mounts import is_made_for, mounts_of
 from muster.api.names import SELECTED_NODE, VOLUME_REFUSED_ON
-from muster.api.storage import class_of
+from muster.api.objects.claims import class_of
+from muster.api.objects.pod import is_made_for, mounts_of
 from muster.framework import Reason, Verdicts, reason
 from muster.plugins.node_affinity import terms_mask
 from muster.snapshot import Mask, Snapshot

@@ -13,8 +13,8 @@ import sys
 from typing import Final
 
 from muster.api import Container, Node, ObjectMeta, Pod, PodGroup, PodGroupSpec, PodSpec, Quantity, Queue
-from muster.api.node import NodeStatus
-from muster.api.pod import ResourceRequirements
+from muster.api.objects.node import NodeStatus
+from muster.api.objects.pod import ResourceRequirements
 from muster.framework import Registry, SchedulerConfig, Session
 from muster.snapshot import Mirror
 

@@ -13,7 +13,7 @@ from typing import Final
 import msgspec
 
 from muster.api import Pod, is_best_effort, is_critical, is_preemptable, names, pod_request, pod_scoring_request
-from muster.api.mounts import mounts_of
+from muster.api.objects.pod import mounts_of
 from muster.snapshot.devices import claim_keys
 from muster.snapshot.tables import BEST_EFFORT, CRITICAL, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE
 

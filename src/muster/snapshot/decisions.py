@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from muster.api.meta import KubeObject
+from muster.api.objects.meta import KubeObject
 
 
 @dataclass(frozen=True, slots=True)

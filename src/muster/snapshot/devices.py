@@ -19,9 +19,9 @@ from typing import Literal, NamedTuple
 import msgspec
 
 from muster.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
-from muster.api.affinity import NodeSelector
-from muster.api.devices import as_list, as_map, requested_devices
 from muster.api.names import GPU_FRACTION, GPU_MEMORY
+from muster.api.objects.claims import as_list, as_map, requested_devices
+from muster.api.objects.node import NodeSelector
 
 PREFIX = "deviceclass/"
 #: Amounts of devices are kept in thousandths, like everything that is neither bytes nor pods.

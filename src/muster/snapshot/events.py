@@ -9,7 +9,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from muster.api.meta import KubeObject
+from muster.api.objects.meta import KubeObject
 
 EventKind = Literal["ADDED", "MODIFIED", "DELETED", "UNREADABLE"]
 

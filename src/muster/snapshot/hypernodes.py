@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from itertools import permutations
 
 from muster.api import HyperNode, Node
-from muster.api.patterns import compile_pattern, matches
-from muster.api.topology import MemberSelector
+from muster.api.objects.topology import MemberSelector, compile_pattern, pattern_matches
 
 #: Name of the domain that holds everything.
 ROOT = "<cluster-top-hypernode>"
@@ -37,7 +36,7 @@ def select_members(selector: MemberSelector, nodes: Iterable[Node]) -> list[str]
     if selector.exact_match is not None:
         return [node.name for node in listed if node.name == selector.exact_match.name]
     if selector.regex_match is not None:
-        return [node.name for node in listed if matches(selector.regex_match.pattern, node.name)]
+        return [node.name for node in listed if pattern_matches(selector.regex_match.pattern, node.name)]
     label = selector.label_match
     if label is not None and (label.match_labels or label.match_expressions):
         return [node.name for node in listed if label.matches(node.metadata.labels)]
@@ -163,7 +162,7 @@ def _child_names(forest: HyperNodeForest, name: str, selector: MemberSelector) -
         return [selector.exact_match.name]
     if selector.regex_match is not None:
         pattern = selector.regex_match.pattern
-        return [other for other in sorted(forest.tiers) if other != name and matches(pattern, other)]
+        return [other for other in sorted(forest.tiers) if other != name and pattern_matches(pattern, other)]
     return []
 
 

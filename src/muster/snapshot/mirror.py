@@ -34,7 +34,7 @@ from muster.api import (
     group_of,
     to_base_all,
 )
-from muster.api.counting import check_countable
+from muster.api.validate import check_countable
 from muster.kernels.placement import BLOCK
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
 from muster.kernels.totals import add_rows, book_on_nodes, count_tasks, sum_requests

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from muster.api import KubeObject, UserError
-from muster.api.counting import uncountable
+from muster.api.validate import uncountable
 from muster.snapshot.decisions import QuarantineUpdate
 
 #: What reports call the reason why a job waits for something that is aside.

@@ -24,7 +24,6 @@ from muster.api import (
     UserError,
     to_base,
 )
-from muster.api.links import began_at
 from muster.api.names import (
     DEFAULT_QUEUE,
     KAI_PREEMPTIBILITY,
@@ -35,6 +34,7 @@ from muster.api.names import (
     QUEUE_NAME,
     RECLAIM_MIN_RUNTIME,
 )
+from muster.api.objects.pod import began_at
 from muster.snapshot.axis import UNLIMITED
 from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
 

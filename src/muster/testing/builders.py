@@ -31,8 +31,8 @@ from muster.api import (
     Toleration,
 )
 from muster.api.names import EXIT, GROUP_NAME, HOSTNAME, RUN_SECONDS, TASK_SPEC
+from muster.api.objects.scheduling import Guarantee
 from muster.api.resources import GPU
-from muster.api.scheduling import Guarantee
 
 Amount = int | float | str
 Amounts = Mapping[str, Amount]

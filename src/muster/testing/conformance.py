@@ -17,7 +17,7 @@ import numpy as np
 from msgspec.structs import replace
 
 from muster.api import HyperNode, KubeObject, NetworkTopology, ObjectMeta, SubGroupPolicy, Taint, Toleration
-from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.framework import (
     Departure,
     Eviction,

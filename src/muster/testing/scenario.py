@@ -31,8 +31,8 @@ from muster.api import (
 )
 from muster.api.documents import read_yaml
 from muster.api.names import PREEMPT_MIN_RUNTIME, PREEMPTABLE, RECLAIM_MIN_RUNTIME
-from muster.api.policy import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
-from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from muster.api.objects.scheduling import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.cluster import Timeline, parse_timeline
 from muster.cluster.changes import Add
 from muster.cluster.timeline import Entry

@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from muster.api import HyperNode, LabelSelector, Node, ObjectMeta, UserError
-from muster.api.meta import LabelSelectorRequirement
-from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from muster.api.objects.meta import LabelSelectorRequirement
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.snapshot.hypernodes import natural
 
 #: A tier, counted from 0, and a label value.

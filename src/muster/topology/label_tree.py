@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from muster.api import HyperNode, Node, ObjectMeta, Topology
-from muster.api.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.snapshot.label_topology import LabelTopology, build_label_topology
 from muster.snapshot.labels import NodeLabels
 

@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from muster.api.shard import NodeShard, NodeShardSpec, NodeShardStatus
+from muster.api.objects.topology import NodeShard, NodeShardSpec, NodeShardStatus
 from muster.cluster.kubernetes.node_shards import NodeShards
 from muster.snapshot.events import Event, EventKind
 

@@ -10,7 +10,7 @@ import pytest
 from msgspec.structs import replace
 
 from muster.api import PersistentVolumeClaim, Pod, PodDisruptionBudget, PodGroup
-from muster.api.meta import ObjectMeta
+from muster.api.objects.meta import ObjectMeta
 from muster.cluster.kubernetes import events, rests
 from muster.cluster.kubernetes.assumptions import Assumptions, bound, leaving, nominated, told_to_wait
 from muster.cluster.kubernetes.client import ApiError

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from muster.api import KubeObject, LabelSelector, ObjectMeta, Pod, PodDisruptionBudget, PodDisruptionBudgetSpec
-from muster.api.policy import PodDisruptionBudgetStatus
+from muster.api.objects.scheduling import PodDisruptionBudgetStatus
 from muster.engine.evictions.budgets import (
     Budgets,
     disruption_ratio,

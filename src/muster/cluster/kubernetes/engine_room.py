@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Final
 
 from muster.api import BackendError, KaiPodGroup, KubeObject, Pod, PodGroup
-from muster.api.shard import NodeShard
+from muster.api.objects.topology import NodeShard
 from muster.cluster.kubernetes.client import FORBIDDEN, UNKNOWN_USER, ApiError, Client
 from muster.cluster.kubernetes.connection import connect
 from muster.cluster.kubernetes.events import EventSender, News

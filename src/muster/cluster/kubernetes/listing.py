@@ -17,8 +17,8 @@ from pathlib import Path
 import msgspec
 
 from muster.api import ClusterSnapshot, ClusterSnapshotSpec, KubeObject
-from muster.api.saved import SnapshotShard
-from muster.api.shard import NodeShard
+from muster.api.kinds import SnapshotShard
+from muster.api.objects.topology import NodeShard
 from muster.cluster.kubernetes.client import FORBIDDEN, GONE, ApiError, Client
 from muster.cluster.kubernetes.connection import connect
 from muster.cluster.kubernetes.decoding import ObjectDecoder

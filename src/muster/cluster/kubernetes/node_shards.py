@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 
 from msgspec.structs import replace
 
-from muster.api.shard import NodeShard, NodeShardStatus
+from muster.api.objects.topology import NodeShard, NodeShardStatus
 from muster.snapshot.events import Event
 
 

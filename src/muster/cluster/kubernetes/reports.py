@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final
 
 from muster.api import HyperNode, KaiPodGroup, KubeObject, Node, Pod, PodGroup, waits_for
-from muster.api.shard import NodeShard
+from muster.api.objects.topology import NodeShard
 from muster.cluster.groups import (
     AnyGroup,
     quarantine_text,

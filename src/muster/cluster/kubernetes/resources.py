@@ -15,7 +15,7 @@ import msgspec
 
 from muster.api import KINDS, KubeObject, Node, Pod
 from muster.api.kinds import ALSO_IN
-from muster.api.shard import NodeShard
+from muster.api.objects.topology import NodeShard
 from muster.cluster.kubernetes.client import ApiError, Client
 
 

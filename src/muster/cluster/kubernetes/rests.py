@@ -16,7 +16,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from muster.api import KubeObject, Pod
-from muster.api.pod import PodSchedulingGate
+from muster.api.objects.pod import PodSchedulingGate
 from muster.cluster.kubernetes.assumptions import Assumption, Assumptions
 from muster.snapshot.events import Event
 

@@ -10,8 +10,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from muster.api import Condition, HyperNode, KaiPodGroup, KaiQueue, Quantity
-from muster.api.kai import KaiQueueStatus
-from muster.api.scheduling import QueueStatus
+from muster.api.objects.scheduling import KaiQueueStatus, QueueStatus
 from muster.cluster.groups import AnyGroup, AnyQueue
 from muster.cluster.kubernetes import calls
 from muster.cluster.kubernetes.calls import Call

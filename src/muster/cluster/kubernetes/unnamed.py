@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from muster.api import KubeObject, Pod, group_of
-from muster.api.pod import PodSchedulingGate
+from muster.api.objects.pod import PodSchedulingGate
 from muster.cluster.kubernetes.assumptions import Assumption, Assumptions
 from muster.snapshot.events import Event
 from muster.snapshot.records import job_from_pod

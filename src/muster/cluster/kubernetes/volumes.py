@@ -15,9 +15,9 @@ from fractions import Fraction
 from typing import NamedTuple, TypeVar
 
 from muster.api import KubeObject, Node, PersistentVolume, PersistentVolumeClaim, Pod, StorageClass
-from muster.api.mounts import mounts_of
 from muster.api.names import SELECTED_NODE
-from muster.api.storage import class_of
+from muster.api.objects.claims import class_of
+from muster.api.objects.pod import mounts_of
 from muster.cluster.kubernetes import calls
 from muster.cluster.kubernetes.calls import Call
 from muster.snapshot.events import Event

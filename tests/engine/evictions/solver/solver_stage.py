@@ -9,8 +9,8 @@ from typing import Any
 import numpy as np
 
 from muster.api import KaiPodGroup, KubeObject, ObjectMeta, Pod
-from muster.api.kai import KaiPodGroupSpec, KaiSubGroup
 from muster.api.names import KAI_SUBGROUP, START_STAMP
+from muster.api.objects.scheduling import KaiPodGroupSpec, KaiSubGroup
 from muster.engine.evictions import pipeline
 from muster.engine.evictions.pipeline import Limits
 from muster.engine.evictions.solver.options import SolverOptions

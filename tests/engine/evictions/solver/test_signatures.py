@@ -8,8 +8,8 @@ import msgspec
 import pytest
 
 from muster.api import KaiPodGroup, KubeObject, Pod
-from muster.api.kai import KaiTopologyConstraint
-from muster.api.pod import ContainerPort
+from muster.api.objects.pod import ContainerPort
+from muster.api.objects.scheduling import KaiTopologyConstraint
 from muster.engine.evictions.solver import strategy as path
 from muster.engine.evictions.solver.options import SolverOptions
 from muster.engine.evictions.solver.search import Search

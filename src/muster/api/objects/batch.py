@@ -11,9 +11,8 @@ from typing import Any, ClassVar
 
 from msgspec import field
 
-from muster.api.base import Int32, K8sModel, Timestamp
-from muster.api.meta import KubeObject
-from muster.api.scheduling import NetworkTopology
+from muster.api.objects.meta import Int32, K8sModel, KubeObject, Timestamp
+from muster.api.objects.scheduling import NetworkTopology
 
 
 class LifecyclePolicy(K8sModel):

@@ -1,16 +1,19 @@
-"""Persistent volumes, claims and storage classes, as far as they bind pods to nodes and zones."""
+"""Claims on storage and on devices, and what they are met with: volumes, storage classes, device classes and slices.
+
+Of storage everything is typed that ties pods to nodes and zones. Of devices (``resource.k8s.io/v1``), which are read
+and never written, specs and statuses stay as they came; what is made of them is in the snapshot.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 from msgspec import field
 
-from muster.api.affinity import NodeSelector
-from muster.api.base import K8sModel, ResourceList
-from muster.api.meta import KubeObject, LabelSelector
 from muster.api.names import BIND_COMPLETED
+from muster.api.objects.meta import K8sModel, KubeObject, LabelSelector, ResourceList
+from muster.api.objects.node import NodeSelector
 
 _DEFAULT_CLASS: Final = "storageclass.kubernetes.io/is-default-class"
 #: Provisioners that make no volumes: somebody does it by hand.
@@ -180,3 +183,54 @@ def class_of(claim: PersistentVolumeClaim, classes: Iterable[StorageClass]) -> S
         return next((known for known in classes if known.name == wanted), None)
     defaults = (known for known in classes if known.metadata.annotations.get(_DEFAULT_CLASS) == "true")
     return min(defaults, key=lambda known: known.name, default=None)
+
+
+class ResourceClaim(KubeObject):
+    """A wish for devices."""
+
+    api_version: ClassVar[str] = "resource.k8s.io/v1"
+    kind: ClassVar[str] = "ResourceClaim"
+
+    spec: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
+    status: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
+
+
+class DeviceClass(KubeObject):
+    """A kind of device."""
+
+    api_version: ClassVar[str] = "resource.k8s.io/v1"
+    kind: ClassVar[str] = "DeviceClass"
+    namespaced: ClassVar[bool] = False
+
+    spec: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
+
+
+class ResourceSlice(KubeObject):
+    """Devices that a node has."""
+
+    api_version: ClassVar[str] = "resource.k8s.io/v1"
+    kind: ClassVar[str] = "ResourceSlice"
+    namespaced: ClassVar[bool] = False
+
+    spec: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
+
+
+def requested_devices(claim: ResourceClaim) -> dict[str, int]:
+    """How many devices of which class a claim asks for; what no server would write asks for none."""
+    counts: dict[str, int] = {}
+    for request in as_list(as_map(claim.spec.get("devices")).get("requests")):
+        wanted = as_map(request.get("exactly")) or request
+        name, count = wanted.get("deviceClassName"), wanted.get("count", 1)
+        if isinstance(name, str) and isinstance(count, int):
+            counts[name] = counts.get(name, 0) + count
+    return counts
+
+
+def as_map(value: object) -> dict[str, object]:
+    """A mapping of a document that is kept as written; an empty one for anything else."""
+    return value if isinstance(value, dict) else {}
+
+
+def as_list(value: object) -> list[dict[str, object]]:
+    """The mappings in a list of such a document."""
+    return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
