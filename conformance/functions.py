@@ -29,11 +29,11 @@ from muster.api import (
     encode_hook,
     names,
 )
+from muster.engine.queue_books import QueueBooks
 from muster.framework import Eviction, Evictor, Session
-from muster.plugins.capacity_tree import queue_share
+from muster.plugins.capacity.standing import queue_share
 from muster.plugins.cdp import Cdp, cooldown_time
 from muster.plugins.pdb import victims
-from muster.plugins.queue_books import QueueBooks
 from muster.scheduler.statuses import is_only_leaving, leaving_count, scheduled_count
 from muster.snapshot import BEST_EFFORT_PENDING, Mirror
 from muster.snapshot.marks import stamp_text

@@ -13,12 +13,11 @@ import numpy as np
 
 from conformance.cases import Body
 from conformance.results import Value
-from muster.plugins.fair_capacity import Bounds
-from muster.plugins.fair_division import Claims, divide, divide_surplus
-from muster.plugins.fair_order import QueueTurns
-from muster.plugins.fair_quotas import Entitlements
-from muster.plugins.fair_reclaim import Charges, ReclaimRules
-from muster.plugins.fair_tree import FairShares, Line, divide_tree
+from muster.plugins.fairshare.division import Claims, divide, divide_surplus
+from muster.plugins.fairshare.entitlements import Entitlements
+from muster.plugins.fairshare.order import QueueTurns
+from muster.plugins.fairshare.reclaim import Charges, ReclaimRules
+from muster.plugins.fairshare.tree import Bounds, FairShares, Line, divide_tree
 from muster.snapshot import UNLIMITED, Amounts, QueueRecord
 
 #: In column order; as queues, totals and requests call them.

@@ -16,8 +16,7 @@ from conformance.results import Value
 from conformance.scheduling import NOW
 from muster.api import KaiQueue, Node, Pod, PodGroup, UserError, decode, names
 from muster.framework import Eviction, Evictor, PluginOption, Scenario, SchedulerConfig, Session
-from muster.plugins.minruntime import MinRuntime
-from muster.plugins.runtimes import Method, MinRuntimes
+from muster.plugins.minruntime import Method, MinRuntime, MinRuntimes
 from muster.scheduler.builtin import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, QueueTable
 from muster.snapshot.marks import stamp_text

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from muster.plugins.fair_capacity import Bounds, Excess
-from muster.plugins.queue_books import NO_LIMIT
+from muster.engine.queue_books import NO_LIMIT
+from muster.plugins.fairshare.tree import Bounds, Excess
 from muster.snapshot import NO_ROW
 from muster.testing.builders import queue
 from tests.plugins.fair_queues import by_hand, fair, held, job, kai_queue

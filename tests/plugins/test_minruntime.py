@@ -9,8 +9,7 @@ import pytest
 
 from muster.api import KubeObject, UserError
 from muster.framework import Eviction
-from muster.plugins.minruntime import MinRuntime, protection
-from muster.plugins.runtimes import MinRuntimes
+from muster.plugins.minruntime import MinRuntime, MinRuntimes, protection
 from muster.testing import check_plugin
 from tests.plugins.queue_stage import leaving
 from tests.plugins.runtime_stage import NOW, RuntimeStage, running, runtime_queue, with_role

@@ -19,8 +19,8 @@ from muster.engine.evictions.solver.pool import Unit
 from muster.engine.evictions.solver.search import Search, Solution
 from muster.engine.gangs import PodSet, active_count, pod_sets
 from muster.framework import Eviction, SchedulerConfig, Session
-from muster.plugins.fair_victims import victim_units
 from muster.plugins.fairshare import FairShare
+from muster.plugins.fairshare.reclaim import victim_units
 from muster.scheduler import Scheduler
 from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
 from muster.snapshot.decisions import Evict, Nominate

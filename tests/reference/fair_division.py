@@ -1,4 +1,4 @@
-"""The plain twin of `muster.plugins.fair_division`: one pot, fractions instead of columns, no weights of history."""
+"""The plain twin of `fairshare.division`: one pot, fractions instead of columns, no weights of history."""
 
 from __future__ import annotations
 

@@ -4,7 +4,6 @@ A question about a job that raises costs that job its cycle, and it is put aside
 go on. Who was asked is looked up in the traceback: a plugin that fails on three jobs in a row, or three times on
 questions that are about no job, loses its place for a while, and the jobs are not to blame. A protection that cannot be
 asked counts as "protected": whatever a plugin's failure does, it evicts nobody.
-Callers: the session, which has one book per cycle, and the scheduler, which keeps the strikes.
 """
 
 from __future__ import annotations

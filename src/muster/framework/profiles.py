@@ -1,7 +1,7 @@
 """Ready configurations: files that can be printed, changed and given back, and used by name without a file.
 
-Callers: `--config` of the commands, `muster config profiles`, the conformance runner. A profile is text first, as
-what users copy is the text; it is parsed when somebody asks for it, and its names are checked when a session opens.
+A profile is text first, as what users copy is the text; it is parsed when somebody asks for it, and its names are
+checked when a session opens.
 """
 
 from __future__ import annotations

@@ -2,8 +2,8 @@
 
 Three minimums hold together: of the job, of its roles (only while the job's minimum covers their sum) and, for
 jobs with sub-group policies, of sub-groups per policy. Readiness is answered as a deficit: a lower bound of the
-placements that are still missing, zero exactly when the job is ready. Callers: the session, once or a few times
-per gang and turn, so counters are read as plain integers.
+placements that are still missing, zero exactly when the job is ready. It is asked a few times per gang
+and turn, so counters are read as plain integers.
 """
 
 from __future__ import annotations

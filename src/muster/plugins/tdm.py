@@ -1,32 +1,44 @@
 """Time division: nodes that belong to somebody else by day, and to batch jobs in the hours that are left.
 
 Nodes with the label `volcano.sh/revocable-zone` take pods only while the window of their zone is open, and only pods
-that say that they may be sent away again. When a window closes, those that may be evicted leave, as many of each job
-at a time as its budget allows (`job_budgets`), once per period. Time is the session's, on the clock of the time zone
-that the arguments name. Pods that may use zones are classes of their own, named after the zones that are open.
+that say that they may be sent away again. When a window closes, those that may be evicted leave, as many of each job at
+a time as its budget allows, once per period. Time is the session's, on the clock of the time zone that the arguments
+name. Pods that may use zones are classes of their own, named after the zones that are open.
+
+A window holds its first minute and not its last; one that ends before it begins goes on past midnight, and one that
+ends where it begins is always open. Hours are those of the clock on the wall: on the days when clocks change, a window
+may be an hour longer or shorter. The annotation `volcano.sh/jdb-max-unavailable` or `volcano.sh/jdb-min-available` of a
+PodGroup is its budget, as a number or as a percentage of all its pods, rounded up; a job that says nothing gives one
+pod at a time. A value that makes no sense lets nobody go, and is logged. Pods that are leaving, waiting or on their way
+count as not available.
 """
 
 from __future__ import annotations
 
+import logging
+import re
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime, time, timedelta, tzinfo
+from functools import lru_cache
 from typing import TYPE_CHECKING, Annotated, Any, Final, TypeVar, cast
+from zoneinfo import ZoneInfo
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 
 from muster.api import Pod, is_preemptable, parse_duration
+from muster.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, REVOCABLE_ZONE
 from muster.api.names import PREEMPTABLE as PREEMPTABLE_MARK
-from muster.api.names import REVOCABLE_ZONE
 from muster.framework.plugin import Arguments, Departure, Eviction, Evictor, NodeScores, Plugin
 from muster.framework.reasons import FITS, Verdicts, reason
-from muster.plugins.job_budgets import evictions_allowed
-from muster.plugins.time_windows import Window, local, parse_time_zone, parse_window
-from muster.snapshot import NO_ROW, PREEMPTABLE, Mask, Rows, TaskStatus
+from muster.snapshot import NO_ROW, PREEMPTABLE, JobTable, Mask, Rows, TaskStatus
 from muster.snapshot.division import Division
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
+
 
 NOT_REVOCABLE = reason(
     "revocable-node",
@@ -47,6 +59,10 @@ _PERIOD: Final = "tdm.evict.period"
 _TIME_ZONE: Final = "tdm.time-zone"
 _Read = TypeVar("_Read")
 _TRUE: Final = frozenset({"1", "t", "T", "true", "TRUE", "True"})
+_GRAMMAR: Final = re.compile(r"\s*(\d{1,2}):(\d{2})\s*-\s*(\d{1,2}):(\d{2})\s*")
+log = logging.getLogger(__name__)
+#: Pods that a job without a budget gives at a time.
+_BY_DEFAULT: Final = 1
 
 
 class TdmArguments(Arguments, frozen=True, kw_only=True):
@@ -235,3 +251,82 @@ def may_use_zones(pod: Pod) -> bool:
     if zone is not None:
         return zone == "*"
     return PREEMPTABLE_MARK in annotations and is_preemptable(pod)
+
+
+@dataclass(frozen=True, slots=True)
+class Window:
+    """The hours of a day at which something is open."""
+
+    start: time
+    end: time
+
+    def is_open(self, moment: datetime) -> bool:
+        """Whether it is open at a moment of its time zone."""
+        now = moment.time().replace(second=0, microsecond=0)
+        if self.start < self.end:
+            return self.start <= now < self.end
+        return now >= self.start or now < self.end
+
+    def next_change(self, moment: datetime) -> datetime | None:
+        """When it opens or closes next; None: it never does."""
+        if self.start == self.end:
+            return None
+        days = (moment.date(), moment.date() + timedelta(days=1))
+        edges = [datetime.combine(day, edge, moment.tzinfo) for day in days for edge in (self.start, self.end)]
+        # Compared as moments: on a day when clocks change, the hours on the wall are not in order.
+        return min((edge for edge in edges if edge.timestamp() > moment.timestamp()), key=datetime.timestamp)
+
+
+def parse_window(text: object) -> Window:
+    """Read a window such as "10:00-21:00". Raises ValueError, with what was given and an example."""
+    match = _GRAMMAR.fullmatch(text) if isinstance(text, str) else None
+    if match is not None:
+        hours = [int(number) for number in match.groups()]
+        if hours[0] < 24 and hours[2] < 24 and hours[1] < 60 and hours[3] < 60:
+            return Window(time(hours[0], hours[1]), time(hours[2], hours[3]))
+    raise ValueError(f'expected the hours of a day such as "10:00-21:00" (0:00 to 23:59), got {text!r}')
+
+
+def parse_time_zone(name: str) -> tzinfo:
+    """Find a time zone by its name. Raises ValueError, with an example."""
+    if name == "UTC":
+        return UTC  # known without a database of time zones
+    try:
+        return ZoneInfo(name)
+    except (KeyError, ValueError, OSError):
+        raise ValueError(f'expected the name of a time zone such as "UTC" or "Europe/Berlin", got {name!r}') from None
+
+
+def local(now: float, zone: tzinfo) -> datetime:
+    """A moment in seconds since the epoch, on the clock of a time zone."""
+    return datetime.fromtimestamp(now, zone)
+
+
+def evictions_allowed(jobs: JobTable, job: int) -> int:
+    """How many more pods may be taken from the job now."""
+    counts = jobs.counts[job]
+    running = int(counts[TaskStatus.RUNNING])
+    ended = int(counts[TaskStatus.SUCCEEDED] + counts[TaskStatus.FAILED])
+    record = jobs.records[job]
+    return allowance(record.annotations, record.id, jobs.task_count(job), running, ended)
+
+
+def allowance(annotations: Mapping[str, str], job: str, total: int, running: int, ended: int) -> int:
+    """How many pods a job gives up, of `total` pods of which some run and some have ended."""
+    if text := annotations.get(JDB_MIN_AVAILABLE):
+        kept = _count(text, total, f"{job} {JDB_MIN_AVAILABLE}")
+        return 0 if kept is None else max(0, running - kept)
+    if text := annotations.get(JDB_MAX_UNAVAILABLE):
+        most = _count(text, total, f"{job} {JDB_MAX_UNAVAILABLE}")
+        return 0 if most is None else max(0, most - (total - ended - running))
+    return min(_BY_DEFAULT, running)
+
+
+@lru_cache(maxsize=65536)  # so that a wrong one is logged once
+def _count(text: str, total: int, place: str) -> int | None:
+    """A number of pods, given as such or as a percentage; None: it is neither."""
+    number = text.strip().removesuffix("%")
+    if not (number.isascii() and number.isdecimal()):
+        log.warning('event=bad-mark job=%s error="expected a number or a percentage such as 30%%, got %r"', place, text)
+        return None
+    return -(-int(number) * total // 100) if text.strip().endswith("%") else int(number)

@@ -2,7 +2,7 @@
 
 A Volcano queue's weight, deserved and capability are its over-quota weight, quota and limit. What a queue says nothing
 about does not bind it: KAI's queues know cpu, memory and GPUs, and nothing else is divided among them. The number of
-pods is never shared. Callers: `fair_tree`.
+pods is never shared.
 """
 
 from __future__ import annotations
@@ -13,10 +13,10 @@ from typing import Final
 
 import numpy as np
 
+from muster.api.names import ROOT_QUEUE
 from muster.api.resources import CPU, GPU, MEMORY, PODS, unit_of
-from muster.plugins.capacity_tree import ROOT
-from muster.plugins.fair_division import Weights
-from muster.plugins.queue_books import is_counted
+from muster.engine.queue_books import is_counted
+from muster.plugins.fairshare.division import Weights
 from muster.snapshot import UNLIMITED, Amounts, Mask, QueueRecord, ResourceAxis
 
 #: A queue is over its share when it is so in all of these; where one does not exist, none is.
@@ -68,7 +68,7 @@ def read_entitlements(records: Sequence[QueueRecord], axis: ResourceAxis) -> Ent
 def is_open_root(record: QueueRecord) -> bool:
     """Is this the root of Volcano's tree, with everything left open?"""
     amounts = record.deserved or record.guarantee or record.capability
-    return record.name == ROOT and not record.parent and record.over_quota_weights is None and not amounts
+    return record.name == ROOT_QUEUE and not record.parent and record.over_quota_weights is None and not amounts
 
 
 def _read_volcano(

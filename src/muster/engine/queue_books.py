@@ -1,8 +1,7 @@
 """What queues have been asked for and have promised, summed from the jobs of one session.
 
-Used by proportion, capacity and overcommit. Allocations are never kept here: they are read from the snapshot
-whenever they are needed, because the statement changes them. Sums over jobs are made when first asked for, as
-only the admission of waiting jobs needs most of them.
+Allocations are never kept here: they are read from the snapshot whenever they are needed, because the statement changes
+them. Sums over jobs are made when first asked for, as only the admission of waiting jobs needs most of them.
 """
 
 from __future__ import annotations
@@ -31,6 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from muster.framework.session import Session
+
 
 #: More tasks than any queue is asked about.
 NO_LIMIT: Final = 2**31 - 1

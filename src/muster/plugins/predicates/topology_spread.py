@@ -1,10 +1,10 @@
 """Topology spread: how evenly the pods of an application stand over zones, racks or hosts.
 
-Callers: predicates (`DoNotSchedule`: the difference between the fullest and the emptiest domain may not pass
-`maxSkew`) and nodeorder (`ScheduleAnyway`: the emptier the domain, the better). As in Kubernetes, only nodes that
-have every topology key of the pod's constraints make domains, `nodeAffinityPolicy` and `nodeTaintsPolicy` say
-which of them count, terminating pods are not counted, and an empty selector counts nobody.
-Kubernetes' default constraints, which it derives from Services and workloads, do not exist here.
+`DoNotSchedule`: the difference between the fullest and the emptiest domain may not pass `maxSkew`; `ScheduleAnyway`:
+the emptier the domain, the better. As in Kubernetes, only nodes that have every topology key of the pod's constraints
+make domains, `nodeAffinityPolicy` and `nodeTaintsPolicy` say which of them count, terminating pods are not counted, and
+an empty selector counts nobody. Kubernetes' default constraints, which it derives from Services and workloads, do not
+exist here.
 """
 
 from __future__ import annotations
@@ -19,9 +19,8 @@ from numpy.typing import NDArray
 
 from muster.api import Pod, TopologySpreadConstraint
 from muster.framework import Verdicts, reason
-from muster.plugins.neighbours import Neighbours
-from muster.plugins.node_affinity import required_mask
-from muster.plugins.pod_selectors import PodSelector
+from muster.plugins.predicates.neighbours import Neighbours, PodSelector
+from muster.plugins.predicates.node_rules import required_mask
 from muster.snapshot import Mask, Rows
 
 TOPOLOGY_SPREAD = reason(

@@ -1,10 +1,10 @@
 """Volumes: nodes from which the pod's claims can be reached.
 
-Caller: predicates, once per class. A bound claim ties the pod to its volume's node affinity and zone labels. A
-claim that waits for its first consumer may go where an unclaimed volume of its storage class fits, or where the
-class can make one; once it was told a node or has a volume reserved, only there, until it is bound or told otherwise.
-Any other unbound claim has to be bound by the cluster first. Two pods that count on the same unclaimed volume are not
-told apart within one cycle: whoever is bound second waits for the next one.
+A bound claim ties the pod to its volume's node affinity and zone labels. A claim that waits for its first consumer may
+go where an unclaimed volume of its storage class fits, or where the class can make one; once it was told a node or has
+a volume reserved, only there, until it is bound or told otherwise. Any other unbound claim has to be bound by the
+cluster first. Two pods that count on the same unclaimed volume are not told apart within one cycle: whoever is bound
+second waits for the next one.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from muster.api.names import SELECTED_NODE, VOLUME_REFUSED_ON
 from muster.api.objects.claims import class_of
 from muster.api.objects.pod import is_made_for, mounts_of
 from muster.framework import Reason, Verdicts, reason
-from muster.plugins.node_affinity import terms_mask
+from muster.plugins.predicates.node_rules import terms_mask
 from muster.snapshot import Mask, Snapshot
 
 VOLUME_MISSING = reason(

@@ -1,10 +1,9 @@
 """Pod affinity and anti-affinity: with which pods a task shares a domain of nodes, and with which it must not.
 
-Callers: predicates (required terms) and nodeorder (preferred terms). A domain is the set of nodes with the same
-value of the term's topology key. Required anti-affinity works both ways: a pod that sits somewhere also keeps
-others away; preferred terms of such pods pull and push in the same manner.
-Everything that does not change within a session is worked out once per term; what a question costs is one count
-over the pods that a term concerns. Who sits where is `Residents`' answer of the moment.
+A domain is the set of nodes with the same value of the term's topology key. Required anti-affinity works both ways: a
+pod that sits somewhere also keeps others away; preferred terms of such pods pull and push in the same manner.
+Everything that does not change within a session is worked out once per term; what a question costs is one count over
+the pods that a term concerns. Who sits where is `Residents`' answer of the moment.
 """
 
 from __future__ import annotations
@@ -18,8 +17,7 @@ from numpy.typing import NDArray
 
 from muster.api import Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from muster.framework import Verdicts, reason
-from muster.plugins.neighbours import Neighbours
-from muster.plugins.pod_selectors import PodSelector
+from muster.plugins.predicates.neighbours import Neighbours, PodSelector
 from muster.snapshot import NEEDS_LIVE_CHECK, Mask, Rows, TaskStatus
 
 POD_AFFINITY = reason(

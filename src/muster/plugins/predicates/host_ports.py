@@ -1,7 +1,7 @@
 """Host ports: a port of a node can be held by one pod, per protocol and address.
 
-Caller: predicates. The address 0.0.0.0 (also written "") stands for all addresses of the node, so it clashes
-with every other. Ports of ordinary containers and of sidecars count; other init containers are gone by then.
+The address 0.0.0.0 (also written "") stands for all addresses of the node, so it clashes with every other. Ports of
+ordinary containers and of sidecars count; other init containers are gone by then.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ import numpy as np
 
 from muster.api import Pod
 from muster.framework import Verdicts, reason
-from muster.plugins.neighbours import Neighbours
+from muster.plugins.predicates.neighbours import Neighbours
 from muster.snapshot import NEEDS_LIVE_CHECK, Rows, TaskStatus
 
 HOST_PORT = reason(

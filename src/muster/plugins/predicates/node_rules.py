@@ -1,19 +1,25 @@
-"""Node selectors over all nodes at once: `nodeSelector`, required and preferred node affinity, volumes' affinity.
+"""What nodes say about themselves, for all nodes at once: node selectors, node affinity, and taints.
 
-Callers: predicates (where a pod may go), nodeorder (where it would rather go), topology spread (which nodes
-count) and volumes. The rules are those of Kubernetes: terms are alternatives, conditions inside a term must all
-hold, a term without conditions matches nothing, and Gt and Lt compare integers.
+The rules are those of Kubernetes: terms are alternatives, conditions inside a term must all hold, a term without
+conditions matches nothing, and Gt and Lt compare integers. Nodes with equal taints are asked about once; most have
+none and share one answer.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.api import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod
+from muster.api import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
 from muster.snapshot import Mask, NodeTable
+
+_FORBIDDING: Final = ("NoSchedule", "NoExecute")
+_DISCOURAGING: Final = "PreferNoSchedule"
+#: The taint that a cordoned node would have; a pod that tolerates it may go there.
+_CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
 
 
 def selector_mask(nodes: NodeTable, wanted: Mapping[str, str]) -> Mask:
@@ -106,3 +112,37 @@ def _on_field(nodes: NodeTable, requirement: NodeSelectorRequirement) -> Mask:
         if row is not None:
             named[row] = True
     return named if requirement.operator == "In" else ~named
+
+
+class NodeTaints:
+    """What the taints of a cluster's nodes, and cordons, say about pods."""
+
+    def __init__(self, nodes: NodeTable) -> None:
+        self.cordoned: Mask = nodes.taints.cordoned
+        self._codes = nodes.taints.codes
+        self._sets = nodes.taints.sets
+
+    def forbidden(self, pod: Pod) -> Mask:
+        """Nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
+        answers = [any(t.effect in _FORBIDDING and not tolerates(pod, t) for t in taints) for taints in self._sets]
+        mask: Mask = np.array(answers, np.bool_)[self._codes]
+        return mask
+
+    def barred(self, pod: Pod) -> Mask:
+        """Cordoned nodes, unless the pod tolerates cordons."""
+        if not self.cordoned.any() or tolerates(pod, _CORDON):
+            return np.zeros(len(self.cordoned), np.bool_)
+        return self.cordoned
+
+    def discouraging(self, pod: Pod) -> NDArray[np.int64] | None:
+        """How many PreferNoSchedule taints of each node the pod does not tolerate; None: no node has any."""
+        if not any(t.effect == _DISCOURAGING for taints in self._sets for t in taints):
+            return None
+        answers = [sum(t.effect == _DISCOURAGING and not tolerates(pod, t) for t in taints) for taints in self._sets]
+        counts: NDArray[np.int64] = np.array(answers, np.int64)[self._codes]
+        return counts
+
+
+def tolerates(pod: Pod, taint: Taint) -> bool:
+    """Does some toleration of the pod cover the taint?"""
+    return any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)

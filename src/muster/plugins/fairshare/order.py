@@ -5,7 +5,7 @@ the job in question, higher priority, queues that touch nothing they have no sha
 may keep (with the job, or without the victims that leave), the smaller part as it is, and the smaller entitlement.
 KAI compares entitlements only where one is smaller in every resource, else by age, which can run in circles; here
 the first resource that differs decides. Age and name come last and are added by the session.
-Callers: the plugin, very often; nothing here allocates more than the key.
+Keys are asked for very often; nothing here allocates more than the key.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from muster.plugins.fair_tree import FairShares
+from muster.plugins.fairshare.tree import FairShares
 from muster.snapshot import UNLIMITED
 
 #: How much a whole unit weighs that a queue holds without any share of the resource.

@@ -5,7 +5,7 @@ parent has of a resource) are divided among each other, all pots of a level of t
 its quota and its demand allow, even if that is more than there is. What is left goes to the claims of the highest
 priority first, in proportion to their weights among those that want more, in whole units (one GPU, one milli-CPU, one
 byte) unless less is wanted. The units that rounding leaves go one by one to the largest remainders, then by rank.
-Amounts are exact; the result does not depend on the order of the claims. Callers: `fair_tree`.
+Amounts are exact; the result does not depend on the order of the claims.
 """
 
 from __future__ import annotations

@@ -1,28 +1,42 @@
-"""Selectors over pods, answered for all tasks at once.
+"""Other pods, for all tasks at once: which match a selector, and who sits where at this moment of the session.
 
-Callers: pod affinity and topology spread. A term of a pod is made canonical (`PodSelector`), so that the same
-term on a thousand pods is looked up once; the rows that match it are found through coded label columns that are
-made on first use. Rows of finished pods are included, of free rows not: who sits where is for `Residents` to say.
-Invariant: a selector's rows are sorted and do not change within a session.
+A term of a pod is made canonical (`PodSelector`), so that the same term on a thousand pods is looked up once; the rows
+that match it are found through coded label columns that are made on first use, are sorted, and do not change within a
+session. Rows of finished pods are included, of free rows not: who sits where is for `Residents` to say, from the task
+columns of the moment. Tasks that were placed earlier in the session count there, also those that wait for room; tasks
+that the session evicted are gone; pods that were terminating before it are still there, except for topology spread,
+which never counts them. Finished pods and pods without a node do not count.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.api import KubeObject, LabelSelector, Pod, PodAffinityTerm, TopologySpreadConstraint
-from muster.snapshot import Mask, Rows, Snapshot, TaskStatus
+from muster.framework import Session
+from muster.plugins.predicates.node_rules import NodeTaints
+from muster.snapshot import NO_ROW, Mask, Rows, Snapshot, TaskStatus
 
 #: (label key, operator, sorted values)
 Condition = tuple[str, str, tuple[str, ...]]
 
 #: Every namespace has this label with its own name.
 _NAME_LABEL: Final = "kubernetes.io/metadata.name"
+_PRESENT: Final = (
+    TaskStatus.ALLOCATED,
+    TaskStatus.PIPELINED,
+    TaskStatus.BINDING,
+    TaskStatus.BOUND,
+    TaskStatus.RUNNING,
+    TaskStatus.UNKNOWN,
+)
+_COUNTS: Final = np.isin(np.arange(len(TaskStatus)), _PRESENT)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,3 +202,53 @@ def _holds(condition: Condition, labels: Mapping[str, str]) -> bool:
         case "DoesNotExist":
             return value is None
     return False
+
+
+class Residents:
+    """Made when the session opens, so that it can tell who was terminating before."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self._tasks = snapshot.tasks
+        self._terminating: Mask = snapshot.tasks.status == TaskStatus.RELEASING
+
+    def nodes_of(self, rows: Rows, *, terminating: bool = True) -> Rows:
+        """Node rows on which those of `rows` sit that count, in no particular order."""
+        present = _COUNTS[self._tasks.status[rows]]
+        if terminating:
+            present = present | self._terminating[rows]
+        nodes = self._tasks.node[rows[present]]
+        placed: Rows = nodes[nodes != NO_ROW]
+        return placed
+
+    def per_domain(self, rows: Rows, codes: NDArray[np.int32], *, terminating: bool = True) -> NDArray[np.int64]:
+        """How many of `rows` sit in each domain of a coded label column.
+
+        The result has one entry more than there are domains, always 0: nodes without the label have the code
+        -1, so that `counts[codes]` is right for them too.
+        """
+        found = codes[self.nodes_of(rows, terminating=terminating)]
+        return np.bincount(found[found >= 0], minlength=int(codes.max(initial=-1)) + 2)
+
+
+class Neighbours:
+    """Who sits where, how to find pods by labels, and the taints of nodes."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        self.snapshot = snapshot
+        self.residents = Residents(snapshot)
+
+    @cached_property
+    def index(self) -> PodIndex:
+        return PodIndex(self.snapshot)
+
+    @cached_property
+    def taints(self) -> NodeTaints:
+        return NodeTaints(self.snapshot.nodes)
+
+
+def neighbours_of(session: Session) -> Neighbours:
+    """The one that all plugins of a session share."""
+    known = session.workspace.get("neighbours")
+    if not isinstance(known, Neighbours):
+        known = session.workspace["neighbours"] = Neighbours(session.snapshot)
+    return known

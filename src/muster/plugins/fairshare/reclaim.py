@@ -3,16 +3,21 @@
 Two queues are compared where their lines part. There the giver may lose a unit while it has more than it may keep of
 some resource, or while it has more than its quota and the taker stays within its own. A unit is asked about before it
 goes, so the last one may take the giver below. At the end no queue above the taker may be further beyond its fair
-share than the siblings it took from. Callers: the plugin; numbers are those at the start of the search for victims.
+share than the siblings it took from. Numbers are those at the start of the search for victims.
+
+A unit is a task beyond a pod set's minimum, or the core of a job: as many victims of each pod set as its minimum, the
+first ones; the core is the last unit. So a gang is never half charged, and an elastic job pays task by task.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 
-from muster.plugins.fair_tree import FairShares
-from muster.snapshot import NO_ROW, UNLIMITED, Amounts
+from muster.engine.evictions.surplus import spare_tasks
+from muster.engine.gangs import beyond_roles, pod_sets
+from muster.plugins.fairshare.tree import FairShares
+from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Rows, Snapshot
 
 
 class ReclaimRules:
@@ -130,3 +135,51 @@ class Charges:
     def _row(self, queue: int) -> list[int]:
         row: list[int] = self._held[queue].tolist()
         return row
+
+
+def victim_units(snapshot: Snapshot, victims: Rows) -> Iterator[tuple[int, list[list[int]]]]:
+    """Yield the jobs of victims, in the order in which they come first, with the units of each."""
+    by_job: dict[int, list[int]] = {}
+    for task, job in zip(victims.tolist(), snapshot.tasks.job[victims].tolist(), strict=True):
+        by_job.setdefault(job, []).append(task)
+    for job, tasks in by_job.items():
+        yield job, _units(snapshot, job, tasks)
+
+
+def gang_units(snapshot: Snapshot, victims: Rows) -> list[tuple[int, list[int]]]:
+    """Units of victims in the order given: each that its gang can spare alone, the rest of a gang as one."""
+    spare = spare_tasks(snapshot, victims)
+    cores: dict[int, list[int]] = {}
+    units: list[tuple[int, list[int]]] = []
+    owners = snapshot.tasks.job[victims].tolist()
+    for task, job, is_spare in zip(victims.tolist(), owners, spare.tolist(), strict=True):
+        if is_spare:
+            units.append((job, [task]))
+        elif job in cores:
+            cores[job].append(task)
+        else:
+            cores[job] = [task]
+            units.append((job, cores[job]))
+    return units
+
+
+def _units(snapshot: Snapshot, job: int, tasks: Sequence[int]) -> list[list[int]]:
+    if len(tasks) == 1:
+        return [list(tasks)]
+    minimums = {pods.role: pods.minimum for pods in pod_sets(snapshot, job)}
+    whole = NO_ROW in minimums
+    extra = 0 if whole else beyond_roles(snapshot, job)
+    core: list[int] = []
+    units: list[list[int]] = []
+    seen: dict[int, int] = {}
+    for task in tasks:
+        role = NO_ROW if whole else int(snapshot.tasks.role[task])
+        seen[role] = seen.get(role, 0) + 1
+        if seen[role] <= minimums.get(role, 0):
+            core.append(task)
+        elif extra > 0:
+            extra -= 1
+            core.append(task)
+        else:
+            units.append([task])
+    return [*units, core] if core else units

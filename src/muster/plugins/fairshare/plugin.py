@@ -1,7 +1,7 @@
 """Fair shares for a tree of queues: quotas are guaranteed, the rest is divided by priority and weight.
 
-The shares are made once, when the session opens (`fair_tree`). From then on queues take turns by them (`fair_order`),
-are kept within limits and quotas (`fair_capacity`), and take back from queues that have more (`fair_reclaim`). What
+The shares are made once, when the session opens (`tree`). From then on queues take turns by them (`order`),
+are kept within limits and quotas (`entitlements`), and take back from queues that have more (`reclaim`). What
 queues hold is read from the snapshot, except while victims are looked for: then validators compare with what it was
 when the search began, as the dry run has taken the victims already.
 Differences from KAI: fair shares never exceed demand; moved victims are charged unless `chargeMovedVictims` is off.
@@ -17,6 +17,7 @@ import numpy as np
 
 from muster.api import UserError, format_amount
 from muster.engine.gangs import next_tasks, requests_of
+from muster.engine.queue_books import QueueBooks
 from muster.framework.plugin import (
     Arguments,
     Eviction,
@@ -30,12 +31,9 @@ from muster.framework.plugin import (
     Vote,
 )
 from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_CLOSED, QUEUE_FULL, QUEUE_MISSING, Reason
-from muster.plugins.fair_capacity import Bounds, Excess
-from muster.plugins.fair_order import QueueTurns
-from muster.plugins.fair_reclaim import Charges, ReclaimRules
-from muster.plugins.fair_tree import fair_shares
-from muster.plugins.fair_victims import gang_units, victim_units
-from muster.plugins.queue_books import QueueBooks
+from muster.plugins.fairshare.order import QueueTurns
+from muster.plugins.fairshare.reclaim import Charges, ReclaimRules, gang_units, victim_units
+from muster.plugins.fairshare.tree import Bounds, Excess, fair_shares
 from muster.snapshot import GATED, NO_ROW, Amounts, Rows, TaskStatus
 
 if TYPE_CHECKING:

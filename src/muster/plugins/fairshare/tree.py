@@ -1,21 +1,24 @@
 """Fair shares of a whole tree of queues: top queues divide the cluster, children divide what their parent gets.
 
-Made once, when a session opens; `FairShares` is what the other fair_* modules read. Level by level, all parents and
-resources are divided at once (`fair_division`). Queues whose parents do not lead to the top are left out and get
-nothing. A Volcano queue `root` that says nothing is not there: its children are top queues.
+Made once, when a session opens; `FairShares` is what turns, limits and reclaiming go by. Level by level, all parents
+and resources are divided at once (`division`). Queues whose parents do not lead to the top are left out and get
+nothing. A Volcano queue `root` that says nothing is not there: its children are top queues. Limits bind everybody,
+quotas jobs that are not preemptible (`Bounds`), both in every queue up to the top; only resources that are asked for
+are looked at, so a queue that is over its limit in one still serves jobs that do without it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.plugins.capacity_tree import ROOT
-from muster.plugins.fair_division import Claims, Weights, divide
-from muster.plugins.fair_quotas import (
+from muster.api.names import ROOT_QUEUE
+from muster.engine.queue_books import NO_LIMIT
+from muster.plugins.fairshare.division import Claims, Weights, divide
+from muster.plugins.fairshare.entitlements import (
     Entitlements,
     core_columns,
     counted_columns,
@@ -38,6 +41,7 @@ from muster.snapshot import (
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
+
 
 #: Queue -> resource -> fraction of the cluster.
 Usage = Mapping[str, Mapping[str, float]]
@@ -102,7 +106,7 @@ def _usage(usage: Usage, queues: QueueTable, axis: ResourceAxis) -> Weights:
 
 def lines_of(queues: QueueTable) -> list[Line]:
     """Rows from each queue up to the top; a queue that hangs nowhere has only itself."""
-    root = queues.index.get(ROOT, NO_ROW)
+    root = queues.index.get(ROOT_QUEUE, NO_ROW)
     if root != NO_ROW and not is_open_root(queues.records[root]):
         root = NO_ROW
     lines = []
@@ -179,3 +183,44 @@ def divide_tree(
         )
         fair[row, column] = divide(pots.reshape(-1), claims, k)[0]
     return fair
+
+
+@dataclass(frozen=True, slots=True)
+class Excess:
+    """The first queue that would be over, and the numbers."""
+
+    queue: int
+    column: int
+    held: int
+    limit: int
+    wanted: int
+
+
+class Bounds:
+    """Upper bounds of all queues, of one kind."""
+
+    def __init__(self, shares: FairShares, bounds: Amounts) -> None:
+        self._lines = shares.lines
+        self._columns = shares.columns
+        self._bounds: list[list[int]] = bounds.tolist()
+
+    def excess(self, queue: int, wanted: Sequence[int], held: Amounts) -> Excess | None:
+        """Would `wanted` be too much for the queue or one above it? `held` is what every queue holds now."""
+        asked = [column for column in self._columns if wanted[column] > 0]
+        for row in self._lines[queue]:
+            bound, have = self._bounds[row], held[row].tolist()
+            for column in asked:
+                if have[column] + wanted[column] > bound[column]:
+                    return Excess(row, column, have[column], bound[column], wanted[column])
+        return None
+
+    def slots(self, queue: int, request: Sequence[int], held: Amounts) -> int:
+        """How many times a request still fits, in the queue and all above it."""
+        asked = [column for column in self._columns if request[column] > 0]
+        fit = NO_LIMIT
+        for row in self._lines[queue]:
+            bound, have = self._bounds[row], held[row].tolist()
+            for column in asked:
+                room = (bound[column] - have[column]) // request[column]
+                fit = min(fit, room)
+        return max(0, fit)

@@ -22,18 +22,19 @@ from muster.api import Pod, ResourceClaim
 from muster.framework.plugin import Arguments, Plugin
 from muster.framework.reasons import NODE_NOT_READY, Verdicts, reason
 from muster.framework.registry import read_arguments
-from muster.plugins.neighbours import neighbours_of
-from muster.plugins.node_affinity import required_affinity, selector_mask, terms_mask
-from muster.plugins.pod_affinity import RequiredPodAffinity
-from muster.plugins.ports import HostPorts
-from muster.plugins.topology_spread import HARD, TopologySpread
-from muster.plugins.volumes import VolumeRules
+from muster.plugins.predicates.host_ports import HostPorts
+from muster.plugins.predicates.neighbours import neighbours_of
+from muster.plugins.predicates.node_rules import required_affinity, selector_mask, terms_mask
+from muster.plugins.predicates.pod_affinity import RequiredPodAffinity
+from muster.plugins.predicates.topology_spread import HARD, TopologySpread
+from muster.plugins.predicates.volumes import VolumeRules
 from muster.snapshot import NEEDS_LIVE_CHECK, Rows
 from muster.snapshot.devices import claim_keys, device_nodes
 
 if TYPE_CHECKING:
     from muster.framework.config import SchedulerConfig
     from muster.framework.session import Session
+
 
 UNSCHEDULABLE = reason("unschedulable", "are cordoned", remedy="uncordon the node")
 NODE_SELECTOR = reason(

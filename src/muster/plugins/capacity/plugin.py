@@ -2,7 +2,7 @@
 
 A queue may grow beyond what it deserves up to its limit while there is room, and gives the surplus back when
 others reclaim. With `enableHierarchy` queues form a tree, limits hold for every ancestor too, and only leaves
-take jobs (`capacity_tree`). Unlike in Volcano a queue that cannot be placed in the tree, or a job in a queue
+take jobs (`standing`). Unlike in Volcano a queue that cannot be placed in the tree, or a job in a queue
 that is no leaf, stops only itself and not the whole scheduler. What queues hold is read from the snapshot.
 """
 
@@ -15,15 +15,15 @@ import numpy as np
 
 from muster.api import UserError
 from muster.engine.gangs import requests_of
+from muster.engine.queue_books import NO_LIMIT, QueueBooks, slots
 from muster.framework.plugin import Arguments, Eviction, Evictor, OrderKey, Plugin, Rejection, Vote
 from muster.framework.reasons import QUEUE_BROKEN, QUEUE_CLOSED, QUEUE_MISSING, QUEUE_NOT_A_LEAF
-from muster.plugins.capacity_reclaim import Reclaim
-from muster.plugins.capacity_tree import TreeKey, flat_standing, queue_share, tree_standing
-from muster.plugins.queue_books import NO_LIMIT, QueueBooks, slots
+from muster.plugins.capacity.standing import Reclaim, TreeKey, flat_standing, queue_share, tree_standing
 from muster.snapshot import NO_ROW, Amounts, Rows
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
+
 
 _NOT_SUPPORTED = "quotas for device classes are not supported yet; remove the argument"
 
