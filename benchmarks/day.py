@@ -26,7 +26,7 @@ from muster.api import KubeObject, NetworkTopology
 from muster.cluster import MemoryCluster
 from muster.framework import PROFILES, profile
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
-from muster.snapshot.decisions import Bind, Evict
+from muster.snapshot.messages import Bind, Evict
 from muster.testing import node, pod, pod_group, priority_class, queue
 
 NODES, HOURS, SEED = 1000, 24, 8

@@ -19,7 +19,7 @@ from muster.framework import Eviction, Evictor, PluginOption, Scenario, Schedule
 from muster.plugins.minruntime import Method, MinRuntime, MinRuntimes
 from muster.scheduler.builtin import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, QueueTable
-from muster.snapshot.marks import stamp_text
+from muster.snapshot.records import stamp_text
 
 _NODE = "room"
 _ROOM = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}

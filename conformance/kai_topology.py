@@ -30,8 +30,7 @@ from muster.engine.label_domains import (
 from muster.framework import SchedulerConfig, Session
 from muster.scheduler.builtin import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, Rows, TaskStatus
-from muster.snapshot.label_topology import LabelTopology, build_label_topology
-from muster.snapshot.labels import NodeLabels
+from muster.snapshot.labels import LabelTopology, NodeLabels, build_label_topology
 
 _NAME = "topology"
 _GPU = "nvidia.com/gpu"

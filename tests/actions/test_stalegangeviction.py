@@ -13,8 +13,8 @@ from muster.scheduler import builtin_registry
 from muster.scheduler.cycle import decisions_of
 from muster.simulate import simulate
 from muster.snapshot import Mirror
-from muster.snapshot.decisions import Evict
-from muster.snapshot.marks import stamp_text
+from muster.snapshot.messages import Evict
+from muster.snapshot.records import stamp_text
 from muster.testing import node, pod, pod_group, queue
 from tests.engine.evictions.eviction_stage import evicted
 from tests.plugins.queue_stage import annotated, leaving, with_policies

@@ -11,7 +11,7 @@ from muster.admission import HOOKS, Facts, Settings, answer
 from muster.api import decode
 from muster.api.kinds import kind_of
 from muster.snapshot import Intake, Mirror
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 VOLCANO = "scheduling.volcano.sh/v1beta1"
 META = {"name": "bad", "namespace": "default"}

@@ -2,7 +2,7 @@ from muster.api import KubeObject, Node, OwnerReference, PersistentVolumeClaim, 
 from muster.api.objects.claims import PersistentVolumeClaimSpec
 from muster.api.objects.pod import EphemeralVolumeSource, PersistentVolumeClaimTemplate, Volume
 from muster.cluster.memory import MemoryCluster, start_delay
-from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
+from muster.snapshot.messages import Bind, Evict, JobUpdate, Nominate
 from muster.testing import gang, node, pod, pod_group, queue
 
 

@@ -13,8 +13,8 @@ from muster.engine.constraints import Constraint
 from muster.engine.domains import ROOT, gradients
 from muster.simulate import SimulationResult, simulate
 from muster.snapshot import NO_ROW, Mirror, Snapshot, TopologyTable
-from muster.snapshot.decisions import Bind
 from muster.snapshot.hypernodes import ROOT as ROOT_NAME
+from muster.snapshot.messages import Bind
 from muster.testing import node, pod
 
 TREES = Path(__file__).resolve().parent.parent.parent / "examples" / "trees"

@@ -25,8 +25,7 @@ from muster.framework import SchedulerConfig, Session, default_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate import SimulationResult, simulate
 from muster.simulate.report import report_jobs, report_nodes
-from muster.snapshot.decisions import Evict
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event, Evict
 from tests.kubernetes.documents import SCHEDULER, document_of
 from tests.kubernetes.kubectl import Json, Kubectl, kind_of
 from tests.kubernetes.owners import Owners, key_of

@@ -7,7 +7,7 @@ import pytest
 from muster.api import Pod
 from muster.cluster.kubernetes import KubernetesCluster
 from muster.framework import parse_config
-from muster.snapshot.decisions import Evict, Nominate
+from muster.snapshot.messages import Evict, Nominate
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.kubectl import Json, Kubectl, gang, node, pod, priority_class, queue
 from tests.kubernetes.stage import WITH_EVICTIONS, Stage

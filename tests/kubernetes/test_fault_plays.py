@@ -9,7 +9,7 @@ import pytest
 from muster.api.names import START_STAMP
 from muster.cluster.kubernetes import KubernetesCluster
 from muster.framework import find_config
-from muster.snapshot.decisions import Bind, Evict, Failure
+from muster.snapshot.messages import Bind, Evict, Failure
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes import invariants
 from tests.kubernetes.invariants import n_promised

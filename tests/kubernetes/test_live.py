@@ -10,7 +10,7 @@ import pytest
 from muster.api import load_files
 from muster.cli.main import run
 from muster.cluster.kubernetes import KubernetesCluster
-from muster.snapshot.decisions import Bind
+from muster.snapshot.messages import Bind
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.kubectl import Json, Kubectl, gang, node, pod, queue
 from tests.kubernetes.stage import Stage

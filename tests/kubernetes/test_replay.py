@@ -14,7 +14,7 @@ from muster.cluster.kubernetes import KubernetesCluster, Shard
 from muster.framework import find_config
 from muster.scheduler import CycleResult
 from muster.server import Service, ServiceOptions
-from muster.snapshot.decisions import Bind
+from muster.snapshot.messages import Bind
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes import foreign_kinds
 from tests.kubernetes.foreign_kinds import NODE_SHARD

@@ -12,7 +12,7 @@ from muster.api import KubeObject, PodGroup, Queue
 from muster.api.names import PREEMPT_MIN_RUNTIME, RECLAIM_MIN_RUNTIME, START_STAMP
 from muster.framework import Eviction, Evictor, Scenario
 from muster.snapshot import Rows
-from muster.snapshot.marks import stamp_text
+from muster.snapshot.records import stamp_text
 from muster.testing import builders
 from tests.plugins.queue_stage import Stage, annotated
 

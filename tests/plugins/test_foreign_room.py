@@ -10,7 +10,7 @@ from muster.explain import explain_job, explanation_lines
 from muster.framework import PluginOption, SchedulerConfig, Session, parse_config
 from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot import Mirror
-from muster.snapshot.decisions import Bind, Decision, Evict
+from muster.snapshot.messages import Bind, Decision, Evict
 from muster.testing.builders import gang, node, pod, pod_group, queue
 from tests.plugins.queue_stage import REGISTRY
 

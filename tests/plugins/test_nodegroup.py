@@ -13,7 +13,7 @@ from muster.api.objects.scheduling import NodeGroupAffinity, QueueAffinity
 from muster.cluster import MemoryCluster
 from muster.framework import parse_config, reason_number
 from muster.scheduler import Scheduler, builtin_registry
-from muster.snapshot.decisions import Bind
+from muster.snapshot.messages import Bind
 from muster.testing.builders import gang, node, pod, pod_group, queue
 from tests.plugins.queue_stage import Stage, annotated
 

@@ -12,7 +12,7 @@ from muster.api import KubeObject, Pod, UserError
 from muster.cluster import MemoryCluster
 from muster.framework import Eviction, SchedulerConfig, parse_config, reason_number
 from muster.scheduler import Scheduler, builtin_registry
-from muster.snapshot.decisions import Bind, Evict
+from muster.snapshot.messages import Bind, Evict
 from muster.testing.builders import node, pod, pod_group, queue
 from tests.plugins.queue_stage import Stage, annotated
 from tests.plugins.test_pdb import budget

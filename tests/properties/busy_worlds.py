@@ -20,7 +20,7 @@ from muster.api import (
     SubGroupPolicy,
 )
 from muster.api.names import PREEMPT_MIN_RUNTIME, PREEMPTABLE, RECLAIM_MIN_RUNTIME, START_STAMP
-from muster.snapshot.marks import stamp_text
+from muster.snapshot.records import stamp_text
 from muster.testing import node, pod, pod_group, priority_class, queue
 from tests.snapshot.networks import SOFT, hard, hyper_node
 

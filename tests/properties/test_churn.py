@@ -21,8 +21,7 @@ from muster.api import KubeObject, Pod, PodGroup, Quantity
 from muster.cluster.groups import updated_group
 from muster.framework import find_config
 from muster.scheduler import Scheduler, builtin_registry
-from muster.snapshot.decisions import Bind, Failure, JobUpdate
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Bind, Event, Failure, JobUpdate
 from muster.testing.builders import gang, node, pod, pod_group, queue
 
 #: Cycles from the coming of a pod to its end, and to its going.

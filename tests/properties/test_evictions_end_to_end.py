@@ -8,7 +8,7 @@ from hypothesis import event, given
 from muster.cluster import MemoryCluster
 from muster.framework import SchedulerConfig, parse_config
 from muster.simulate import simulate
-from muster.snapshot.decisions import Evict, Nominate
+from muster.snapshot.messages import Evict, Nominate
 from tests.properties.test_cycles import REGISTRY, World, check_books, check_nodes, scheduler_of, worlds
 
 MAX_CYCLES = 150

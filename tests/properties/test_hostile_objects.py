@@ -22,7 +22,7 @@ from muster.framework import find_config
 from muster.scheduler import Scheduler, builtin_registry
 from muster.server.metrics import Metrics
 from muster.snapshot import Amounts, Intake, Mirror, Snapshot, TaskStatus
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 from muster.testing import gang, node, queue
 from tests.properties.hostile_objects import CROWDED, SCHEDULER, Json, hostile
 

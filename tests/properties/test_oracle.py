@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 from muster.framework import SchedulerConfig, profile
 from muster.scheduler import builtin_registry
 from muster.simulate import simulate
-from muster.snapshot.decisions import Bind, Evict
+from muster.snapshot.messages import Bind, Evict
 from tests.properties.oracle_worlds import KINDS, Gang, World, worlds
 from tests.reference.exact_starts import Amounts, Held, breaches, least_tier, places
 

@@ -23,7 +23,7 @@ from muster.plugins.fairshare import FairShare
 from muster.plugins.fairshare.reclaim import victim_units
 from muster.scheduler import Scheduler
 from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
-from muster.snapshot.decisions import Evict, Nominate
+from muster.snapshot.messages import Evict, Nominate
 from tests.engine.evictions.solver.solver_stage import NOW, REGISTRY, kai, open_session, run
 from tests.engine.evictions.solver.worlds import RUNTIME, worlds
 from tests.snapshot.test_statement import assert_same, frozen

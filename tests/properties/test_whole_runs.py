@@ -20,7 +20,7 @@ from muster.api import Pod
 from muster.cluster import MemoryCluster
 from muster.framework import profile
 from muster.scheduler import Scheduler, builtin_registry
-from muster.snapshot.decisions import Bind, Evict
+from muster.snapshot.messages import Bind, Evict
 from tests.properties.busy_worlds import PRIORITIES, START, Job, World, worlds
 from tests.properties.known_worlds import KNOWN
 

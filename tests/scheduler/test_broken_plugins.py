@@ -14,8 +14,8 @@ from muster.framework.faults import OUT_SECONDS
 from muster.plugins import BUILTIN as PLUGINS
 from muster.scheduler import Scheduler
 from muster.snapshot import Mask, Rows
-from muster.snapshot.decisions import Evict
-from muster.snapshot.quarantine import PAUSE_SECONDS
+from muster.snapshot.messages import Evict
+from muster.snapshot.mirror.quarantine import PAUSE_SECONDS
 from muster.testing import gang, node, priority_class
 
 

@@ -6,8 +6,8 @@ from muster.api import Condition, HyperNode, KubeObject, load_text
 from muster.cluster import MemoryCluster
 from muster.framework import parse_config
 from muster.scheduler import Scheduler, builtin_registry
-from muster.snapshot.decisions import HyperNodeUpdate
-from muster.snapshot.quarantine import PAUSE_SECONDS
+from muster.snapshot.messages import HyperNodeUpdate
+from muster.snapshot.mirror.quarantine import PAUSE_SECONDS
 from muster.testing import node
 
 CONFIG = parse_config('actions: "allocate"\ntiers: [{plugins: [{name: gang}]}]', "t")

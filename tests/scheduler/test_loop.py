@@ -13,7 +13,7 @@ from muster.plugins import BUILTIN as PLUGINS
 from muster.scheduler import Scheduler, builtin_registry, updates
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot import TaskStatus
-from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
+from muster.snapshot.messages import Bind, Evict, JobUpdate, Nominate
 from muster.testing import gang, node, pod, pod_group, priority_class
 
 FULL = parse_config(

@@ -9,7 +9,7 @@ from muster.api.names import KAI_STALE_STAMP, KAI_SUBGROUP, STALE_STAMP, START_S
 from muster.cluster import MemoryCluster
 from muster.framework import SchedulerConfig, parse_config
 from muster.scheduler import Scheduler, builtin_registry
-from muster.snapshot.decisions import Evict
+from muster.snapshot.messages import Evict
 from muster.testing import gang, node, pod, pod_group
 from tests.engine.evictions.solver import solver_stage
 

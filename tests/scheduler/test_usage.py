@@ -11,7 +11,7 @@ from muster.framework import SchedulerConfig, UsageHistory, parse_config
 from muster.scheduler import Scheduler, builtin_registry
 from muster.scheduler.usage import UsageMeter
 from muster.snapshot import Mirror, Snapshot
-from muster.snapshot.decisions import Evict
+from muster.snapshot.messages import Evict
 from muster.testing import node, pod, pod_group, queue
 
 GPU = "nvidia.com/gpu"

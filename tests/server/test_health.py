@@ -6,7 +6,7 @@ import pytest
 
 from muster.server import Service, ServiceOptions
 from muster.server.health import GIVE_UP_AFTER, UNREADY_AFTER, Health
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 from tests.server.test_service import Unreachable
 
 

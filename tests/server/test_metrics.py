@@ -10,7 +10,7 @@ from muster.framework import PluginOption, SchedulerConfig, Session, profile
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.server.metrics import Metrics
 from muster.snapshot import Mirror
-from muster.snapshot.decisions import Evict
+from muster.snapshot.messages import Evict
 from muster.testing import gang, node, pod, pod_group, priority_class, queue
 from tests.plugins.queue_stage import REGISTRY
 

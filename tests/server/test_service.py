@@ -4,8 +4,7 @@ import threading
 from collections.abc import Sequence
 
 from muster.server import Service, ServiceOptions
-from muster.snapshot.decisions import Failure
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event, Failure
 
 
 class Unreachable:

@@ -8,7 +8,7 @@ from muster.cluster import parse_timeline
 from muster.explain import explain_job, explanation_lines, find_job
 from muster.framework import SchedulerConfig, parse_config
 from muster.simulate import SimulationResult, simulate
-from muster.snapshot.decisions import Evict
+from muster.snapshot.messages import Evict
 from muster.testing import gang, node, priority_class, queue
 
 LATER = """

@@ -10,7 +10,8 @@ import pytest
 from muster.api import DeviceClass, KubeObject, Namespace, ObjectMeta, Pod, ResourceClaim, ResourceSlice
 from muster.api.objects.pod import PodResourceClaim, PodResourceClaimStatus
 from muster.snapshot import GATED, Mirror, Snapshot, TaskStatus
-from muster.snapshot.devices import NOT_LIMITED, Hold, claim_keys, claimed, hold_of, offered
+from muster.snapshot.devices import NOT_LIMITED, claim_keys, claimed, hold_of, offered
+from muster.snapshot.tables import Hold
 from muster.testing import node, pod, pod_group, priority_class, queue
 from tests.engine.stage import binds, configured, having, run
 

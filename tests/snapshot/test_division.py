@@ -6,7 +6,7 @@ import numpy as np
 
 from muster.api import KubeObject
 from muster.snapshot import NEEDS_LIVE_CHECK, Mirror, Snapshot
-from muster.snapshot.division import Division, divide_classes
+from muster.snapshot.classes import Division, divide_classes
 from muster.testing.builders import node, pod
 
 

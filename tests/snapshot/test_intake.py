@@ -10,8 +10,8 @@ import pytest
 
 from muster.api import KubeObject, LabelSelector, Node, ObjectMeta, Pod, PodDisruptionBudget, PodGroup, decode
 from muster.snapshot import Intake, Mirror, Snapshot, TaskStatus
-from muster.snapshot.events import Event
-from muster.snapshot.quarantine import PAUSE_SECONDS
+from muster.snapshot.messages import Event
+from muster.snapshot.mirror.quarantine import PAUSE_SECONDS
 from tests.snapshot.objects import group, node, pod, queue
 
 

@@ -28,8 +28,7 @@ from muster.api.names import (
 )
 from muster.snapshot import UNLIMITED, GroupConstraint, JobRecord, Mirror, QueueRecord
 from muster.snapshot.kai_records import job_from_kai, queue_from_kai
-from muster.snapshot.marks import read_stamp, stamp_text
-from muster.snapshot.records import job_from_group, job_from_pod, queue_from_volcano
+from muster.snapshot.records import job_from_group, job_from_pod, queue_from_volcano, read_stamp, stamp_text
 from tests.snapshot.objects import group, node, pod
 
 GPU = "nvidia.com/gpu"

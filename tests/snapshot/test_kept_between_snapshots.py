@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from muster.api import Taint
 from muster.snapshot import Mirror
-from muster.snapshot.grow import Names
+from muster.snapshot.growing import Names
 from muster.testing.builders import node, pod, pod_group
 
 

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from muster.snapshot import NO_ROW
-from muster.snapshot.label_topology import LabelTopology, build_label_topology
-from muster.snapshot.labels import NodeLabels
+from muster.snapshot.labels import LabelTopology, NodeLabels, build_label_topology
 from muster.testing import node
 
 

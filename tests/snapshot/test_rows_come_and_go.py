@@ -11,7 +11,7 @@ from msgspec.structs import replace
 
 from muster.api import LabelSelector, Pod, PodGroup, SubGroupPolicy
 from muster.snapshot import NO_ROW, Mirror, Snapshot, TaskStatus
-from muster.snapshot.grow import Columns, FreeRows, Names
+from muster.snapshot.growing import Columns, FreeRows, Names
 from tests.snapshot.objects import amounts, group, node, pod, queue
 
 Picture = dict[str, object]

@@ -13,7 +13,7 @@ from numpy.typing import NDArray
 from muster.kernels.placement import FUTURE, IDLE
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
 from muster.snapshot import NO_ROW, Board, Mirror, Rows, Snapshot, Statement, TaskStatus
-from muster.snapshot.status import ALLOCATED_STATUSES, BEST_EFFORT_PENDING
+from muster.snapshot.columns import ALLOCATED_STATUSES, BEST_EFFORT_PENDING
 from tests.snapshot.objects import group, node, pod, queue
 
 

@@ -13,7 +13,7 @@ from muster.api.names import PREEMPTABLE
 from muster.kernels.placement import FUTURE, IDLE
 from muster.kernels.planes import PIPELINED, RELEASING, SCORED, USED
 from muster.snapshot import NO_ROW, Board, Mirror, OperationKind, Rows, Snapshot, Statement, TaskStatus
-from muster.snapshot.status import ACTIVE_STATUSES, BEST_EFFORT_PENDING
+from muster.snapshot.columns import ACTIVE_STATUSES, BEST_EFFORT_PENDING
 from muster.testing import fingerprint, node, pod, pod_group, queue
 
 NODES = 3

@@ -22,7 +22,7 @@ from muster.cluster.kubernetes.connection import connect
 from muster.cluster.kubernetes.decoding import ObjectDecoder
 from muster.cluster.kubernetes.resources import Resource, Wanted, served, wanted_of
 from muster.cluster.kubernetes.watch import Reflector
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 log = logging.getLogger("muster.admission")
 

@@ -21,7 +21,7 @@ from muster.api import (
     Queue,
 )
 from muster.api.names import POD_SCHEDULED
-from muster.snapshot.decisions import (
+from muster.snapshot.messages import (
     CONDITIONS,
     UNSCHEDULABLE,
     HyperNodeUpdate,
@@ -30,7 +30,7 @@ from muster.snapshot.decisions import (
     QueueUpdate,
     conditions_of,
 )
-from muster.snapshot.quarantine import CODE
+from muster.snapshot.mirror.quarantine import CODE
 
 #: The condition of a node: whether the scheduler can use it as it is described.
 USABLE = "muster.sh/Usable"

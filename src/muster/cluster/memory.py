@@ -44,8 +44,9 @@ from muster.cluster.admission import (
 from muster.cluster.clock import Agenda, VirtualClock, stamp_of, within_calendar
 from muster.cluster.groups import noted, updated_group, updated_hypernode, updated_queue, waiting_pod
 from muster.cluster.store import Store
-from muster.snapshot.decisions import (
+from muster.snapshot.messages import (
     Bind,
+    Event,
     Evict,
     Failure,
     HyperNodeUpdate,
@@ -55,7 +56,6 @@ from muster.snapshot.decisions import (
     QueueUpdate,
     Ungate,
 )
-from muster.snapshot.events import Event
 from muster.snapshot.records import pod_of_lone_job
 
 #: Seconds; what happens so soon after the first moment does not happen before the first cycle.

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from typing import TypeVar
 
 from muster.api import KINDS, KubeObject, Node, Pod, UserError, pod_request, to_base_all
-from muster.snapshot.events import Event, EventKind
+from muster.snapshot.messages import Event, EventKind
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
 _ENDED = ("Succeeded", "Failed")

@@ -20,7 +20,7 @@ from muster.engine.domains import count_classes
 from muster.framework import Session
 from muster.kernels.placement import FUTURE
 from muster.snapshot import ACTIVE_STATUSES, NO_ROW, Amounts, GroupConstraint, Mask, Rows, Snapshot
-from muster.snapshot.label_topology import ROOT_LEVEL, LabelTopology, build_label_topology
+from muster.snapshot.labels import ROOT_LEVEL, LabelTopology, build_label_topology
 
 #: Stands for the share of a resource that a domain does not have at all.
 _NOT_THERE = 1000.0

@@ -24,7 +24,7 @@ from muster.snapshot import (
     Mask,
     TaskStatus,
 )
-from muster.snapshot.ceilings import summable
+from muster.snapshot.columns import summable
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence

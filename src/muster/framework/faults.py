@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING, Final
 from muster.framework.plugin import Plugin
 from muster.framework.reasons import QUARANTINED
 from muster.framework.verdicts import JobVerdict
-from muster.snapshot.quarantine import shortened
+from muster.snapshot.mirror.quarantine import shortened
 
 if TYPE_CHECKING:
     from muster.framework.session import Session

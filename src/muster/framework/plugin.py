@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 
 from muster.framework.reasons import Reason, Verdicts
 from muster.snapshot import Amounts, Mask, Pieces, Rows
-from muster.snapshot.division import Division
+from muster.snapshot.classes import Division
 
 if TYPE_CHECKING:
     from muster.framework.session import Session

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.snapshot.quarantine import CODE
+from muster.snapshot.mirror.quarantine import CODE
 
 #: int16 per node: the number of the first reason against it, FITS if none.
 Verdicts = NDArray[np.int16]

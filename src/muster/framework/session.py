@@ -39,7 +39,7 @@ from muster.framework.tallies import ActionTally
 from muster.framework.verdicts import JobVerdict
 from muster.framework.victim_questions import VictimQuestions, protects
 from muster.snapshot import Amounts, JobPhase, Operation, Rows, Snapshot, Statement
-from muster.snapshot.division import Division, divide_classes
+from muster.snapshot.classes import Division, divide_classes
 
 log = logging.getLogger("muster.framework")
 

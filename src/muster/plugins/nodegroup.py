@@ -30,7 +30,7 @@ from muster.api.names import NODE_GROUP, NODE_GROUP_LIMITS, ROOT_QUEUE
 from muster.framework.plugin import Arguments, NodeScores, Plugin
 from muster.framework.reasons import FITS, Verdicts, reason
 from muster.snapshot import ALLOCATED_STATUSES, NO_ROW, Amounts, Mask, QueueTable, Rows, Snapshot, TaskStatus
-from muster.snapshot.division import Division
+from muster.snapshot.classes import Division
 from muster.snapshot.records import QueueRecord
 
 if TYPE_CHECKING:

@@ -25,7 +25,7 @@ from muster.api.resources import format_amount, to_base_all
 from muster.framework.plugin import Plugin, Rejection, Vote
 from muster.framework.reasons import reason
 from muster.snapshot import ALLOCATED_STATUSES, JobPhase, Rows, Snapshot, TaskStatus
-from muster.snapshot.status import OCCUPYING_STATUSES
+from muster.snapshot.columns import OCCUPYING_STATUSES
 
 NAMESPACE_QUOTA = reason(
     "namespace-quota",

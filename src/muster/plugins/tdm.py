@@ -34,7 +34,7 @@ from muster.api.names import PREEMPTABLE as PREEMPTABLE_MARK
 from muster.framework.plugin import Arguments, Departure, Eviction, Evictor, NodeScores, Plugin
 from muster.framework.reasons import FITS, Verdicts, reason
 from muster.snapshot import NO_ROW, PREEMPTABLE, JobTable, Mask, Rows, TaskStatus
-from muster.snapshot.division import Division
+from muster.snapshot.classes import Division
 
 if TYPE_CHECKING:
     from muster.framework.session import Session

@@ -15,7 +15,7 @@ from muster.framework import ActionTally, Committed, JobVerdict, Session
 from muster.framework.reasons import PROMISED
 from muster.scheduler.statuses import verdict_text
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
-from muster.snapshot.decisions import (
+from muster.snapshot.messages import (
     Bind,
     Decision,
     Evict,

@@ -10,8 +10,8 @@ from collections.abc import Mapping
 
 from muster.api import HyperNode
 from muster.snapshot import Mirror
-from muster.snapshot.decisions import HyperNodeUpdate
 from muster.snapshot.hypernodes import HyperNodeForest
+from muster.snapshot.messages import HyperNodeUpdate
 
 VALID = "Valid"
 

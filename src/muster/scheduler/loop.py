@@ -26,7 +26,7 @@ from muster.scheduler.settled import Settled
 from muster.scheduler.updates import finished_jobs, updates_of
 from muster.scheduler.usage import meter_for
 from muster.snapshot import Intake, Mirror, Snapshot
-from muster.snapshot.decisions import (
+from muster.snapshot.messages import (
     Bind,
     Decision,
     Evict,

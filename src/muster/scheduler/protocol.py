@@ -10,8 +10,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Protocol
 
-from muster.snapshot.decisions import (
+from muster.snapshot.messages import (
     Bind,
+    Event,
     Evict,
     Failure,
     HyperNodeUpdate,
@@ -21,7 +22,6 @@ from muster.snapshot.decisions import (
     QueueUpdate,
     Ungate,
 )
-from muster.snapshot.events import Event
 
 
 class Cluster(Protocol):

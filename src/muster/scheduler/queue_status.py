@@ -18,8 +18,8 @@ import numpy as np
 from muster.api import KaiQueue, Quantity, Queue, format_amount, to_base
 from muster.api.names import ROOT_QUEUE
 from muster.snapshot import NO_ROW, Amounts, JobPhase, QueueRecord, Rows, Snapshot
-from muster.snapshot.decisions import QueueUpdate
 from muster.snapshot.devices import PREFIX
+from muster.snapshot.messages import QueueUpdate
 
 #: Said even when it is nothing.
 _ALWAYS: Final = ("cpu", "memory", "pods")

@@ -14,7 +14,7 @@ from muster.api.names import KAI_STALE_STAMP, STALE_STAMP, START_STAMP
 from muster.engine.evictions.stale import stale_jobs
 from muster.framework import Session
 from muster.snapshot import JobRecord, Mask, OperationKind, Rows, TaskStatus
-from muster.snapshot.marks import stamp_text
+from muster.snapshot.records import stamp_text
 
 #: Changes of annotations; None removes one.
 Stamps = dict[str, str | None]

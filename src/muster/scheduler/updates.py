@@ -18,8 +18,8 @@ from muster.scheduler.settled import Settled
 from muster.scheduler.stamps import Stamps, stamps_of
 from muster.scheduler.statuses import JobStatus, job_statuses, no_evictions_text, unschedulable_jobs, verdict_text
 from muster.snapshot import JobPhase, Snapshot, TaskStatus
-from muster.snapshot.decisions import CONDITIONS, JobUpdate, conditions_of
-from muster.snapshot.status import BEST_EFFORT_PENDING, FINISHED_STATUSES
+from muster.snapshot.columns import BEST_EFFORT_PENDING, FINISHED_STATUSES
+from muster.snapshot.messages import CONDITIONS, JobUpdate, conditions_of
 
 log = logging.getLogger("muster.scheduler")
 

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from muster.framework import Session
 from muster.scheduler import CycleResult
 from muster.snapshot import NO_ROW, Snapshot, TaskStatus
-from muster.snapshot.decisions import Bind, Evict
+from muster.snapshot.messages import Bind, Evict
 
 _Label = tuple[str, str]
 

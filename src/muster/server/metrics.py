@@ -17,7 +17,7 @@ from muster.scheduler import CycleResult
 from muster.server.eviction_metrics import EvictionMetrics
 from muster.server.volcano_metrics import volcano_lines
 from muster.snapshot import NO_ROW, Quarantine, TaskStatus
-from muster.snapshot.decisions import Evict
+from muster.snapshot.messages import Evict
 
 #: What can be refused; there from the start, so that the first refusal shows as an increase.
 _REFUSABLE: Final = ("bind", "evict", "nominate", "status", "annotations", "condition")

@@ -29,7 +29,7 @@ from muster.server.reload import ConfigFile
 from muster.server.status import StatusServer
 from muster.server.token_reviews import TokenReviews
 from muster.snapshot import NO_ROW, TaskStatus
-from muster.snapshot.marks import stamp_text
+from muster.snapshot.records import stamp_text
 
 log = logging.getLogger("muster.server")
 

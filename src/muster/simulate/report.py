@@ -21,7 +21,7 @@ from muster.framework.reasons import NOT_TRIED, PROMISED
 from muster.scheduler import CycleResult
 from muster.scheduler.statuses import job_status, leaving_counts, verdict_text
 from muster.snapshot import NO_ROW, Aside, JobPhase, Snapshot, TaskStatus
-from muster.snapshot.decisions import Bind, Decision, Evict
+from muster.snapshot.messages import Bind, Decision, Evict
 
 _ON_NODE = (TaskStatus.BOUND, TaskStatus.RUNNING)
 _ROOM = (*_ON_NODE, TaskStatus.RELEASING, TaskStatus.UNKNOWN)

@@ -1,21 +1,30 @@
-"""The picture of one cycle as columns, the mirror that keeps it current, the statement that changes it."""
+"""The picture of one cycle as columns, the mirror that keeps it current, the statement that changes it.
 
-from muster.snapshot.axis import UNLIMITED, Amounts, ResourceAxis
+Enters: events of a cluster. Leaves: a `Snapshot` for a cycle, and operations that a `Statement` committed, from which
+decisions are made. Knows objects and kernels; knows no policy.
+"""
+
 from muster.snapshot.board import Board
-from muster.snapshot.intake import Intake
-from muster.snapshot.mirror import Mirror
-from muster.snapshot.quarantine import Aside, Quarantine
-from muster.snapshot.records import GroupConstraint, JobRecord, QueueRecord
-from muster.snapshot.rows import NO_ROW, Mask, Pieces, Rows
-from muster.snapshot.statement import Operation, OperationKind, Statement
-from muster.snapshot.status import (
+from muster.snapshot.columns import (
     ACTIVE_STATUSES,
     ALLOCATED_STATUSES,
     BEST_EFFORT_PENDING,
+    NO_ROW,
     READY_STATUSES,
+    UNLIMITED,
+    Amounts,
     JobPhase,
+    Mask,
+    Pieces,
+    ResourceAxis,
+    Rows,
     TaskStatus,
 )
+from muster.snapshot.mirror import Mirror
+from muster.snapshot.mirror.intake import Intake
+from muster.snapshot.mirror.quarantine import Aside, Quarantine
+from muster.snapshot.records import GroupConstraint, JobRecord, QueueRecord
+from muster.snapshot.statement import Operation, OperationKind, Statement
 from muster.snapshot.tables import (
     BEST_EFFORT,
     CRITICAL,

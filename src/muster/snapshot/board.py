@@ -12,8 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.kernels.placement import BLOCK, MODE, WRITTEN, catch_up, count_slots, recount_slots
-from muster.snapshot.axis import Amounts
-from muster.snapshot.rows import Mask, Rows
+from muster.snapshot.columns import Amounts, Mask, Rows
 from muster.snapshot.tables import Snapshot
 
 

@@ -1,24 +1,36 @@
-"""Task classes: what must be equal for two pods to be interchangeable on nodes.
+"""Task classes: what must be equal for two pods to be interchangeable on nodes, and the rows of the classes there are.
 
 Two tasks are of one class when they request the same and when everything on their pods that restricts or ranks
 nodes by the nodes' own objects is the same. What depends on other pods (ports, pod affinity, spreading) is not
-part of the class: such tasks carry a flag and are checked one by one.
+part of the class: such tasks carry a flag and are checked one by one. A class comes with its first task and goes with
+its last; with them the resources that tasks ask for are counted. Requests are laid out once per class and moved when
+the axis changes, so that a picture costs a copy.
+
+Tasks that ask for the same may still differ in where they may go, by queue, mark or hour. Before any plugin of a
+session is opened, plugins say which tasks they tell apart, and each part of a class becomes a class of its own. All
+that works class by class (verdicts, boards, packing, evictions) then holds without knowing why. Part 0 keeps the class
+as it is.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Final
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 from muster.api import Pod, is_best_effort, is_critical, is_preemptable, names, pod_request, pod_scoring_request
 from muster.api.objects.pod import mounts_of
+from muster.snapshot.columns import Amounts, Mask, ResourceAxis, Rows, TaskStatus
 from muster.snapshot.devices import claim_keys
-from muster.snapshot.tables import BEST_EFFORT, CRITICAL, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE
+from muster.snapshot.growing import FreeRows
+from muster.snapshot.tables import BEST_EFFORT, CRITICAL, GATED, NEEDS_LIVE_CHECK, PREEMPTABLE, ClassTable, Snapshot
 
 _encode = msgspec.json.Encoder(order="deterministic").encode
-
 #: Annotations that say which nodes are better for a pod.
 _RANKING: Final = (names.STRATEGY_TYPE, names.STRATEGY_WEIGHT)
 
@@ -73,3 +85,168 @@ def _constraints(pod: Pod) -> object:
     devices = (spec.resource_claims, claim_keys(pod)) if spec.resource_claims else ()
     constraints = (spec.node_selector, node_affinity, spec.tolerations, claims, devices, namespace)
     return (constraints, wishes) if has_wishes else constraints
+
+
+#: Stands in rows that no object lives in.
+NOBODY: Final = Pod()
+
+
+class ResourceUses:
+    """How often each resource is named."""
+
+    def __init__(self) -> None:
+        self._uses: Counter[str] = Counter()
+
+    def add(self, names: Iterable[str]) -> None:
+        for name in names:  # not `update`, which would add the amounts of a mapping
+            self._uses[name] += 1
+
+    def remove(self, names: Iterable[str]) -> None:
+        for name in names:
+            self._uses[name] -= 1
+            if not self._uses[name]:
+                del self._uses[name]
+
+    def names(self) -> Iterable[str]:
+        """Those that somebody names."""
+        return self._uses.keys()
+
+
+class ClassBook:
+    """Rows of classes."""
+
+    def __init__(self, resources: ResourceUses) -> None:
+        self._resources = resources
+        self._rows = FreeRows()
+        self._row_of: dict[bytes, int] = {}
+        self._shapes: list[PodShape | None] = []
+        self._pods: list[Pod] = []
+        self._keys: list[bytes] = []
+        self._uses: list[int] = []
+        self._axis = ResourceAxis()
+        self._requests: Amounts = np.zeros((0, 2, len(self._axis)), np.int64)
+        #: Rows whose requests are not laid out yet.
+        self._new: set[int] = set()
+
+    def __len__(self) -> int:
+        """Classes that there are."""
+        return len(self._row_of)
+
+    def take(self, shape: PodShape, pod: Pod) -> int:
+        """The row of a class that has one more task."""
+        row = self._row_of.get(shape.key)
+        if row is None:
+            row = self._row_of[shape.key] = self._rows.take()
+            if row == len(self._shapes):
+                self._shapes.append(None)
+                self._pods.append(NOBODY)
+                self._keys.append(b"")
+                self._uses.append(0)
+            self._shapes[row], self._pods[row], self._keys[row] = shape, pod, shape.key
+            self._resources.add(shape.request)
+            self._new.add(row)
+        self._uses[row] += 1
+        return row
+
+    def give_back(self, row: int) -> None:
+        """A class has one task less."""
+        self._uses[row] -= 1
+        shape = self._shapes[row]
+        if self._uses[row] or shape is None:
+            return
+        del self._row_of[shape.key]
+        self._resources.remove(shape.request)
+        self._shapes[row], self._pods[row], self._keys[row] = None, NOBODY, b""
+        self._new.add(row)
+        self._rows.give_back(row)
+        self._trim()
+
+    def is_scattered(self) -> bool:
+        return self._rows.is_scattered()
+
+    def compact(self) -> NDArray[np.int32]:
+        """Move the classes together; returns the new row of each, -1 for free ones."""
+        moved = self._rows.compact()
+        kept = np.flatnonzero(moved >= 0).tolist()
+        self._shapes = [self._shapes[row] for row in kept]
+        self._pods = [self._pods[row] for row in kept]
+        self._keys = [self._keys[row] for row in kept]
+        self._uses = [self._uses[row] for row in kept]
+        self._row_of = {key: row for row, key in enumerate(self._keys)}
+        self._requests = self._requests[:0]
+        self._new = set(range(len(kept)))
+        return moved
+
+    def table(self, axis: ResourceAxis) -> ClassTable:
+        """The classes, for a picture to own; the axis has every resource that they ask for."""
+        self._lay_out(axis)
+        return ClassTable(self._requests[: self._rows.size].copy(), list(self._pods), list(self._keys))
+
+    def _trim(self) -> None:
+        size = self._rows.size
+        del self._shapes[size:], self._pods[size:], self._keys[size:], self._uses[size:]
+
+    def _lay_out(self, axis: ResourceAxis) -> None:
+        size = self._rows.size
+        if axis.names != self._axis.names or not size <= len(self._requests) <= 4 * max(size, 64):
+            # What is laid out names nothing but what the axis had before.
+            both = [name for name in axis.names if name in self._axis.index]
+            requests = np.zeros((2 * size, 2, len(axis)), np.int64)
+            n = min(size, len(self._requests))
+            known = self._requests[:n, :, [self._axis.index[name] for name in both]]
+            requests[:n, :, [axis.index[name] for name in both]] = known
+            self._requests, self._axis = requests, axis
+        for row in self._new:
+            if row < size:
+                shape = self._shapes[row]
+                self._requests[row, 0] = 0 if shape is None else axis.vector(shape.request)
+                self._requests[row, 1] = 0 if shape is None else axis.vector(shape.scoring)
+        self._new.clear()
+
+
+@dataclass(frozen=True, slots=True)
+class Division:
+    """How a plugin tells tasks apart."""
+
+    #: int32 per task: its part; 0 for those whose class says it all.
+    parts: Rows
+    #: By part, "" for part 0. Verdicts are kept across cycles under these names: a part whose nodes may change for
+    #: another reason than a change of the nodes has to be named after that reason.
+    names: tuple[str, ...]
+    #: Tasks whose places depend on the other pods of the moment, so that they are placed one by one; None: none.
+    live: Mask | None = None
+
+
+def divide_classes(snapshot: Snapshot, divisions: Mapping[str, Division]) -> dict[str, Rows]:
+    """Divide the classes of a snapshot; return the part of every class, by the plugin that asked."""
+    for owner, division in divisions.items():
+        _split(snapshot, owner, division)
+        if division.live is not None:
+            snapshot.tasks.flags[division.live] |= np.uint8(NEEDS_LIVE_CHECK)
+    return {owner: _part_of_class(snapshot, division) for owner, division in divisions.items()}
+
+
+def _split(snapshot: Snapshot, owner: str, division: Division) -> None:
+    """Give the tasks of every part but the first classes of their own."""
+    tasks, classes, n_parts = snapshot.tasks, snapshot.classes, len(division.names)
+    special = np.flatnonzero((division.parts > 0) & (tasks.status != TaskStatus.GONE))
+    if len(special) == 0:
+        return
+    pairs = tasks.cls[special].astype(np.int64) * n_parts + division.parts[special]
+    found, firsts, places = np.unique(pairs, return_index=True, return_inverse=True)
+    origins = found // n_parts
+    marks = [f"|{owner}:{division.names[part]}".encode() for part in (found % n_parts).tolist()]
+    snapshot.classes = ClassTable(
+        requests=np.concatenate([classes.requests, classes.requests[origins]]),
+        pods=[*classes.pods, *(tasks.pods[task] for task in special[firsts].tolist())],
+        keys=[*classes.keys, *(classes.keys[cls] + mark for cls, mark in zip(origins.tolist(), marks, strict=True))],
+    )
+    tasks.cls[special] = len(classes) + places
+
+
+def _part_of_class(snapshot: Snapshot, division: Division) -> Rows:
+    """The part that the tasks of each class have in common."""
+    parts: Rows = np.zeros(len(snapshot.classes), np.int32)
+    here = snapshot.tasks.status != TaskStatus.GONE
+    parts[snapshot.tasks.cls[here]] = division.parts[here]
+    return parts

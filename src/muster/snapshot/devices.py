@@ -1,4 +1,4 @@
-"""Device claims (dynamic resource allocation) as amounts of a resource `deviceclass/<name>`.
+"""Device claims (dynamic resource allocation) as amounts of a resource `deviceclass/<name>`, and what holds pods back.
 
 A pod's claims count towards its request, so that queues can limit device classes, and the devices that slices
 offer count as capacity of their nodes. A device belongs to a class if the class has no selector or selects by
@@ -14,7 +14,6 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Literal, NamedTuple
 
 import msgspec
 
@@ -22,16 +21,14 @@ from muster.api import DeviceClass, Pod, ResourceClaim, ResourceSlice
 from muster.api.names import GPU_FRACTION, GPU_MEMORY
 from muster.api.objects.claims import as_list, as_map, requested_devices
 from muster.api.objects.node import NodeSelector
+from muster.snapshot.tables import Hold
 
 PREFIX = "deviceclass/"
 #: Amounts of devices are kept in thousandths, like everything that is neither bytes nor pods.
 _UNIT = 1000
 #: What a node offers when nobody says what it has: more than any cluster asks for, small enough to be summed.
 NOT_LIMITED = 2**40
-
 _BY_DRIVER = re.compile(r"""^\s*device\.driver\s*==\s*(['"])(?P<driver>[^'"]+)\1\s*$""")
-
-
 #: Pods that a claim may be reserved for at once, as the API server has it.
 _MOST_CONSUMERS = 256
 
@@ -41,13 +38,6 @@ def claim_keys(pod: Pod) -> list[str]:
     made = {status.name: status.resource_claim_name for status in pod.status.resource_claim_statuses}
     names = (claim.resource_claim_name or made.get(claim.name) for claim in pod.spec.resource_claims)
     return [f"{pod.namespace}/{name}" for name in names if name]
-
-
-class Hold(NamedTuple):
-    """Why a pod is held back although it has no scheduling gates."""
-
-    kind: Literal["gpu-part", "device-claim", "namespace"]
-    detail: str
 
 
 def hold_of(pod: Pod, claims: Mapping[str, ResourceClaim] | None) -> Hold | None:
@@ -125,3 +115,58 @@ def _drivers(known: DeviceClass) -> set[str] | None:
         found = {match["driver"]} if match else set()
         drivers = found if drivers is None else drivers & found
     return drivers
+
+
+class PodHolds:
+    """Claims, who names them, and namespaces that are being deleted.
+
+    `allocates_claims`: whether the cluster gives devices to the pods that are bound.
+    """
+
+    def __init__(self, *, allocates_claims: bool) -> None:
+        self._allocates_claims = allocates_claims
+        self._claims: dict[str, ResourceClaim] = {}
+        #: Pods by the claim that they name.
+        self._claimants: dict[str, set[str]] = {}
+        self._ending: set[str] = set()
+
+    def set_claim(self, key: str, claim: ResourceClaim | None) -> Iterable[str]:
+        """Take in a new or changed claim, or None for one that is gone; returns the pods that name it."""
+        if claim is None:
+            self._claims.pop(key, None)
+        else:
+            self._claims[key] = claim
+        return sorted(self._claimants.get(key, ()))
+
+    def set_namespace(self, name: str, *, is_ending: bool) -> bool:
+        """Note whether a namespace is being deleted; returns whether that is news."""
+        is_news = is_ending != (name in self._ending)
+        (self._ending.add if is_ending else self._ending.discard)(name)
+        return is_news
+
+    def change(self, before: Pod, after: Pod) -> None:
+        """Note which claims a pod names now."""
+        if not before.spec.resource_claims and not after.spec.resource_claims:
+            return
+        named = set(claim_keys(after))
+        for key in claim_keys(before):
+            if key not in named and key in self._claimants:
+                self._claimants[key].discard(before.key)
+                if not self._claimants[key]:
+                    del self._claimants[key]
+        for key in named:
+            self._claimants.setdefault(key, set()).add(after.key)
+
+    def devices_of(self, pod: Pod) -> dict[str, int]:
+        """What a pod's claims ask for, by device class."""
+        if not pod.spec.resource_claims:
+            return {}
+        return claimed(self._claims[key] for key in claim_keys(pod) if key in self._claims)
+
+    def hold_of(self, pod: Pod, *, foreign: bool) -> Hold | None:
+        """Whether and why a pod is held back."""
+        if foreign or pod.spec.node_name:
+            return None
+        if pod.namespace in self._ending:  # the server refuses every binding there
+            return Hold("namespace", pod.namespace)
+        return hold_of(pod, None if self._allocates_claims else self._claims)

@@ -1,7 +1,7 @@
-"""KAI's queues and PodGroups as records.
+"""KAI's queues and PodGroups as records, and the priorities of jobs.
 
-Called by the mirror. Here KAI's units (GPUs, milli-CPUs, megabytes of 10^6 bytes) become base units, and its flat
-list of sub-groups a tree. Pod sets, the sub-groups without children, are the job's roles.
+KAI's units (GPUs, milli-CPUs, megabytes of 10^6 bytes) become base units here, and its flat list of sub-groups a tree.
+Pod sets, the sub-groups without children, are the job's roles.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ from muster.api import (
     KaiQueueResources,
     KaiSubGroup,
     KaiTopologyConstraint,
+    PriorityClass,
     UserError,
 )
 from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE
 from muster.api.resources import CPU, GPU, MEMORY
-from muster.snapshot.axis import UNLIMITED
-from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
+from muster.snapshot.columns import UNLIMITED
 from muster.snapshot.records import (
     BUILD_PRIORITY,
     PREEMPTIBILITY,
@@ -31,7 +31,11 @@ from muster.snapshot.records import (
     JobRecord,
     QueueRecord,
     created_seconds,
+    min_runtime,
     refuses_eviction,
+    stale_grace,
+    stale_since,
+    started_at,
 )
 
 DEFAULT_QUEUE_PRIORITY: Final = 100
@@ -44,7 +48,6 @@ PRIORITY_CLASSES: Final[Mapping[str, int]] = {
     "build": 100,
     "inference": 125,
 }
-
 #: Base units per unit of KAI.
 _UNITS: Final = {GPU: 1000, CPU: 1, MEMORY: 10**6}
 _MAX_DEPTH: Final = 50
@@ -179,3 +182,34 @@ def _constraint(
         roles=roles,
         groups=groups,
     )
+
+
+class Priorities:
+    """The priority classes by name."""
+
+    def __init__(self) -> None:
+        self._classes: dict[str, PriorityClass] = {}
+
+    def set(self, item: PriorityClass) -> None:
+        """Take in a new or changed class."""
+        self._classes[item.name] = item
+
+    def drop(self, name: str) -> None:
+        """Forget a class."""
+        self._classes.pop(name, None)
+
+    def of_job(self, record: JobRecord) -> int:
+        """Return the job's own priority, that of its class, or the default.
+
+        Jobs of KAI have KAI's classes even where the cluster does not.
+        """
+        if record.priority is not None:
+            return record.priority
+        known = self._classes.get(record.priority_class)
+        if known is not None:
+            return known.value
+        is_kai = isinstance(record.source, KaiPodGroup)
+        if is_kai and record.priority_class in PRIORITY_CLASSES:
+            return PRIORITY_CLASSES[record.priority_class]
+        defaults = [other.value for other in self._classes.values() if other.global_default]
+        return max(defaults, default=DEFAULT_PRIORITY if is_kai else 0)

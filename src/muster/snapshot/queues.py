@@ -7,10 +7,8 @@ from dataclasses import replace
 
 import numpy as np
 
-from muster.snapshot.axis import UNLIMITED, ResourceAxis
-from muster.snapshot.ceilings import common_ceiling, cut
+from muster.snapshot.columns import NO_ROW, UNLIMITED, ResourceAxis, common_ceiling, cut
 from muster.snapshot.records import QueueRecord
-from muster.snapshot.rows import NO_ROW
 from muster.snapshot.tables import QueueTable
 
 

@@ -1,13 +1,16 @@
 """One internal job model and one internal queue model, whichever API family an object came from.
 
-Callers: the mirror, which turns objects into records as they arrive; plugins read records, never API objects
-of one family. Amounts are in base units, by resource name.
+The mirror turns objects into records as they arrive; plugins read records, never API objects of one family. Amounts are
+in base units, by resource name. A stamp that cannot be read counts as none: the gang is then not protected, and not
+stale. A minimum runtime that makes no sense counts as zero, with a warning.
 """
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from typing import Final
 
 from muster.api import (
@@ -22,6 +25,7 @@ from muster.api import (
     Queue,
     SubGroupPolicy,
     UserError,
+    parse_seconds,
     to_base,
 )
 from muster.api.names import (
@@ -29,38 +33,18 @@ from muster.api.names import (
     KAI_PREEMPTIBILITY,
     KAI_QUEUE,
     KAI_SCHEDULER,
+    KAI_STALE_STAMP,
+    KAI_START_STAMP,
     PREEMPT_MIN_RUNTIME,
     PREEMPTABLE,
     QUEUE_NAME,
     RECLAIM_MIN_RUNTIME,
+    STALE_GRACE,
+    STALE_STAMP,
+    START_STAMP,
 )
 from muster.api.objects.pod import began_at
-from muster.snapshot.axis import UNLIMITED
-from muster.snapshot.marks import min_runtime, stale_grace, stale_since, started_at
-
-
-def base_amounts(resources: Mapping[str, Quantity]) -> dict[str, int]:
-    """Convert limits of the API to base units; what nothing reaches has no end."""
-    return {name: min(to_base(name, quantity), int(UNLIMITED)) for name, quantity in resources.items()}
-
-
-def created_seconds(meta: ObjectMeta) -> float:
-    """Creation time as seconds; objects without one count as the oldest."""
-    return meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
-
-
-def is_of_other_family(standing: KubeObject | None, item: KubeObject) -> bool:
-    """Whether an object of the other family has taken the name already."""
-    return standing is not None and type(standing) is not type(item)
-
-
-def check_family(standing: KubeObject | None, item: KubeObject) -> None:
-    """Raise UserError when an object of the other family has taken the name: who came first stays."""
-    if standing is not None and is_of_other_family(standing, item):
-        raise UserError(
-            f"there is a {standing.kind} of {standing.api_version} with this name already; rename one of them",
-            subject=f"{item.kind} {item.key} of {item.api_version}",
-        )
+from muster.snapshot.columns import UNLIMITED
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,6 +152,17 @@ def job_from_group(group: PodGroup) -> JobRecord:
     )
 
 
+def _said_preemptible(meta: ObjectMeta) -> bool | None:
+    """What a PodGroup says for all its pods; None: nothing, each pod speaks for itself."""
+    return False if refuses_eviction(meta.annotations, meta.labels) else None
+
+
+def refuses_eviction(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool:
+    """Whether a mark says that pods are not to be evicted; a text that is no truth value says nothing."""
+    said = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE, ""))
+    return said.lower() in ("false", "f", "0")
+
+
 _LONE: Final = "pod"
 #: KAI: jobs of this priority and above are not preemptible unless they say so.
 BUILD_PRIORITY: Final = 100
@@ -178,24 +173,6 @@ PREEMPTIBILITY: Final[Mapping[str, bool]] = {
     # Only its surplus may go; as we do not know halves, none of it goes.
     "semi-preemptible": False,
 }
-
-
-def pod_of_lone_job(job_id: str) -> str | None:
-    """Return the key of the pod that is a job of its own; None for the id of a gang."""
-    namespace, _, rest = job_id.partition("/")
-    kind, slash, name = rest.partition("/")
-    return f"{namespace}/{name}" if slash and kind == _LONE else None
-
-
-def _said_preemptible(meta: ObjectMeta) -> bool | None:
-    """What a PodGroup says for all its pods; None: nothing, each pod speaks for itself."""
-    return False if refuses_eviction(meta.annotations, meta.labels) else None
-
-
-def refuses_eviction(annotations: Mapping[str, str], labels: Mapping[str, str]) -> bool:
-    """Whether a mark says that pods are not to be evicted; a text that is no truth value says nothing."""
-    said = annotations.get(PREEMPTABLE, labels.get(PREEMPTABLE, ""))
-    return said.lower() in ("false", "f", "0")
 
 
 def job_from_pod(pod: Pod) -> JobRecord:
@@ -223,6 +200,13 @@ def job_from_pod(pod: Pod) -> JobRecord:
     )
 
 
+def pod_of_lone_job(job_id: str) -> str | None:
+    """Return the key of the pod that is a job of its own; None for the id of a gang."""
+    namespace, _, rest = job_id.partition("/")
+    kind, slash, name = rest.partition("/")
+    return f"{namespace}/{name}" if slash and kind == _LONE else None
+
+
 def queue_from_volcano(queue: Queue) -> QueueRecord:
     """Read a Volcano Queue; no state yet means open."""
     meta, spec = queue.metadata, queue.spec
@@ -247,3 +231,85 @@ def queue_from_volcano(queue: Queue) -> QueueRecord:
 
 def _annotated_runtime(meta: ObjectMeta, key: str) -> float | None:
     return min_runtime(meta.name, f'metadata.annotations["{key}"]', meta.annotations.get(key))
+
+
+def base_amounts(resources: Mapping[str, Quantity]) -> dict[str, int]:
+    """Convert limits of the API to base units; what nothing reaches has no end."""
+    return {name: min(to_base(name, quantity), int(UNLIMITED)) for name, quantity in resources.items()}
+
+
+def created_seconds(meta: ObjectMeta) -> float:
+    """Creation time as seconds; objects without one count as the oldest."""
+    return meta.creation_timestamp.timestamp() if meta.creation_timestamp else 0.0
+
+
+def is_of_other_family(standing: KubeObject | None, item: KubeObject) -> bool:
+    """Whether an object of the other family has taken the name already."""
+    return standing is not None and type(standing) is not type(item)
+
+
+def check_family(standing: KubeObject | None, item: KubeObject) -> None:
+    """Raise UserError when an object of the other family has taken the name: who came first stays."""
+    if standing is not None and is_of_other_family(standing, item):
+        raise UserError(
+            f"there is a {standing.kind} of {standing.api_version} with this name already; rename one of them",
+            subject=f"{item.kind} {item.key} of {item.api_version}",
+        )
+
+
+_LAST: Final = 253_370_764_799  # in the year 9998: years have four digits
+log = logging.getLogger("muster.snapshot")
+
+
+def stamp_text(seconds: float) -> str:
+    """Write a moment as stamps have it: RFC 3339, whole seconds, UTC."""
+    return datetime.fromtimestamp(min(max(int(seconds), 0), _LAST), UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+
+
+def read_stamp(text: str) -> float | None:
+    """Read a stamp, in seconds since the epoch; None: it is none."""
+    try:
+        moment = datetime.fromisoformat(text)
+        return None if moment.tzinfo is None else moment.timestamp()
+    except (ValueError, OverflowError):
+        return None
+
+
+def started_at(annotations: Mapping[str, str]) -> float | None:
+    """When the gang last became complete; Muster's word before KAI's."""
+    return _first_stamp(annotations, START_STAMP, KAI_START_STAMP)
+
+
+def stale_since(annotations: Mapping[str, str]) -> float | None:
+    """Since when the gang is broken; Muster's word before KAI's."""
+    return _first_stamp(annotations, STALE_STAMP, KAI_STALE_STAMP)
+
+
+def _first_stamp(annotations: Mapping[str, str], *keys: str) -> float | None:
+    for key in keys:
+        if key in annotations:
+            return read_stamp(annotations[key])
+    return None
+
+
+def stale_grace(annotations: Mapping[str, str], otherwise: str | None = None) -> float | None:
+    """How long the gang may be broken, in seconds, negative: for ever; None: it does not say, or not clearly."""
+    text = annotations.get(STALE_GRACE, otherwise)
+    try:
+        return None if text is None else parse_seconds(text)
+    except ValueError:
+        return None
+
+
+def min_runtime(queue: str, field: str, given: str | float | None) -> float | None:
+    """A minimum runtime of a queue in seconds; None: not set."""
+    if given is None:
+        return None
+    try:
+        seconds = parse_seconds(given)
+    except ValueError:
+        seconds = -1.0
+    if seconds < 0:
+        log.warning("event=bad-value queue=%s field=%s value=%r used=0", queue, field, given)
+        return 0.0
+    return seconds

@@ -12,8 +12,7 @@ import numpy as np
 
 from muster.kernels.placement import FUTURE, fits
 from muster.kernels.planes import PIPELINED, SCORED
-from muster.snapshot.rows import NO_ROW, Rows
-from muster.snapshot.status import TaskStatus
+from muster.snapshot.columns import NO_ROW, Rows, TaskStatus
 from muster.snapshot.tables import ClassTable, NodeTable, TaskTable
 
 

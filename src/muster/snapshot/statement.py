@@ -22,8 +22,7 @@ from muster.kernels.placement import HI, IDLE, LO, MODE, WRITTEN, move_tasks, pl
 from muster.kernels.planes import PIPELINED, RELEASING, USED
 from muster.kernels.totals import move_counts, move_requests
 from muster.snapshot.board import Board
-from muster.snapshot.rows import NO_ROW, Rows
-from muster.snapshot.status import BEST_EFFORT_PENDING, TaskStatus
+from muster.snapshot.columns import BEST_EFFORT_PENDING, NO_ROW, Rows, TaskStatus
 from muster.snapshot.tables import BEST_EFFORT, Snapshot
 
 

@@ -7,9 +7,9 @@ Rows of tasks and jobs may be free (status GONE, empty id); `live` selects the o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal, NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -17,20 +17,20 @@ from numpy.typing import NDArray
 from muster.api import Node, Pod
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
 from muster.kernels.totals import future_total, sum_requests
-from muster.snapshot.axis import Amounts, ResourceAxis
-from muster.snapshot.devices import Hold
-from muster.snapshot.job_names import JobNames
-from muster.snapshot.labels import NodeLabels
-from muster.snapshot.records import JobRecord, QueueRecord
-from muster.snapshot.rows import NO_ROW, Mask, Rows
-from muster.snapshot.status import (
+from muster.snapshot.columns import (
     ALLOCATED_STATUSES,
     BEST_EFFORT_PENDING,
+    NO_ROW,
     OCCUPYING_STATUSES,
     READY_STATUSES,
+    Amounts,
+    Mask,
+    ResourceAxis,
+    Rows,
     TaskStatus,
 )
-from muster.snapshot.taints import TaintColumn
+from muster.snapshot.labels import NodeLabels, TaintColumn
+from muster.snapshot.records import JobRecord, QueueRecord
 from muster.snapshot.topology import TopologyTable
 
 #: Task flags.
@@ -136,6 +136,55 @@ class TaskTable:
 
 
 @dataclass(slots=True)
+class GroupTable:
+    """Roles or sub-groups of jobs: a minimum and counters each."""
+
+    names: list[str]
+    job: Rows
+    minimum: Rows
+    counts: Rows
+    #: Sub-groups: index of the policy in the PodGroup, NO_ROW for the tasks that match none. Roles: unused.
+    policy: Rows
+    #: Sub-groups: position among those of the policy, from the first label value. Roles: unused.
+    index: Rows
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+
+class JobNames:
+    """Places of jobs by name."""
+
+    def __init__(self, index: Mapping[str, int]) -> None:
+        """`index`: the row of every job, by its name; must not change afterwards."""
+        self._index = index
+        self._places: NDArray[np.int64] | None = None
+
+    def places(self, jobs: Rows, records: Sequence[JobRecord]) -> NDArray[np.int64]:
+        """Numbers that order the jobs by name, which `records` know; few are sorted for themselves."""
+        if self._places is None and 4 * len(jobs) < len(self._index):
+            names = [records[job].id for job in jobs.tolist()]
+            return _ranks(sorted(range(len(names)), key=names.__getitem__))
+        if self._places is None:
+            self._places = _ranks([self._index[name] for name in sorted(self._index)])
+        return self._places[jobs]
+
+
+def _ranks(order: list[int]) -> NDArray[np.int64]:
+    """Where each row stands in an order of rows; rows that are not in it: first."""
+    ranks = np.zeros(max(order, default=-1) + 1, np.int64)
+    ranks[order] = np.arange(len(order))
+    return ranks
+
+
+class Hold(NamedTuple):
+    """Why a pod is held back although it has no scheduling gates."""
+
+    kind: Literal["gpu-part", "device-claim", "namespace"]
+    detail: str
+
+
+@dataclass(slots=True)
 class JobTable:
     """Jobs; one row per PodGroup or lone pod. `counts` columns are task states (see `status`)."""
 
@@ -190,23 +239,6 @@ class JobTable:
 
     def task_count(self, job: int) -> int:
         return int(self.counts[job, :BEST_EFFORT_PENDING].sum())
-
-
-@dataclass(slots=True)
-class GroupTable:
-    """Roles or sub-groups of jobs: a minimum and counters each."""
-
-    names: list[str]
-    job: Rows
-    minimum: Rows
-    counts: Rows
-    #: Sub-groups: index of the policy in the PodGroup, NO_ROW for the tasks that match none. Roles: unused.
-    policy: Rows
-    #: Sub-groups: position among those of the policy, from the first label value. Roles: unused.
-    index: Rows
-
-    def __len__(self) -> int:
-        return len(self.names)
 
 
 @dataclass(slots=True)

@@ -2,21 +2,23 @@
 
 Domains are numbered by a depth-first walk from the virtual root (row 0), so that the domains inside `d` are
 `d + 1 .. last[d]` and its nodes are rows `lo[d] .. hi[d]`. Inside a domain, smaller domains come first, in natural
-order of their names, then the nodes that belong to none of them. HyperNodes with a fault are not in it.
+order of their names, then the nodes that belong to none of them. HyperNodes with a fault are out of use, all others
+stay. What one that is out of use holds belongs to the smallest HyperNode in use that surely holds it: the next one
+around, or, for what several claim, the smallest around all of them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import reduce
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.api import HyperNode, Node
+from muster.snapshot.columns import NO_ROW, Rows
 from muster.snapshot.hypernodes import ROOT, HyperNodeForest, build_forest, natural
-from muster.snapshot.rows import NO_ROW, Rows
-from muster.snapshot.usable_tree import UsableTree
 
 #: Tiers are labels in order; their numbers are the users', up to the largest of 32 bits and one more for the root.
 Tiers = NDArray[np.int64]
@@ -168,3 +170,70 @@ class _Walk:
             children=[tuple(inner) for inner in self.children],
             forest=self.forest,
         )
+
+
+class UsableTree:
+    """Children and own nodes of the HyperNodes in use, by name; "" is the whole cluster."""
+
+    def __init__(self, forest: HyperNodeForest) -> None:
+        self._forest = forest
+        #: Of every HyperNode, the smallest one in use around it.
+        self.parents: dict[str, str] = {}
+        self.children: dict[str, list[str]] = {"": []}
+        self.own_nodes: dict[str, list[str]] = {"": []}
+        for name in self._outside_in():
+            parent = self._around(() if name in forest.circular else forest.containers[name])
+            while parent and forest.tiers[parent] <= forest.tiers[name]:  # something wrong stands between the two
+                parent = self.parents[parent]
+            self.parents[name] = parent
+            if name not in forest.faults:
+                self.children[name], self.own_nodes[name] = [], []
+                self.children[self.parents[name]].append(name)
+        homes: dict[tuple[str, ...], str] = {}
+        for node, owners in forest.owners.items():
+            claim = tuple(owners)
+            if claim not in homes:
+                homes[claim] = self._around(claim)
+            self.own_nodes[homes[claim]].append(node)
+
+    def nodes_inside(self, name: str) -> list[str]:
+        """Nodes of a HyperNode in use and of all those inside it."""
+        found, left = [], [name]
+        while left:
+            inner = left.pop()
+            found += self.own_nodes[inner]
+            left += self.children[inner]
+        return sorted(found)
+
+    def _outside_in(self) -> list[str]:
+        """Names so that each comes after all that name it; circles count as named by nobody."""
+        forest = self._forest
+        waiting = {
+            name: 0 if name in forest.circular else len(containers) for name, containers in forest.containers.items()
+        }
+        members: dict[str, list[str]] = {name: [] for name in forest.tiers}
+        for name, count in waiting.items():
+            for container in forest.containers[name] if count else ():
+                members[container].append(name)
+        order = [name for name, count in waiting.items() if not count]
+        for name in order:  # grows while it is walked
+            for member in members[name]:
+                waiting[member] -= 1
+                if not waiting[member]:
+                    order.append(member)
+        return order
+
+    def _around(self, holders: Sequence[str]) -> str:
+        """The smallest HyperNode in use that is around all of these, or one of them."""
+        faults = self._forest.faults
+        believed = [self.parents[name] if name in faults else name for name in holders]
+        return reduce(self._common, believed) if believed else ""
+
+    def _common(self, one: str, other: str) -> str:
+        above = {one}
+        while one:
+            one = self.parents[one]
+            above.add(one)
+        while other not in above:
+            other = self.parents[other]
+        return other

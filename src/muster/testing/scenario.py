@@ -38,7 +38,7 @@ from muster.cluster.changes import Add
 from muster.cluster.timeline import Entry
 from muster.framework import PROFILES, SchedulerConfig, default_config, parse_config, profile
 from muster.simulate import SimulationResult, simulate
-from muster.snapshot.decisions import Bind, Evict
+from muster.snapshot.messages import Bind, Evict
 from muster.testing import builders
 
 Amount = int | float | str

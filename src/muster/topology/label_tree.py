@@ -11,8 +11,7 @@ from collections.abc import Mapping
 
 from muster.api import HyperNode, Node, ObjectMeta, Topology
 from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
-from muster.snapshot.label_topology import LabelTopology, build_label_topology
-from muster.snapshot.labels import NodeLabels
+from muster.snapshot.labels import LabelTopology, NodeLabels, build_label_topology
 
 
 def label_tree(topology: Topology, nodes: Mapping[str, Node]) -> dict[str, HyperNode]:

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from muster.api import NetworkTopology, Pod, PodGroup, SubGroupPolicy, format_amount, group_of, pod_request
 from muster.api.resources import PODS, to_base_all
 from muster.snapshot.hypernodes import ROOT, HyperNodeForest
-from muster.snapshot.usable_tree import UsableTree
+from muster.snapshot.topology import UsableTree
 from muster.topology.view import Objects
 
 Request = dict[str, int]

@@ -6,7 +6,7 @@ from msgspec.structs import replace
 
 from muster.api import Pod, waits_for
 from muster.cluster.kubernetes.assumptions import Assumptions, bound, leaving, nominated, with_annotations, with_status
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 from muster.testing import pod, pod_group
 
 NOW = datetime(2026, 1, 1, tzinfo=UTC)

@@ -4,7 +4,7 @@ from msgspec.structs import replace
 
 from muster.api import Pod
 from muster.cluster.kubernetes.gangs import HalfBoundGangs
-from muster.snapshot.decisions import Bind
+from muster.snapshot.messages import Bind
 from muster.testing import pod
 
 

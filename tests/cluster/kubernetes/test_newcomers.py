@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from muster.cluster.groups import AnyGroup
 from muster.cluster.kubernetes.newcomers import Newcomers
-from muster.snapshot.decisions import JobUpdate
+from muster.snapshot.messages import JobUpdate
 from muster.testing import pod_group
 
 GROUP = pod_group("g", minimum=8)

@@ -6,7 +6,7 @@ from typing import TypeVar
 from muster.api import KubeObject, Pod, PodGroup
 from muster.cluster.kubernetes.events import News
 from muster.cluster.kubernetes.news import Newsroom, gang_note
-from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate
+from muster.snapshot.messages import Bind, Evict, JobUpdate, Nominate
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
 

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 
 from muster.api.objects.topology import NodeShard, NodeShardSpec, NodeShardStatus
 from muster.cluster.kubernetes.node_shards import NodeShards
-from muster.snapshot.events import Event, EventKind
+from muster.snapshot.messages import Event, EventKind
 
 
 def shard(name: str, desired: Sequence[str], in_use: Sequence[str] = ()) -> NodeShard:

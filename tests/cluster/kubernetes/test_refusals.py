@@ -3,7 +3,7 @@ from __future__ import annotations
 from muster.api import KubeObject, ObjectMeta, PersistentVolumeClaim, PersistentVolumeClaimSpec
 from muster.api.names import VOLUME_REFUSED_ON
 from muster.cluster.kubernetes.refusals import Refusals
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 KEY = "default/data"
 

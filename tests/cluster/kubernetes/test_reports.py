@@ -18,8 +18,7 @@ from muster.cluster.kubernetes.lanes import Errand
 from muster.cluster.kubernetes.pending import Pending
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.resources import Resource
-from muster.snapshot.decisions import JobUpdate
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event, JobUpdate
 
 RUNNING = JobUpdate("ns/train", "Running", running=2, succeeded=0, failed=0, annotations={"started": "now"})
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 from muster.api import ObjectMeta, Pod, PodSpec
 from muster.cluster.kubernetes.assumptions import Assumptions
 from muster.cluster.kubernetes.rests import FIRST_SECONDS, LONGEST_SECONDS, Rests
-from muster.snapshot.events import Event, EventKind
+from muster.snapshot.messages import Event, EventKind
 
 JOB = "ns/train"
 

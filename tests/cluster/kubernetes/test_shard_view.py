@@ -6,7 +6,7 @@ from muster.api import KaiPodGroup, KaiQueue, KubeObject, Node, Pod
 from muster.api.names import GROUP_NAME, KAI_NODE_POOL
 from muster.cluster.kubernetes.shard_view import ShardView, seen_by
 from muster.cluster.kubernetes.shards import Shard
-from muster.snapshot.events import Event, EventKind
+from muster.snapshot.messages import Event, EventKind
 
 BY_SELECTOR = Shard(node_selector="pool=a")
 BY_POOL = Shard(node_pool="a")

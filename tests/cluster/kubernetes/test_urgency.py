@@ -10,7 +10,7 @@ from msgspec.structs import replace
 from muster.api import KubeObject, Pod
 from muster.cluster.kubernetes.inbox import CALM_SECONDS, Inbox
 from muster.cluster.kubernetes.urgency import can_wait
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 from muster.testing import node, pod, pod_group
 
 

@@ -7,7 +7,7 @@ import msgspec
 from muster.api import KubeObject, Pod, decode
 from muster.cluster.kubernetes.calls import Call
 from muster.cluster.kubernetes.volumes import Fault, Plan, Volumes
-from muster.snapshot.events import Event, EventKind
+from muster.snapshot.messages import Event, EventKind
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
 

@@ -8,8 +8,7 @@ from muster.api import PersistentVolumeClaim
 from muster.cluster.kubernetes.assumptions import bound
 from muster.cluster.kubernetes.volumes import Volumes
 from muster.cluster.kubernetes.waiting_room import Guest, WaitingRoom
-from muster.snapshot.decisions import Bind
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Bind, Event
 from muster.testing import pod
 from tests.cluster.kubernetes.test_volumes import FAST, N1, claim, observe, volume
 

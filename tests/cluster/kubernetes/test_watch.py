@@ -18,7 +18,7 @@ from muster.cluster.kubernetes.inbox import Inbox
 from muster.cluster.kubernetes.leases import Election, LeaseOptions, elapsed_s
 from muster.cluster.kubernetes.resources import Resource
 from muster.cluster.kubernetes.watch import Reflector
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 PODS = Resource(Pod, "/api/v1", "pods")
 BUDGETS = Resource(PodDisruptionBudget, "/apis/policy/v1", "poddisruptionbudgets")

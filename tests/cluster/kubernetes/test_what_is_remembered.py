@@ -21,7 +21,7 @@ from muster.cluster.kubernetes.rests import Rests
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import Shard
 from muster.cluster.kubernetes.volumes import Volumes
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 from muster.testing import pod, pod_group
 from tests.cluster.kubernetes.test_event_sender import Server, about, played, until_quiet
 from tests.properties.test_churn import size_of

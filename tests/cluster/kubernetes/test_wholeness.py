@@ -21,7 +21,7 @@ from muster.api import (
 from muster.api.names import KAI_SUBGROUP
 from muster.cluster.kubernetes.guards import DisruptionGuards
 from muster.cluster.kubernetes.wholeness import RECENT_SECONDS, is_whole, left_behind
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 from muster.testing import pod, pod_group
 
 #: When pods were bound.

@@ -15,7 +15,7 @@ from muster.engine.evictions.records import Reasons
 from muster.framework import Eviction, Evictor, Plugin, PluginOption, Purpose, Registry, SchedulerConfig, Session
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot import Mirror, OperationKind, Rows
-from muster.snapshot.decisions import Evict, Nominate
+from muster.snapshot.messages import Evict, Nominate
 from muster.testing import node, pod, pod_group, priority_class, queue
 from tests.engine.evictions.eviction_stage import (
     PRIORITIES,

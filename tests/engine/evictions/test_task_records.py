@@ -2,7 +2,7 @@
 
 from muster.framework import Session
 from muster.scheduler.cycle import decisions_of
-from muster.snapshot.decisions import Evict
+from muster.snapshot.messages import Evict
 from muster.testing import node
 from tests.engine.evictions.eviction_stage import act, configured, running, waiting
 

@@ -17,8 +17,7 @@ from msgspec.structs import replace
 
 from muster.api import HyperNode, KaiPodGroup, KaiQueue, KubeObject, Pod, PodGroup, Queue, waits_for
 from muster.cluster.groups import AnyQueue, updated_queue, waiting_pod
-from muster.snapshot.decisions import QueueUpdate
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event, QueueUpdate
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
 _Place = tuple[type[KubeObject], str]

@@ -36,8 +36,9 @@ from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.shard_view import ShardView
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
 from muster.cluster.kubernetes.unnamed import Unnamed
-from muster.snapshot.decisions import (
+from muster.snapshot.messages import (
     Bind,
+    Event,
     Evict,
     Failure,
     HyperNodeUpdate,
@@ -47,7 +48,6 @@ from muster.snapshot.decisions import (
     QueueUpdate,
     Ungate,
 )
-from muster.snapshot.events import Event
 
 log = logging.getLogger("muster.kubernetes")
 

@@ -25,8 +25,7 @@ from muster.cluster.kubernetes.refusals import Refusals
 from muster.cluster.kubernetes.rests import Rests
 from muster.cluster.kubernetes.volumes import Fault, Plan, Volumes
 from muster.cluster.kubernetes.waiting_room import Guest, WaitingRoom
-from muster.snapshot.decisions import Bind, Failure
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Bind, Event, Failure
 
 _Planned = tuple[Bind, Pod, Plan]
 

@@ -18,7 +18,7 @@ from muster.cluster.kubernetes.gangs import Answered, HalfBoundGangs
 from muster.cluster.kubernetes.jobs import PodsOfJobs
 from muster.cluster.kubernetes.reports import Reports
 from muster.cluster.kubernetes.wholeness import is_whole, left_behind
-from muster.snapshot.decisions import Bind
+from muster.snapshot.messages import Bind
 
 log = logging.getLogger("muster.kubernetes")
 

@@ -22,7 +22,7 @@ from muster.cluster.kubernetes.guards import DisruptionGuards
 from muster.cluster.kubernetes.lanes import Errand, Send
 from muster.cluster.kubernetes.pending import Answered, Pending
 from muster.cluster.kubernetes.promises import Promise
-from muster.snapshot.decisions import Evict
+from muster.snapshot.messages import Evict
 
 
 class Evictions:

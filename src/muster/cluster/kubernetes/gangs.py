@@ -13,7 +13,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from muster.api import Pod
-from muster.snapshot.decisions import Bind
+from muster.snapshot.messages import Bind
 
 #: A bind, the pod if there is one, what is wrong, and when that was told.
 Answered = Callable[[Bind, Pod | None, str, float], None]

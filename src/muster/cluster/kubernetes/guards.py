@@ -7,7 +7,7 @@ counts are always a little old. Only which budgets there are matters here (`clea
 from __future__ import annotations
 
 from muster.api import Pod, PodDisruptionBudget
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 
 class DisruptionGuards:

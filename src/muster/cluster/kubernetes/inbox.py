@@ -11,7 +11,7 @@ import threading
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 Settle = Callable[[], None]
 

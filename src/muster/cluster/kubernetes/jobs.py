@@ -6,7 +6,7 @@ Job ids are those of decisions: the namespace and name of the PodGroup. Pods wit
 from __future__ import annotations
 
 from muster.api import Pod, group_of
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 
 class PodsOfJobs:

@@ -26,7 +26,7 @@ from muster.cluster.kubernetes.node_shards import NodeShards
 from muster.cluster.kubernetes.resources import EVERYTHING, REQUIRED, Resource, served, wanted_of
 from muster.cluster.kubernetes.shard_view import seen_by
 from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 #: Told after every page what is read and how many objects there are of it so far.
 Progress = Callable[[str, int], None]

@@ -13,7 +13,7 @@ from dataclasses import replace
 from typing import Final, NamedTuple
 
 from muster.cluster.groups import AnyGroup
-from muster.snapshot.decisions import JobUpdate
+from muster.snapshot.messages import JobUpdate
 
 #: How long a reason to wait must hold before it is told, in seconds.
 HOLD_SECONDS: Final = 1.0

@@ -14,7 +14,7 @@ from typing import Final, Literal, Protocol
 
 from muster.api import KubeObject, Pod
 from muster.cluster.kubernetes.events import News
-from muster.snapshot.decisions import Bind, Evict, JobUpdate, Nominate, QuarantineUpdate
+from muster.snapshot.messages import Bind, Evict, JobUpdate, Nominate, QuarantineUpdate
 
 _Made = Bind | Evict | Nominate
 _MAX_NODES: Final = 6

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from msgspec.structs import replace
 
 from muster.api.objects.topology import NodeShard, NodeShardStatus
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 
 class NodeShards:

@@ -24,8 +24,7 @@ from muster.cluster.kubernetes.assumptions import Assumptions, with_use
 from muster.cluster.kubernetes.engine_room import EngineRoom
 from muster.cluster.kubernetes.lanes import Errand
 from muster.cluster.kubernetes.pending import Pending
-from muster.snapshot.decisions import Failure, QueueUpdate
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event, Failure, QueueUpdate
 
 log = logging.getLogger("muster.kubernetes")
 

@@ -15,7 +15,7 @@ from msgspec.structs import replace
 
 from muster.api import PersistentVolumeClaim
 from muster.api.names import VOLUME_REFUSED_ON
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 REST_SECONDS: Final = 60.0
 

@@ -31,7 +31,7 @@ from muster.cluster.kubernetes.engine_room import EngineRoom
 from muster.cluster.kubernetes.jobs import PodsOfJobs
 from muster.cluster.kubernetes.lanes import Errand
 from muster.cluster.kubernetes.pending import Pending
-from muster.snapshot.decisions import Failure, HyperNodeUpdate, JobUpdate, QuarantineUpdate, Ungate
+from muster.snapshot.messages import Failure, HyperNodeUpdate, JobUpdate, QuarantineUpdate, Ungate
 from muster.snapshot.records import pod_of_lone_job
 
 log = logging.getLogger("muster.kubernetes")

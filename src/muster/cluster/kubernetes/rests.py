@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from muster.api import KubeObject, Pod
 from muster.api.objects.pod import PodSchedulingGate
 from muster.cluster.kubernetes.assumptions import Assumption, Assumptions
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 FIRST_SECONDS: Final = 0.5
 LONGEST_SECONDS: Final = 10.0

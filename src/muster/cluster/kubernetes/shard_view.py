@@ -16,7 +16,7 @@ from msgspec.structs import replace
 
 from muster.api import KaiPodGroup, KubeObject, Node, Pod, PodGroup, group_of
 from muster.cluster.kubernetes.shards import Shard
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 
 class ShardView:

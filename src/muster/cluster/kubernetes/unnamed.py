@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from muster.api import KubeObject, Pod, group_of
 from muster.api.objects.pod import PodSchedulingGate
 from muster.cluster.kubernetes.assumptions import Assumption, Assumptions
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 from muster.snapshot.records import job_from_pod
 
 PATIENCE_SECONDS: Final = 2.0

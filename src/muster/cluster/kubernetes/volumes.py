@@ -20,7 +20,7 @@ from muster.api.objects.claims import class_of
 from muster.api.objects.pod import mounts_of
 from muster.cluster.kubernetes import calls
 from muster.cluster.kubernetes.calls import Call
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
 

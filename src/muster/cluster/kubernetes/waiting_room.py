@@ -14,7 +14,7 @@ from typing import NamedTuple
 from muster.api import Pod
 from muster.cluster.kubernetes.assumptions import Assumption
 from muster.cluster.kubernetes.volumes import Fault, Volumes
-from muster.snapshot.decisions import Bind
+from muster.snapshot.messages import Bind
 
 #: Whether a job, without some of its pods, is complete.
 IsWhole = Callable[[str, Collection[str]], bool]

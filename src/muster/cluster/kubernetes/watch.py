@@ -35,7 +35,7 @@ from muster.cluster.kubernetes.decoding import LISTED, WATCH_LINE, ObjectDecoder
 from muster.cluster.kubernetes.resources import Resource
 from muster.cluster.kubernetes.rights import Rights
 from muster.cluster.kubernetes.urgency import can_wait
-from muster.snapshot.events import Event
+from muster.snapshot.messages import Event
 
 log = logging.getLogger("muster.kubernetes")
 

@@ -18,7 +18,7 @@ import numpy as np
 from muster.engine.evictions.surplus import job_surplus
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
-from muster.snapshot.marks import stamp_text
+from muster.snapshot.records import stamp_text
 
 #: Pods that are on a node and can be told to leave it.
 ON_NODE: Mask = np.isin(np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskStatus.BOUND))

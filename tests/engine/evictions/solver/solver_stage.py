@@ -18,7 +18,7 @@ from muster.engine.evictions.solver.strategy import SolverStrategy
 from muster.framework import Eviction, SchedulerConfig, Session, profile
 from muster.scheduler import builtin_registry
 from muster.snapshot import Mirror, OperationKind, Rows
-from muster.snapshot.marks import stamp_text
+from muster.snapshot.records import stamp_text
 from muster.testing import node, pod, priority_class
 from muster.testing.builders import moment
 from tests.engine.evictions.eviction_stage import evicted, promised

@@ -11,7 +11,7 @@ from muster.engine.evictions.solver.search import Allowance, TrialsUsedUp
 from muster.framework import Session
 from muster.framework.reasons import SEARCH_ENDED
 from muster.scheduler.cycle import decisions_of
-from muster.snapshot.decisions import Evict
+from muster.snapshot.messages import Evict
 from muster.testing import node, pod
 from tests.engine.evictions.solver.solver_stage import (
     evicted,

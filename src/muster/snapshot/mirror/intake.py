@@ -12,14 +12,13 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from muster.api import KaiPodGroup, KaiQueue, KubeObject, Pod, PodGroup, Queue, group_of
-from muster.snapshot.events import Event
-from muster.snapshot.mirror import Mirror
-from muster.snapshot.quarantine import Aside, fault_text, reason_for
+from muster.snapshot.messages import Event
+from muster.snapshot.mirror.mirror import Mirror
+from muster.snapshot.mirror.quarantine import Aside, fault_text, reason_for
 from muster.snapshot.records import job_from_pod
 from muster.snapshot.tables import Snapshot
 
 log = logging.getLogger("muster.snapshot")
-
 _GROUPS: Final = (PodGroup, KaiPodGroup)
 #: Kinds of which an object of another family may have taken the name.
 _FAMILIES: Final = (PodGroup, KaiPodGroup, Queue, KaiQueue)

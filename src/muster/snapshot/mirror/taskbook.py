@@ -15,19 +15,14 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.api import KaiPodGroup, Pod, PodGroup, ResourceClaim, group_of, pod_index, role_of
-from muster.snapshot.class_book import NOBODY, ClassBook, ResourceUses
-from muster.snapshot.classes import PodShape, shape_of
-from muster.snapshot.devices import Hold
+from muster.snapshot.classes import NOBODY, ClassBook, PodShape, ResourceUses, shape_of
+from muster.snapshot.columns import FINISHED_STATUSES, NO_ROW, TaskStatus, phase_of, status_of
+from muster.snapshot.devices import PodHolds
 from muster.snapshot.finished import FinishedJob, FinishedJobs
-from muster.snapshot.group_book import GroupBook
-from muster.snapshot.grow import Columns, Names, kept, renumber
-from muster.snapshot.job_names import JobNames
-from muster.snapshot.pod_holds import PodHolds
+from muster.snapshot.growing import Columns, Names, kept, renumber
+from muster.snapshot.mirror.groups import GroupBook, check_index, first_match, match_index, minimum_of, subgroup_id
 from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
-from muster.snapshot.rows import NO_ROW
-from muster.snapshot.status import FINISHED_STATUSES, TaskStatus, phase_of, status_of
-from muster.snapshot.subgroups import check_index, first_match, match_index, minimum_of, subgroup_id
-from muster.snapshot.tables import FOREIGN, GATED
+from muster.snapshot.tables import FOREIGN, GATED, Hold, JobNames
 
 #: Priority of a pod that states none, as in Volcano.
 DEFAULT_TASK_PRIORITY = 1

@@ -13,7 +13,7 @@ from typing import Final
 
 from muster.api import KubeObject, UserError
 from muster.api.validate import uncountable
-from muster.snapshot.decisions import QuarantineUpdate
+from muster.snapshot.messages import QuarantineUpdate
 
 #: What reports call the reason why a job waits for something that is aside.
 CODE: Final = "quarantined"

@@ -38,26 +38,30 @@ from muster.api.validate import check_countable
 from muster.kernels.placement import BLOCK
 from muster.kernels.planes import ALLOCATABLE, N_PLANES
 from muster.kernels.totals import add_rows, book_on_nodes, count_tasks, sum_requests
-from muster.snapshot.axis import Amounts, ResourceAxis
-from muster.snapshot.ceilings import impossible, limit_columns
-from muster.snapshot.devices import NOT_LIMITED, PREFIX, offered
-from muster.snapshot.group_book import GroupBook
-from muster.snapshot.kai_records import job_from_kai, queue_from_kai
-from muster.snapshot.labels import NodeLabels
-from muster.snapshot.priorities import Priorities
-from muster.snapshot.quarantine import Quarantine
-from muster.snapshot.queues import build_queues
-from muster.snapshot.records import QueueRecord, check_family, is_of_other_family, job_from_group, queue_from_volcano
-from muster.snapshot.reservations import reserve_nominated
-from muster.snapshot.rows import NO_ROW, Mask, Rows
-from muster.snapshot.status import (
+from muster.snapshot.columns import (
     ALLOCATED_STATUSES,
     FINISHED_STATUSES,
     N_COUNTS,
+    NO_ROW,
     OCCUPYING_STATUSES,
+    Amounts,
+    Mask,
+    ResourceAxis,
+    Rows,
     TaskStatus,
+    impossible,
+    limit_columns,
     status_of,
 )
+from muster.snapshot.devices import NOT_LIMITED, PREFIX, offered
+from muster.snapshot.kai_records import Priorities, job_from_kai, queue_from_kai
+from muster.snapshot.labels import NodeLabels, TaintColumn
+from muster.snapshot.mirror.groups import GroupBook
+from muster.snapshot.mirror.quarantine import Quarantine
+from muster.snapshot.mirror.taskbook import NO_RULE, TaskBook
+from muster.snapshot.queues import build_queues
+from muster.snapshot.records import QueueRecord, check_family, is_of_other_family, job_from_group, queue_from_volcano
+from muster.snapshot.reservations import reserve_nominated
 from muster.snapshot.tables import (
     BEST_EFFORT,
     GATED,
@@ -70,17 +74,13 @@ from muster.snapshot.tables import (
     Snapshot,
     TaskTable,
 )
-from muster.snapshot.taints import TaintColumn
-from muster.snapshot.taskbook import NO_RULE, TaskBook
 from muster.snapshot.topology import TopologyTable, build_topology
 
 T = TypeVar("T")
-
 #: Kinds that say what devices nodes have.
 _DEVICE_KINDS = frozenset({"ResourceSlice", "DeviceClass"})
 #: Kinds besides nodes that decide where a class may go.
 _PLACEMENT_KINDS = frozenset({"PersistentVolume", "PersistentVolumeClaim", "ResourceClaim", "StorageClass", "Topology"})
-
 _COUNTED = np.zeros(N_COUNTS, np.bool_)
 _COUNTED[list(ALLOCATED_STATUSES)] = True
 _OCCUPYING = np.zeros(N_COUNTS, np.bool_)

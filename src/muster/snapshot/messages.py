@@ -1,17 +1,30 @@
-"""What the scheduler asks of a cluster: bind, evict, nominate, and write how jobs, HyperNodes and odd objects are.
+"""What clusters and the scheduler tell each other: events in, decisions out.
 
-Made by `muster.scheduler` from committed operations, carried out by a cluster, kept in reports. Pods and jobs
-are ids ("namespace/name"), so a decision means the same after the snapshot it came from is gone.
-A cluster that cannot carry a decision out says so with a `Failure`; it does not raise.
+An event says that an object came, changed or went, or cannot be read. Decisions are made from committed operations,
+carried out by a cluster and kept in reports: bind, evict, nominate, and write how jobs, queues, HyperNodes and odd
+objects are. Pods and jobs are ids ("namespace/name"), so a decision means the same after the snapshot it came from is
+gone. A cluster that cannot carry a decision out says so with a `Failure`; it does not raise.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, Literal
 
 from muster.api.objects.meta import KubeObject
+
+EventKind = Literal["ADDED", "MODIFIED", "DELETED", "UNREADABLE"]
+
+
+@dataclass(frozen=True, slots=True)
+class Event:
+    """One change of one object."""
+
+    kind: EventKind
+    object: KubeObject
+    #: What is wrong with an object that is UNREADABLE.
+    fault: str = ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,6 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 T = TypeVar("T")
-
 _FIRST_SIZE: Final = 256
 #: Free rows that are not worth moving others for.
 _FEW: Final = 1024
