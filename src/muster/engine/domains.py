@@ -11,6 +11,7 @@ from muster.engine.boards import Boards
 from muster.engine.constraints import Constraint
 from muster.framework import Purpose, Session
 from muster.kernels.placement import FUTURE
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, USED
 from muster.snapshot import NO_ROW, Amounts, Mask, Rows, Snapshot, TopologyTable
 
 ROOT = 0
@@ -95,12 +96,9 @@ def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains:
 
 def holding_by_totals(snapshot: Snapshot, tasks: Rows, free: Amounts, domains: Rows) -> Mask:
     """Which domains have, all their nodes together, as much free as the tasks ask for; `free`: amounts per node."""
-    topology = snapshot.topology
-    base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
     total = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
-    inside = np.maximum(free[base:end], 0)
-    totals = np.concatenate((np.zeros((1, inside.shape[1]), np.int64), np.cumsum(inside, axis=0)))
-    kept: Mask = (totals[topology.hi[domains] - base] - totals[topology.lo[domains] - base] >= total).all(axis=1)
+    rows = _rows_of(snapshot, domains)
+    kept: Mask = (_sum_over(snapshot, np.maximum(free[rows], 0), domains, rows.start) >= total).all(axis=1)
     return kept
 
 
@@ -162,3 +160,35 @@ def ranked(
 def distance_to(topology: TopologyTable, placed: int, domain: int) -> int:
     """The tier of the smallest domain around both; 0 if nothing is placed yet."""
     return 0 if placed == NO_ROW else int(topology.tier[topology.lca(placed, domain)])
+
+
+def domain_totals(snapshot: Snapshot, domains: Rows) -> tuple[Amounts, Amounts]:
+    """Used (promised places included) and allocatable amounts of domains, int64[domains, resources] each."""
+    rows = _rows_of(snapshot, domains)
+    state = snapshot.nodes.state[:, rows]
+    return (
+        _sum_over(snapshot, state[USED] + state[PIPELINED], domains, rows.start),
+        _sum_over(snapshot, state[ALLOCATABLE], domains, rows.start),
+    )
+
+
+def domain_future_idle(snapshot: Snapshot, domains: Rows) -> Amounts:
+    """What domains will have free once terminating pods are gone and promised places are taken."""
+    rows = _rows_of(snapshot, domains)
+    free = np.maximum(snapshot.nodes.future_idle()[rows], 0)
+    return _sum_over(snapshot, free, domains, rows.start)
+
+
+def _rows_of(snapshot: Snapshot, domains: Rows) -> slice:
+    """The node rows that the domains are made of, and what lies between them."""
+    if len(domains) == 0:
+        return slice(0, 0)
+    return slice(int(snapshot.topology.lo[domains].min()), int(snapshot.topology.hi[domains].max()))
+
+
+def _sum_over(snapshot: Snapshot, amounts: Amounts, domains: Rows, first: int) -> Amounts:
+    """Sums over the nodes of each domain; `amounts` begins at node row `first`."""
+    sums = np.zeros((len(amounts) + 1, amounts.shape[1]), np.int64)
+    np.cumsum(amounts, axis=0, out=sums[1:])
+    totals: Amounts = sums[snapshot.topology.hi[domains] - first] - sums[snapshot.topology.lo[domains] - first]
+    return totals

@@ -25,6 +25,7 @@ from muster.snapshot import (
     GroupTable,
     Rows,
     Snapshot,
+    TaskStatus,
 )
 
 NOBODY: Rows = np.empty(0, np.int32)
@@ -47,6 +48,16 @@ def requests_of(snapshot: Snapshot, tasks: Rows) -> NDArray[np.int64]:
         return only
     total: NDArray[np.int64] = requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
     return total
+
+
+def pending_tasks_of(snapshot: Snapshot, job: int, subgroup: int = NO_ROW) -> Rows:
+    """Pending tasks of a job, or (given) of one of its sub-groups."""
+    own = snapshot.tasks_of(job)
+    waiting = snapshot.tasks.status[own] == TaskStatus.PENDING
+    if subgroup != NO_ROW:
+        waiting &= snapshot.tasks.subgroup[own] == subgroup
+    kept: Rows = own[waiting]
+    return kept
 
 
 # -- roles ---------------------------------------------------------------------------------------------------------

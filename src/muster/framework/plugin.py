@@ -293,6 +293,13 @@ class Plugin:
         """How good each domain is for a job (subgroup = NO_ROW) or sub-group; sums are compared, larger is better."""
         raise AssertionError("only called when overridden")
 
+    def expected_domain_score(self, request: Amounts, used: Amounts, allocatable: Amounts) -> NDArray[np.float64]:
+        """As `domain_score`, for domains as a look-ahead expects them: what they would hold, int64[domains, resources].
+
+        Asked in the place of `domain_score` where a plugin has both and tasks are only thought of as placed.
+        """
+        raise AssertionError("only called when overridden")
+
     def search_space(self, job: int, purpose: Purpose) -> Rows | None:
         """Domains where a job may be placed, best first; None or empty: no opinion, see `muster.engine.domains`.
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
 
 import msgspec
 
@@ -22,6 +22,9 @@ if TYPE_CHECKING:
     from muster.framework.session import Session
 
 T = TypeVar("T")
+
+#: Of a resource, in arguments.
+Weight = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
 PLUGIN_GROUP = "muster.plugins"
 ACTION_GROUP = "muster.actions"
@@ -121,6 +124,36 @@ def read_arguments(owner: type[Plugin] | type[Action], raw: Mapping[str, Any], p
 def _without_none(raw: Mapping[str, Any]) -> dict[str, Any]:
     """A key with no value in YAML means the default, as in Volcano."""
     return {key: value for key, value in raw.items() if value is not None}
+
+
+def take_weights(given: dict[str, Any], key: str) -> dict[str, int]:  # Any: values as YAML gave them
+    """Take weights of resources out of `given`: `<key>: a, b` lists them, `<key>.a: 3` is a weight; without, it is 1.
+
+    A weight for a resource that is not listed has no effect, as in Volcano. Raises ValueError that names the argument.
+    """
+    prefix = f"{key}."
+    listed = listed_names(key, given.pop(key, ""))
+    weights = {name[len(prefix) :]: given.pop(name) for name in sorted(given) if name.startswith(prefix)}
+    checked = {resource: _weight(f"{prefix}{resource}", weight) for resource, weight in weights.items()}
+    return {resource: checked.get(resource, 1) for resource in listed}
+
+
+def listed_names(key: str, given: object) -> list[str]:
+    """Read names separated by commas; each counts once. Raises ValueError that names the argument."""
+    if not isinstance(given, str):
+        # A ValueError like every other wrong argument: the registry names plugin and file.
+        raise ValueError(  # noqa: TRY004
+            f'{key}: expected names separated by commas, such as "nvidia.com/gpu", got {given!r}'
+        )
+    names = (name.strip() for name in given.split(","))
+    return list(dict.fromkeys(name for name in names if name))
+
+
+def _weight(argument: str, given: object) -> int:
+    try:
+        return msgspec.convert(given, Weight, strict=False)
+    except msgspec.ValidationError:
+        raise ValueError(f"{argument}: expected a whole number from 0 to 1000000, got {given!r}") from None
 
 
 def _add_entry_points(group: str, known: dict[str, type[T]], base: type[T]) -> None:

@@ -14,8 +14,8 @@ import msgspec
 from msgspec import Meta
 
 from muster.framework.plugin import Arguments, NodeScores, Plugin
+from muster.framework.registry import Weight, take_weights
 from muster.kernels.placement import BINPACK
-from muster.plugins.resource_weights import Weight, take_weights
 
 _RESOURCES: Final = "binpack.resources"
 

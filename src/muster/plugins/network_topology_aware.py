@@ -18,17 +18,11 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from muster.engine.constraints import placed_nodes, resolve, why_not_placeable
-from muster.engine.domains import ROOT, gradients
+from muster.engine.domains import ROOT, domain_future_idle, domain_totals, gradients
+from muster.engine.gangs import pending_tasks_of, requests_of
 from muster.framework.plugin import Arguments, NodeScores, Plugin, Purpose
+from muster.framework.registry import Weight, take_weights
 from muster.framework.session import Session
-from muster.plugins.domain_books import (
-    domain_future_idle,
-    domain_totals,
-    fullness,
-    pending_tasks_of,
-    requests_of,
-)
-from muster.plugins.resource_weights import Weight, take_weights
 from muster.snapshot import NO_ROW, Amounts, Rows
 
 _FULL_SCORE: Final = 100.0
@@ -85,7 +79,7 @@ class NetworkTopologyAware(Plugin):
         super().open(session)
         own = cast("NetworkTopologyArguments", self.arguments)
         #: Per resource, what it weighs in how full a domain is; NaN: it does not count at all.
-        self.weights: NDArray[np.float64] = np.array(
+        self._weights: NDArray[np.float64] = np.array(
             [
                 {"cpu": float(own.cpu), "memory": float(own.memory), "pods": np.nan}.get(
                     name, float(own.resources.get(name, 1))
@@ -94,15 +88,18 @@ class NetworkTopologyAware(Plugin):
             ]
         )
         #: What a full domain scores.
-        self.scale = _FULL_SCORE * own.weight
+        self._scale = _FULL_SCORE * own.weight
 
     # -- domains ---------------------------------------------------------------------------------------------
 
     def domain_score(self, job: int, subgroup: int, domains: Rows) -> NDArray[np.float64]:
         snapshot = self.session.snapshot
-        request = requests_of(snapshot, pending_tasks_of(snapshot, job, subgroup)).sum(axis=0)
-        scores = fullness(*domain_totals(snapshot, domains), request, self.weights)
-        return self.scale * self._break_ties(scores, job, subgroup, domains)
+        request = requests_of(snapshot, pending_tasks_of(snapshot, job, subgroup))
+        scores = fullness(*domain_totals(snapshot, domains), request, self._weights)
+        return self._scale * self._break_ties(scores, job, subgroup, domains)
+
+    def expected_domain_score(self, request: Amounts, used: Amounts, allocatable: Amounts) -> NDArray[np.float64]:
+        return self._scale * fullness(used, allocatable, request, self._weights)
 
     def _break_ties(self, scores: NDArray[np.float64], job: int, subgroup: int, domains: Rows) -> NDArray[np.float64]:
         """Domains that are best alike: the share of the gang's tasks that each holds already is added."""
@@ -150,7 +147,7 @@ class NetworkTopologyAware(Plugin):
     def _least_need(self, job: int) -> Amounts:
         """What the job asks for at least, per resource: no choice of so many of its pending tasks asks for less."""
         snapshot = self.session.snapshot
-        requests = np.sort(requests_of(snapshot, pending_tasks_of(snapshot, job, NO_ROW)), axis=0)
+        requests = np.sort(snapshot.classes.requests[snapshot.tasks.cls[pending_tasks_of(snapshot, job)], 0], axis=0)
         least: Amounts = requests[: max(1, self.session.job_deficit(job))].sum(axis=0)
         return least
 
@@ -173,16 +170,16 @@ class NetworkTopologyAware(Plugin):
         moment when the class is first placed: domains change too little within a cycle to score them anew.
         """
         own = cast("NetworkTopologyArguments", self.arguments)
-        if not own.normal_pods or len(self.session.snapshot.topology) == 1 or self.scale == 0:
+        if not own.normal_pods or len(self.session.snapshot.topology) == 1 or self._scale == 0:
             return NodeScores()
-        return NodeScores(fixed=self.scale * self._surroundings(cls, own.fading))
+        return NodeScores(fixed=self._scale * self._surroundings(cls, own.fading))
 
     def _surroundings(self, cls: int, fading: float) -> NDArray[np.float64]:
         snapshot = self.session.snapshot
         domains = snapshot.topology.inside(ROOT)
         request = snapshot.classes.requests[cls, 0]
         # One more score at the end: nodes without a domain at a tier count as if it were full.
-        scores = np.append(fullness(*domain_totals(snapshot, domains), request, self.weights), 1.0)
+        scores = np.append(fullness(*domain_totals(snapshot, domains), request, self._weights), 1.0)
         total, weight_sum = np.zeros(len(snapshot.nodes)), 0.0
         for step, owner in enumerate(snapshot.topology.owners_by_tier()):
             weight = fading**step
@@ -209,7 +206,7 @@ class NetworkTopologyAware(Plugin):
         if near == NO_ROW:
             return np.zeros(len(rows))
         leaves = snapshot.topology.leaf[rows]
-        return self.scale * self._break_ties(self._nearness(leaves, near), job, subgroup, leaves)
+        return self._scale * self._break_ties(self._nearness(leaves, near), job, subgroup, leaves)
 
     def _nearness(self, leaves: Rows, near: int) -> NDArray[np.float64]:
         topology = self.session.snapshot.topology
@@ -230,3 +227,21 @@ class NetworkTopologyAware(Plugin):
         policy = int(snapshot.subgroups.policy[snapshot.tasks.subgroup[task]]) if record.sub_groups else NO_ROW
         own = record.topology if policy == NO_ROW else record.sub_groups[policy].network_topology
         return own is not None
+
+
+def fullness(
+    used: Amounts, allocatable: Amounts, request: Amounts, weights: NDArray[np.float64]
+) -> NDArray[np.float64]:
+    """Weighted mean of the used fractions with the request added, 0..1; 0 where a resource would overflow.
+
+    Only resources that are requested count. `weights`: per resource; NaN: not looked at, not even for overflow.
+    """
+    asked = (request > 0) & ~np.isnan(weights)
+    total = float(weights[asked].sum())
+    if not asked.any() or total <= 0:
+        return np.zeros(len(used))
+    after = used[:, asked] + request[asked]
+    room = allocatable[:, asked]
+    shares = after / np.maximum(room, 1)
+    scores: NDArray[np.float64] = np.where((after <= room).all(axis=1), shares @ weights[asked] / total, 0.0)
+    return scores

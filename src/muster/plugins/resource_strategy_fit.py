@@ -24,8 +24,8 @@ from muster.api import Pod, names
 from muster.api.resources import to_base, unit_of
 from muster.framework.plugin import Arguments, NodeScores, Plugin
 from muster.framework.reasons import FITS, Verdicts, reason
+from muster.framework.registry import Weight, listed_names
 from muster.kernels.placement import BINPACK, MAX_NODE_SCORE
-from muster.plugins.resource_weights import Weight, listed_names
 from muster.snapshot import Amounts, Mask, Rows
 
 if TYPE_CHECKING:

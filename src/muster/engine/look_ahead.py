@@ -1,9 +1,14 @@
 """A look ahead on slot counts: which of several domains would take a job with all its sub-groups, and how well.
 
-Caller: the plugin `propose`. Sub-groups are handed out in the order of the real search, each to the best domain of
-the lowest tier that has room, in all candidates at the same time: candidates never overlap, so one pass over the
-domain columns serves them all. No node is chosen and nothing of the snapshot changes. For gangs of equal tasks the
-prediction is what the search will find; for mixed ones it is an estimate.
+The full search tries every domain of the lowest tier that has a solution, with all sub-groups in each. `propose`
+predicts the outcome and puts the winner into a gradient of its own, before the tier that it is from. Lower tiers that
+may have a solution stay in front of it, and if the proposal does not fit the search goes on as if there were none: it
+can save work, not lose a solution. Jobs without sub-groups have no use for it: their domains are tried best first.
+
+Sub-groups are handed out in the order of the real search, each to the best domain of the lowest tier that has room, in
+all candidates at the same time: candidates never overlap, so one pass over the domain columns serves them all. No node
+is chosen and nothing of the snapshot changes. For gangs of equal tasks the prediction is what the search will find; for
+mixed ones it is an estimate.
 """
 
 from __future__ import annotations
@@ -13,14 +18,47 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.boards import Boards
-from muster.engine.constraints import Constraint, subgroup_constraint
-from muster.engine.gangs import Portion, required_subgroups
+from muster.engine.boards import Boards, boards_of
+from muster.engine.constraints import Constraint, job_constraint, job_domain, subgroup_constraint
+from muster.engine.domains import domain_future_idle, domain_totals, gradients, holding
+from muster.engine.gangs import Portion, by_subgroup, pending_tasks_of, requests_of, required_subgroups
+from muster.framework.plugin import Plugin, overrides
 from muster.framework.session import Session
 from muster.kernels.placement import FUTURE
-from muster.plugins.domain_books import domain_future_idle, domain_totals, fullness, requests_of
-from muster.plugins.network_topology_aware import NetworkTopologyAware
-from muster.snapshot import NO_ROW, Amounts, Mask, Rows
+from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, Amounts, Mask, Rows
+
+
+def propose(session: Session, job: int, scope: int) -> list[Rows] | None:
+    """Gradients inside the domain `scope` with the expected winner first; None: there is nothing to predict."""
+    snapshot = session.snapshot
+    # Where part of the job runs already, nearness decides, and few domains are left to try.
+    if not snapshot.jobs.records[job].sub_groups or job_domain(snapshot, job) != NO_ROW:
+        return None
+    steps = gradients(snapshot.topology, job_constraint(session, job), scope, NO_ROW)
+    tasks = pending_tasks_of(snapshot, job)
+    tasks = tasks[(snapshot.tasks.flags[tasks] & (BEST_EFFORT | GATED)) == 0]
+    if len(tasks) == 0 or all(len(step) == 1 for step in steps):
+        return None
+    return _with_proposal(session, job, session.sort_tasks(tasks), steps)
+
+
+def _with_proposal(session: Session, job: int, tasks: Rows, steps: list[Rows]) -> list[Rows]:
+    """Put the winner of the lowest tier that is expected to have one in front of its tier."""
+    boards = boards_of(session)
+    needed = max(1, session.job_deficit(job))
+    answer: list[Rows] = []
+    for number, step in enumerate(steps):
+        possible = holding(session, boards, tasks, needed, step)
+        if len(possible) == 0:
+            continue
+        winner = NO_ROW
+        if len(possible) > 1:
+            winner = LookAhead(session, boards, job, by_subgroup(session, job, tasks), possible).best()
+        if winner == NO_ROW:
+            answer.append(possible)
+            continue
+        return [*answer, np.array([winner], np.int32), possible, *steps[number + 1 :]]
+    return answer
 
 
 @dataclass(frozen=True, slots=True)
@@ -109,8 +147,8 @@ class LookAhead:
             subgroup_constraint(session, portion.subgroup),
             _count(cls[portion.tasks]),
             _count(cls[first]),
-            requests_of(snapshot, portion.tasks).sum(axis=0),
-            requests_of(snapshot, first).sum(axis=0),
+            requests_of(snapshot, portion.tasks),
+            requests_of(snapshot, first),
         )
 
     def _missing_groups(self) -> dict[int, int]:
@@ -172,9 +210,9 @@ class LookAhead:
         job, subgroup = self._job, part.portion.subgroup
         for ask in self._session.asked("domain_score"):
             plugin = getattr(ask, "__self__", None)
-            if isinstance(plugin, NetworkTopologyAware):
-                full = fullness(self._used[rows], self._allocatable[rows], part.request, plugin.weights)
-                scores = scores + plugin.scale * full
+            if isinstance(plugin, Plugin) and overrides(plugin, "expected_domain_score"):
+                expected = plugin.expected_domain_score(part.request, self._used[rows], self._allocatable[rows])
+                scores = scores + expected
             else:
                 scores = scores + ask(job, subgroup, rows)
         return scores
