@@ -20,7 +20,7 @@ _SLOW_IS_FINE = [HealthCheck.too_slow]
 settings.register_profile("dev", max_examples=50, deadline=None, suppress_health_check=_SLOW_IS_FINE)
 settings.register_profile(
     "ci",
-    max_examples=100,
+    max_examples=60,
     deadline=None,
     derandomize=True,
     database=None,
