@@ -44,6 +44,11 @@ class QueueTree:
         #: Those that are compared anew when they come first.
         self._changed: set[int] = set(self._inside)
         self._arrange(NO_ROW, key_of)
+        # Whoever stands first everywhere has just been compared.
+        heap = self._heaps.get(NO_ROW)
+        while heap:
+            self._changed.discard(heap[0])
+            heap = None if heap[0] in self._leaves else self._heaps[heap[0]]
 
     def _arrange(self, parent: int, key_of: KeyOf) -> None:
         heap = self._heaps.get(parent, [])

@@ -17,8 +17,9 @@ from typing import Final
 import numpy as np
 
 from muster.api import Pod, PodDisruptionBudget
+from muster.engine.chunks import requests_of
 from muster.framework import Session
-from muster.snapshot import Amounts, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import Mask, Rows, Snapshot, TaskStatus
 
 _log = logging.getLogger(__name__)
 
@@ -151,20 +152,10 @@ def evicted_in_session(snapshot: Snapshot) -> Rows:
 
 def disruption_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows) -> float:
     """Evicted ÷ requested, of the requested resource where it is largest; pods are not counted as a resource."""
-    return amounts_ratio(snapshot, requests_sum(snapshot, victims), requests_sum(snapshot, beneficiaries))
-
-
-def amounts_ratio(snapshot: Snapshot, evicted: Amounts, requested: Amounts) -> float:
-    """As `disruption_ratio`, from sums."""
-    asked = requested > 0
-    asked[snapshot.axis.index["pods"]] = False
-    return float((evicted[asked] / requested[asked]).max()) if asked.any() else 0.0
-
-
-def requests_sum(snapshot: Snapshot, tasks: Rows) -> Amounts:
-    """What tasks ask for together."""
-    total: Amounts = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
-    return total
+    pods = snapshot.axis.index["pods"]
+    amounts = zip(requests_of(snapshot, victims).tolist(), requests_of(snapshot, beneficiaries).tolist(), strict=True)
+    shares = (gone / asked for column, (gone, asked) in enumerate(amounts) if asked > 0 and column != pods)
+    return max(shares, default=0.0)
 
 
 def within_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows, limit: float | None) -> bool:

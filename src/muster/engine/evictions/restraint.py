@@ -23,18 +23,19 @@ def would_bounce(
         return False  # who is moved loses nothing, and from who is not preemptible nobody takes
     if kind is Eviction.RECLAIM and not session.snapshot.queues.records[int(jobs.queue[job])].reclaimable:
         return False
-    by_job = victims[np.argsort(tasks.job[victims], kind="stable")]
-    owners = tasks.job[by_job]
-    starts = np.flatnonzero(np.diff(owners, prepend=-1))
+    lost_by: dict[int, list[int]] = {}
+    for task, owner in zip(victims.tolist(), tasks.job[victims].tolist(), strict=True):
+        lost_by.setdefault(owner, []).append(task)
     asked: set[tuple[int, int, bytes]] = set()
-    for owner, lost in zip(owners[starts].tolist(), np.split(by_job, starts[1:]), strict=False):
+    for owner in sorted(lost_by):
         queue, priority = int(jobs.queue[owner]), int(jobs.priority[owner])
         if kind is Eviction.PREEMPT and priority < jobs.priority[job]:
             continue  # nobody evicts a job of higher priority inside its queue, so only equals could
         if kind is Eviction.RECLAIM and session.overused(queue):
             continue
         # Whole gangs ask for all that they need to start again, single tasks for themselves.
-        wanted = lost[: max(1, session.job_pipelined_deficit(owner))] if breaks_gangs else lost[:1]
+        count = max(1, session.job_pipelined_deficit(owner)) if breaks_gangs else 1
+        wanted = np.array(lost_by[owner][:count], np.int32)
         alike = queue, priority, tasks.cls[wanted].tobytes()
         if alike in asked or not session.job_starving(owner):
             continue

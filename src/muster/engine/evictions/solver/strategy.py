@@ -75,7 +75,7 @@ class SolverStrategy:
         if options.pass_over_blocked:
             able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
-        self._trials = Trials(session, self._waiting, self._kind)
+        self._trials = Trials(session, self._waiting, self._kind, self._room)
         return asking if self._pool else {}
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:

@@ -12,13 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.api.resources import is_gpu
+from muster.engine.evictions.solver.room import Room
 from muster.engine.evictions.solver.turns import Turns, Waiting
 from muster.engine.gangs import next_tasks
 from muster.engine.lines import Key
 from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope, door_of
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
-from muster.kernels.planes import PIPELINED, RELEASING
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
 from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, Statement, TaskStatus
 
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
@@ -39,8 +40,9 @@ class Outcome:
 class Trials:
     """Dry runs, for one beneficiary after the other."""
 
-    def __init__(self, session: Session, waiting: Waiting, kind: Eviction) -> None:
+    def __init__(self, session: Session, waiting: Waiting, kind: Eviction, room: Room) -> None:
         self._session = session
+        self._room = room
         self._waiting = waiting
         self._door = door_of(session)
         self._kind = kind
@@ -49,8 +51,11 @@ class Trials:
         self._gpu_classes: Mask = np.any(session.snapshot.classes.requests[:, 0, self._gpus] > 0, axis=1)
         self._job = NO_ROW
         self._statement = session.statement()
-        #: Nodes where GPUs were or would go free before the dry runs; None: the beneficiary can do without.
-        self._reach: Mask | None = None
+        #: Nodes where GPUs were or would go free before the dry runs, as of a length of the touch log.
+        self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
+        self._counted = -1
+        #: Whether the beneficiary can only be served on such nodes.
+        self._needs_gpus = False
         self._keys: dict[tuple[int, int], Key] = {}
         self._origins: Rows = _NOBODY
         #: Whether a node of some victim is not opened.
@@ -64,16 +69,18 @@ class Trials:
         self._job = job
         self._statement = statement
         self._placed = tasks.status == _ALLOCATED
-        needs_gpus = all(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].tolist())
-        self._reach = self._nodes_with_gpus() if needs_gpus else None
+        self._needs_gpus = all(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].tolist())
+        if self._needs_gpus:
+            self._count_gpus()
         self._keys.clear()
 
-    def _nodes_with_gpus(self) -> Mask:
-        """Nodes with a GPU that is free, or that goes free and is promised to nobody."""
-        nodes = self._session.snapshot.nodes
-        unclaimed = nodes.state[RELEASING] - nodes.state[PIPELINED]
-        found: Mask = (nodes.idle()[:, self._gpus].sum(axis=1) > 0) | (unclaimed[:, self._gpus].sum(axis=1) > 0)
-        return found
+    def _count_gpus(self) -> None:
+        """Find the nodes with a GPU that is free, or that goes free and is promised to nobody."""
+        snapshot = self._session.snapshot
+        rows = slice(None) if self._counted < 0 else snapshot.touch_log[self._counted : snapshot.touched]
+        gpus = snapshot.nodes.state[:, rows][:, :, self._gpus].sum(axis=2)
+        self._with_gpus[rows] = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
+        self._counted = snapshot.touched
 
     def _scope(self, tasks: Rows) -> Scope:
         """The nodes for a victim's tasks; a task that needs a GPU fits nowhere else anyway.
@@ -86,9 +93,9 @@ class Trials:
 
     def _open(self) -> Scope:
         """The nodes where GPUs are or go free, and those of the victims."""
-        if self._reach is None:
+        if not self._needs_gpus:
             return EVERYWHERE
-        reach = self._reach.copy()
+        reach = self._with_gpus.copy()
         reach[self._origins] = True
         return Scope(mask=reach)
 
@@ -129,7 +136,8 @@ class Trials:
         tasks = self._next(job, evicted)
         if len(tasks) == 0 or hopeless.knows(tasks):
             return None
-        if self._door.place(job, tasks, self._statement, self._scope(tasks), PROMISES, Goal.ALL):
+        scope = self._scope(tasks)
+        if self._room.suffices(tasks) and self._door.place(job, tasks, self._statement, scope, PROMISES, Goal.ALL):
             return None
         return tasks
 
