@@ -153,12 +153,12 @@ class _Pipeline:
         if refusal is not None:
             self._session.note_no_eviction(job, self._action, refusal)
             return
+        self._session.start_solution(self._kind, job)
         candidates = self._strategy.candidates(job)
         refused: list[Rejection] = []
         with self._session.statement(self._action) as statement:
             # Its own reservations are not in its way.
             statement.release(self._session.snapshot.tasks_of(job))
-            self._session.start_solution(self._kind, job)
             plan = self._strategy.solve(need, candidates, statement, lambda plan: self._accepts(need, plan, refused))
             if plan is None:
                 statement.rollback()
