@@ -17,7 +17,7 @@ from typing import Final
 import numpy as np
 
 from muster.api import Pod, PodDisruptionBudget
-from muster.engine.chunks import requests_of
+from muster.engine.gangs import requests_of
 from muster.framework import Session
 from muster.snapshot import Mask, Rows, Snapshot, TaskStatus
 
