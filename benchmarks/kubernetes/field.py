@@ -17,9 +17,9 @@ from typing import Final
 from benchmarks.kubernetes import documents
 from benchmarks.kubernetes.load import Load, Onlooker
 from muster.api.definitions import definitions
-from muster.cluster.kubernetes.client import Client
-from muster.cluster.kubernetes.connection import connect
-from muster.cluster.kubernetes.install import install
+from muster.cluster.kubernetes.client.commands import install
+from muster.cluster.kubernetes.client.connection import connect
+from muster.cluster.kubernetes.client.requests import Client
 from muster.testing.control_plane import ControlPlane
 
 #: How long anything may take at most, in seconds.

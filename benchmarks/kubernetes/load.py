@@ -12,8 +12,8 @@ from collections.abc import Iterable, Sized
 import msgspec
 
 from benchmarks.kubernetes.documents import PODS, Request
-from muster.cluster.kubernetes.client import JSON, STRATEGIC_PATCH, Client
-from muster.cluster.kubernetes.engine_room import N_URGENT
+from muster.cluster.kubernetes.client.requests import JSON, STRATEGIC_PATCH, Client
+from muster.cluster.kubernetes.sending.api_thread import N_URGENT
 
 
 class _Meta(msgspec.Struct, rename="camel"):

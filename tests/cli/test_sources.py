@@ -14,7 +14,7 @@ from muster.api import Pod, StorageClass, UserError, decode, load_files
 from muster.cli import snapshot_files
 from muster.cli.main import run
 from muster.cli.snapshot_files import save, without_secrets
-from muster.cluster.kubernetes.listing import Target
+from muster.cluster.kubernetes.client.shards import Target
 
 Document = dict[str, object]
 

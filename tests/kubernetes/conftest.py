@@ -44,7 +44,7 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> None:
 def control_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
     """A control plane with KWOK and the definitions of the kinds that Muster works with."""
     from muster.api.definitions import definitions
-    from muster.cluster.kubernetes.install import install
+    from muster.cluster.kubernetes.client.commands import install
 
     with ControlPlane(tmp_path_factory.mktemp("control-plane")) as plane:
         install(definitions(), plane.kubeconfig)

@@ -32,7 +32,7 @@ class JobController:
         self._kubectl.create(group)
 
     def take_a_turn(self) -> None:
-        """Make the pods of every job that is not Pending any more."""
+        """Make the pods of every job that is not InFlight any more."""
         for name in list(self._orders):
             if self.phase(name) not in ("", "Pending"):
                 self._kubectl.create_all(self._orders.pop(name).pods)

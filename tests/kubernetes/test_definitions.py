@@ -5,7 +5,7 @@ from typer.testing import CliRunner
 
 from muster.api.definitions import definitions
 from muster.cli.commands import app
-from muster.cluster.kubernetes.install import install
+from muster.cluster.kubernetes.client.commands import install
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.kubectl import Json, Kubectl, RefusedError, gang, queue
 

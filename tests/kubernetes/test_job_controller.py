@@ -1,4 +1,4 @@
-"""Jobs whose controller makes pods only after the PodGroup has left `Pending`, on a real API server."""
+"""Jobs whose controller makes pods only after the PodGroup has left `InFlight`, on a real API server."""
 
 from __future__ import annotations
 

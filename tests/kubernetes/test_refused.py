@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
-from muster.cluster.kubernetes import calls
-from muster.cluster.kubernetes.acting import write
-from muster.cluster.kubernetes.client import Client
-from muster.cluster.kubernetes.connection import connect
+from muster.cluster.kubernetes.client.connection import connect
+from muster.cluster.kubernetes.client.requests import Client
+from muster.cluster.kubernetes.sending import calls
+from muster.cluster.kubernetes.sending.in_flight import write
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.kubectl import Json, Kubectl, gang, node, pod, priority_class, queue
 from tests.kubernetes.proxy import FaultyProxy
@@ -19,7 +19,7 @@ from tests.kubernetes.replicas import Process, replica
 GROUP = "/apis/scheduling.volcano.sh/v1beta1/namespaces/default/podgroups/train"
 
 
-class Refusals:
+class VolumeRefusals:
     """A rule of the proxy that refuses some requests, and counts them."""
 
     def __init__(self, is_refused: Callable[[str], bool]) -> None:
@@ -41,7 +41,7 @@ def failures(kubectl: Kubectl, name: str) -> list[Json]:
 def test_a_pod_that_may_never_be_bound_is_tried_less_often_says_why_and_leaves_its_room_to_others(
     control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    rule = Refusals(lambda path: path.endswith("/pods/barred/binding"))
+    rule = VolumeRefusals(lambda path: path.endswith("/pods/barred/binding"))
     kubectl.create_all([queue("default"), node("n1", gpu=1), pod("barred")])
     with FaultyProxy(control_plane, tmp_path, rule) as proxy:
         process = Process(proxy.kubeconfig, tmp_path / "log", "--no-leader-elect")
@@ -57,7 +57,7 @@ def test_a_pod_that_may_never_be_bound_is_tried_less_often_says_why_and_leaves_i
 def test_an_eviction_that_is_never_allowed_is_tried_less_often(
     control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    rule = Refusals(lambda path: path.endswith("/pods/old/eviction"))
+    rule = VolumeRefusals(lambda path: path.endswith("/pods/old/eviction"))
     kubectl.create_all([queue("default"), priority_class("high", 1000), priority_class("low", 10)])
     kubectl.create_all([node("n1", gpu=1), pod("old", priorityClassName="low")])
     config = tmp_path / "scheduler.yaml"
@@ -78,7 +78,7 @@ def test_an_eviction_that_is_never_allowed_is_tried_less_often(
 def test_a_status_that_may_not_be_written_is_not_tried_with_every_cycle(
     control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
 ) -> None:
-    rule = Refusals(lambda path: "/podgroups/" in path)
+    rule = VolumeRefusals(lambda path: "/podgroups/" in path)
     kubectl.create_all([queue("default"), node("n1", gpu=2), *gang("train", 3)])
     with FaultyProxy(control_plane, tmp_path, rule) as proxy:
         process = Process(proxy.kubeconfig, tmp_path / "log", "--no-leader-elect")

@@ -25,7 +25,7 @@ class Mortal(KubernetesCluster):
     """A backend that can die: from one moment to the next it writes nothing any more."""
 
     def die(self) -> None:
-        self._room.client.write_seconds = lambda: 0.0
+        self._api.client.write_seconds = lambda: 0.0
 
 
 Doomed = Callable[[Rule], AbstractContextManager[Mortal]]

@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 
 from muster.api import KubeObject, Pod, PodGroup
 from muster.cluster import MemoryCluster
-from muster.cluster.kubernetes.decoding import ObjectDecoder
+from muster.cluster.kubernetes.client.kinds import ObjectDecoder
 from muster.explain import explain_job
 from muster.framework import profile
 from muster.framework.profiles import PROFILES
@@ -115,18 +115,18 @@ def own_objects() -> list[KubeObject]:
     return things
 
 
-def run(profile_name: str, guests: Visits) -> list[object]:
+def run(profile_name: str, waiters: Visits) -> list[object]:
     """What was decided about ours and what stands on them, cycle by cycle."""
     cluster = MemoryCluster(own_objects(), start=100.0, delay=lambda _: 0.5)
     scheduler = Scheduler(cluster, profile(profile_name), REGISTRY, scheduler_names=[OURS])
     story: list[object] = []
-    for present in guests.rounds:
-        names = {guest.key for guest in present}
+    for present in waiters.rounds:
+        names = {waiter.key for waiter in present}
         for known in cluster.store.all(Pod):
             if known.name.startswith("foreign-") and known.key not in names:
                 cluster.store.remove(known)
-        for guest in present:
-            cluster.store.put(guest)
+        for waiter in present:
+            cluster.store.put(waiter)
         result = scheduler.run_once()
         assert result.error is None
         assert not any("foreign-" in made.pod for made in result.decisions)
@@ -134,16 +134,16 @@ def run(profile_name: str, guests: Visits) -> list[object]:
         session = scheduler.last_session
         assert session is not None
         for job in session.snapshot.jobs.index.values():
-            explain_job(session, job)  # may name the room that guests take, but must not break
+            explain_job(session, job)  # may name the room that waiters take, but must not break
         story.append({each.name: each.status for each in cluster.store.all(PodGroup)})
         cluster.advance_to(cluster.now() + 1)
     return story
 
 
 @pytest.mark.parametrize("name", PROFILES)
-@given(guests=visits())
-def test_ours_fare_as_if_they_were_alone(name: str, guests: Visits) -> None:
-    assert run(name, guests) == alone(name)
+@given(waiters=visits())
+def test_ours_fare_as_if_they_were_alone(name: str, waiters: Visits) -> None:
+    assert run(name, waiters) == alone(name)
 
 
 @cache

@@ -17,7 +17,7 @@ import pytest
 from muster.api import KubeObject, Node, Pod, PodGroup, Queue
 from muster.api.kinds import type_of
 from muster.cluster import MemoryCluster
-from muster.cluster.kubernetes.decoding import ObjectDecoder
+from muster.cluster.kubernetes.client.kinds import ObjectDecoder
 from muster.framework import find_config
 from muster.scheduler import Scheduler, builtin_registry
 from muster.server.metrics import Metrics

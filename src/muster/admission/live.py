@@ -17,11 +17,10 @@ from typing import Final
 
 from muster.admission.facts import Facts
 from muster.api import BackendError, HyperNode, KaiQueue, KubeObject, Namespace, Queue
-from muster.cluster.kubernetes.client import NOT_FOUND, ApiError, Client
-from muster.cluster.kubernetes.connection import connect
-from muster.cluster.kubernetes.decoding import ObjectDecoder
-from muster.cluster.kubernetes.resources import Resource, Wanted, served, wanted_of
-from muster.cluster.kubernetes.watch import Reflector
+from muster.cluster.kubernetes.client.connection import connect
+from muster.cluster.kubernetes.client.kinds import ObjectDecoder, Resource, Wanted, served, wanted_of
+from muster.cluster.kubernetes.client.reflector import Reflector
+from muster.cluster.kubernetes.client.requests import NOT_FOUND, ApiError, Client
 from muster.snapshot.messages import Event
 
 log = logging.getLogger("muster.admission")

@@ -16,7 +16,7 @@ from muster.api.crd_rules import Schema
 from muster.api.definitions import definitions
 
 if TYPE_CHECKING:
-    from muster.cluster.kubernetes.install import Installed
+    from muster.cluster.kubernetes.client.commands import Installed
 
 _WORDS: Final = {
     "created": "installed",
@@ -45,7 +45,7 @@ def as_yaml(document: Schema) -> str:
 
 def print_installed(kubeconfig: Path | None, context: str | None, *, dry_run: bool) -> bool:
     """Install all definitions, say what became of each; False when one cannot be used."""
-    from muster.cluster.kubernetes.install import install
+    from muster.cluster.kubernetes.client.commands import install
 
     done = install(definitions(), kubeconfig, context, dry_run=dry_run)
     for each in done:

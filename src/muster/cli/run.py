@@ -16,7 +16,7 @@ from pathlib import Path
 
 from muster.api import UserError
 from muster.cluster.kubernetes import KubernetesCluster, LeaseOptions, Shard
-from muster.cluster.kubernetes.shards import WHOLE_CLUSTER
+from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER
 from muster.plugins.predicates import volume_wait_s
 from muster.server import Service, ServiceOptions
 from muster.server.reload import ConfigFile

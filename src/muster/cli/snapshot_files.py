@@ -25,7 +25,7 @@ from muster.api import BackendError, Condition, KubeObject, ObjectMeta, Pod, Sto
 from muster.api.load import GZIP
 from muster.api.names import KAI_GROUP_NAME, SLA_WAITING_TIME
 from muster.cli.sources import read_cluster
-from muster.cluster.kubernetes.listing import Target
+from muster.cluster.kubernetes.client.shards import Target
 from muster.explain.words import counted
 
 _LINES: Final = frozenset({".json", ".jsonl"})

@@ -60,7 +60,7 @@ def snapshot_save(
     from muster.cli.snapshot_files import save
     from muster.cli.sources import SCHEDULER_NAMES
     from muster.cluster.kubernetes import Shard
-    from muster.cluster.kubernetes.listing import Target
+    from muster.cluster.kubernetes.client.shards import Target
 
     names = tuple(scheduler_name or SCHEDULER_NAMES)
     target = Target(

@@ -19,7 +19,8 @@ from muster.api import KubeObject, Loaded, LoadedFiles, UserError, load_files
 from muster.explain.words import counted
 
 if TYPE_CHECKING:
-    from muster.cluster.kubernetes.listing import Listing, Target
+    from muster.cluster.kubernetes.client.commands import Listing
+    from muster.cluster.kubernetes.client.shards import Target
 
 #: The name that Volcano's users write into their pods, and that `muster run` serves by default.
 SCHEDULER_NAMES = ("volcano",)
@@ -42,7 +43,7 @@ def read(source: ObjectSource, *, checked: bool = True) -> Sequence[KubeObject |
     """Return the objects, and say on the standard error stream what was left out. Raises MusterError."""
     _check(source)
     if source.cluster:
-        from muster.cluster.kubernetes.listing import Target
+        from muster.cluster.kubernetes.client.shards import Target
 
         names = source.scheduler_names or SCHEDULER_NAMES
         return read_cluster(Target(source.kubeconfig, source.context, scheduler_names=names)).objects
@@ -63,7 +64,7 @@ def _check(source: ObjectSource) -> None:
 
 def read_cluster(target: Target) -> Listing:
     """List a cluster, with a line on the terminal that says how far it is. Raises MusterError."""
-    from muster.cluster.kubernetes.listing import list_cluster
+    from muster.cluster.kubernetes.client.commands import list_cluster
 
     console = Console(stderr=True, highlight=False)
     counts: dict[str, int] = {}

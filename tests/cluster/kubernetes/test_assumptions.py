@@ -5,7 +5,14 @@ from datetime import UTC, datetime
 from msgspec.structs import replace
 
 from muster.api import Pod, waits_for
-from muster.cluster.kubernetes.assumptions import Assumptions, bound, leaving, nominated, with_annotations, with_status
+from muster.cluster.kubernetes.sending.assumptions import (
+    Assumptions,
+    bound,
+    leaving,
+    nominated,
+    with_annotations,
+    with_status,
+)
 from muster.snapshot.messages import Event
 from muster.testing import pod, pod_group
 

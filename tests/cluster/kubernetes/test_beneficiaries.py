@@ -8,11 +8,10 @@ from typing import cast
 import pytest
 
 from muster.api import ObjectMeta, Pod
-from muster.cluster.kubernetes.beneficiaries import NOT_NEEDED, Beneficiaries
-from muster.cluster.kubernetes.clearances import Clearance, Turns
-from muster.cluster.kubernetes.client import ApiError, Client
-from muster.cluster.kubernetes.departures import Departure
-from muster.cluster.kubernetes.lanes import Errand, Lane, Send
+from muster.cluster.kubernetes.client.requests import ApiError, Client
+from muster.cluster.kubernetes.sending.queues import Request, RequestQueue, Send
+from muster.cluster.kubernetes.verbs.eviction_requests import NOT_NEEDED, BudgetLocks, EvictionRequest, GuardedEvictions
+from muster.cluster.kubernetes.verbs.evictions import Beneficiaries
 
 POD = Pod(metadata=ObjectMeta(name="p", namespace="ns", uid="u"))
 
@@ -41,15 +40,15 @@ def test_an_eviction_that_waits_is_dropped_when_its_beneficiary_waits_no_more(is
     answers: list[str] = []
 
     async def main() -> None:
-        lane, client = Lane("test", 1), cast("Client", budget)
+        queue, client = RequestQueue("test", 1), cast("Client", budget)
         needed = beneficiaries.open("ns/gang").needs_room
-        send: Send = Departure(client, POD, 5.0, needed).send
+        send: Send = EvictionRequest(client, POD, 5.0, needed).send
         if is_guarded:
-            send = Clearance(client, Turns(), 5.0, is_needed=needed).guard(POD, ["ns/budget"])
-        lane.submit([Errand("p", send, answers.append)])
+            send = GuardedEvictions(client, BudgetLocks(), 5.0, is_needed=needed).guard(POD, ["ns/budget"])
+        queue.submit([Request("p", send, answers.append)])
         await asyncio.sleep(0)
-        await lane.drain()
-        await lane.stop()
+        await queue.drain()
+        await queue.stop()
 
     asyncio.run(asyncio.wait_for(main(), 10))
     assert answers == [NOT_NEEDED]

@@ -7,8 +7,8 @@ import asyncio
 import pytest
 from kubernetes_asyncio.client import Configuration
 
-from muster.cluster.kubernetes import connection
-from muster.cluster.kubernetes.connection import Connection
+from muster.cluster.kubernetes.client import connection
+from muster.cluster.kubernetes.client.connection import Connection
 
 
 class Source:

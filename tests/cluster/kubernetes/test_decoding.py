@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from muster.api import Node, Pod, UserError
-from muster.cluster.kubernetes.decoding import ObjectDecoder, is_same
+from muster.cluster.kubernetes.client.kinds import ObjectDecoder, is_same
 
 
 def node_json(**status: object) -> bytes:

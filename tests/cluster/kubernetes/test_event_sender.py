@@ -1,4 +1,4 @@
-"""News become events: counted when they repeat, dropped when there are too many, or not allowed."""
+"""Events are sent: counted when they repeat, dropped when there are too many, or not allowed."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ import msgspec
 import pytest
 
 from muster.api import Pod
-from muster.cluster.kubernetes import events
-from muster.cluster.kubernetes.client import ApiError, Client
-from muster.cluster.kubernetes.events import EventSender, News
+from muster.cluster.kubernetes.client.requests import ApiError, Client
+from muster.cluster.kubernetes.sending import events
+from muster.cluster.kubernetes.sending.events import EventSender, KubeEvent
 
 
 class Server:
@@ -34,11 +34,11 @@ class Server:
         return [body["message"] for method, _, body in self.requests if method == "POST"]
 
 
-def about(name: str, note: str = "", *, series: str = "", is_detail: bool = False) -> News:
+def about(name: str, note: str = "", *, series: str = "", is_detail: bool = False) -> KubeEvent:
     pod = Pod()
     pod.metadata.name = name
     pod.metadata.uid = f"uid-{name}"
-    return News(pod, "Reason", "Acting", note or name, series=series, is_detail=is_detail)
+    return KubeEvent(pod, "Reason", "Acting", note or name, series=series, is_detail=is_detail)
 
 
 def played(server: Server, play: Callable[[EventSender], Awaitable[None]], *, is_busy: bool = False) -> Server:
@@ -60,7 +60,7 @@ async def until_quiet(server: Server) -> None:
             await asyncio.sleep(0)
 
 
-def told(server: Server, *batches: Iterable[News]) -> Server:
+def told(server: Server, *batches: Iterable[KubeEvent]) -> Server:
     async def play(sender: EventSender) -> None:
         for batch in batches:
             sender.tell(batch)

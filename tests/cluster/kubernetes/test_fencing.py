@@ -11,11 +11,12 @@ import pytest
 from aiohttp import web
 from kubernetes_asyncio.client import Configuration
 
-from muster.cluster.kubernetes.client import NOT_LEADER, ApiError, Client
-from muster.cluster.kubernetes.connection import Connection
-from muster.cluster.kubernetes.engine_room import EngineRoom, Target
-from muster.cluster.kubernetes.inbox import Inbox
-from muster.cluster.kubernetes.leases import Election, LeaseOptions
+from muster.cluster.kubernetes.client.connection import Connection
+from muster.cluster.kubernetes.client.leases import Election, LeaseOptions
+from muster.cluster.kubernetes.client.requests import NOT_LEADER, ApiError, Client
+from muster.cluster.kubernetes.client.shards import Target
+from muster.cluster.kubernetes.sending.api_thread import ApiThread
+from muster.cluster.kubernetes.sending.queues import Inbox
 
 LEASE = "/apis/coordination.k8s.io/v1/namespaces/ns/leases/muster"
 EVICTION = "/api/v1/namespaces/ns/pods/p/eviction"
@@ -177,11 +178,11 @@ def test_the_lease_is_handed_over_only_when_nothing_is_under_way() -> None:
         server.late_s = 60.0
         under_way = asyncio.create_task(first.evict())
         await asyncio.sleep(0.2)
-        room = EngineRoom(Inbox(), Target(), first.election)
-        room.client = first.client
+        api = ApiThread(Inbox(), Target(), first.election)
+        api.client = first.client
         first.election.stand_down(60)
         assert not first.election.is_held()
-        handing = asyncio.create_task(room._hand_over(first.election))
+        handing = asyncio.create_task(api._hand_over(first.election))
         await asyncio.sleep(0.3)
         assert not handing.done(), "the change may still be made"
         await handing
@@ -206,9 +207,9 @@ def test_a_lease_is_not_released_while_a_change_may_still_be_made() -> None:
         await asyncio.sleep(0.2)
         under_way.cancel()
         await asyncio.gather(under_way, return_exceptions=True)
-        room = EngineRoom(Inbox(), Target(), first.election)
-        room.client = first.client
-        await room._release(first.election)
+        api = ApiThread(Inbox(), Target(), first.election)
+        api.client = first.client
+        await api._release(first.election)
         assert server.lease is not None
         assert server.lease["spec"]["holderIdentity"] == "first", "it has to run out"
 

@@ -9,9 +9,9 @@ import msgspec
 import pytest
 
 from muster.api import BackendError
-from muster.cluster.kubernetes import leases
-from muster.cluster.kubernetes.client import ApiError, Client
-from muster.cluster.kubernetes.leases import Election, LeaseOptions
+from muster.cluster.kubernetes.client import leases
+from muster.cluster.kubernetes.client.leases import Election, LeaseOptions
+from muster.cluster.kubernetes.client.requests import ApiError, Client
 
 
 class Server(Client):

@@ -3,7 +3,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from muster.api.objects.topology import NodeShard, NodeShardSpec, NodeShardStatus
-from muster.cluster.kubernetes.node_shards import NodeShards
+from muster.cluster.kubernetes.client.shards import NodeShards
 from muster.snapshot.messages import Event, EventKind
 
 

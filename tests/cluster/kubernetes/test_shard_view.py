@@ -4,8 +4,7 @@ from collections.abc import Iterable
 
 from muster.api import KaiPodGroup, KaiQueue, KubeObject, Node, Pod
 from muster.api.names import GROUP_NAME, KAI_NODE_POOL
-from muster.cluster.kubernetes.shard_view import ShardView, seen_by
-from muster.cluster.kubernetes.shards import Shard
+from muster.cluster.kubernetes.client.shards import Shard, ShardView, seen_by
 from muster.snapshot.messages import Event, EventKind
 
 BY_SELECTOR = Shard(node_selector="pool=a")

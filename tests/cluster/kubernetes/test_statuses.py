@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 from muster.api import Condition, ObjectMeta, PodGroup, PodGroupStatus
-from muster.cluster.kubernetes.resources import Resource
-from muster.cluster.kubernetes.statuses import write_group
+from muster.cluster.kubernetes.client.kinds import Resource
+from muster.cluster.kubernetes.sending.calls import write_group
 
 RESOURCE = Resource(PodGroup, "/apis/scheduling.volcano.sh/v1beta1", "podgroups")
 OURS = Condition(type="Unschedulable", status="True", reason="insufficient")

@@ -8,8 +8,8 @@ import pytest
 from msgspec.structs import replace
 
 from muster.api import KubeObject, Pod
-from muster.cluster.kubernetes.inbox import CALM_SECONDS, Inbox
-from muster.cluster.kubernetes.urgency import can_wait
+from muster.cluster.kubernetes.client.reflector import can_wait
+from muster.cluster.kubernetes.sending.queues import CALM_SECONDS, Inbox
 from muster.snapshot.messages import Event
 from muster.testing import node, pod, pod_group
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from muster.api import KubeObject, Pod, decode
-from muster.cluster.kubernetes.calls import Call
-from muster.cluster.kubernetes.volumes import Fault, Plan, Volumes
+from muster.cluster.kubernetes.sending.calls import Call
+from muster.cluster.kubernetes.verbs.volumes import ClaimFault, ClaimPlan, Volumes
 from muster.snapshot.messages import Event, EventKind
 
 SELECTED_NODE = "volume.kubernetes.io/selected-node"
@@ -72,7 +72,7 @@ def claimed(call: Call) -> tuple[str, str]:
 def why(volumes: Volumes, *claims: str, node: str = "n1") -> str:
     """What makes waiting pointless."""
     found = volumes.unbound(claims, node)
-    assert isinstance(found, Fault)
+    assert isinstance(found, ClaimFault)
     return found.why
 
 
@@ -84,12 +84,12 @@ FAST = storage_class("fast", "example.com/disks")
 def test_only_unbound_claims_that_wait_for_a_node_are_told() -> None:
     at_once = storage_class("at-once", "example.com/disks", "Immediate")
     volumes = known(FAST, at_once, claim("bound", "fast", "v", phase="Bound"), claim("soon", "at-once"))
-    assert volumes.plan(pod("p", "bound", "soon", "missing"), "n1") == Plan([], [])
+    assert volumes.plan(pod("p", "bound", "soon", "missing"), "n1") == ClaimPlan([], [])
 
 
 def test_a_claim_that_was_told_before_a_restart_is_waited_for_without_being_told_again() -> None:
     volumes = known(FAST, claim("told", "fast", node="n1"))
-    assert volumes.plan(pod("p", "told"), "n1") == Plan([], ["default/told"])
+    assert volumes.plan(pod("p", "told"), "n1") == ClaimPlan([], ["default/told"])
 
 
 def test_a_claim_of_the_default_class_is_told_the_node_and_told_anew_when_it_is_another() -> None:
@@ -109,7 +109,7 @@ def test_a_plan_that_fails_leaves_its_claims_to_be_told_by_the_next_one() -> Non
 def test_a_claim_that_two_pods_share_is_told_one_node() -> None:
     volumes = known(FAST, claim("data", "fast"))
     assert len(volumes.plan(pod("p", "data"), "n1").calls) == 1
-    assert volumes.plan(pod("q", "data"), "n2") == Plan([], ["default/data"])
+    assert volumes.plan(pod("q", "data"), "n2") == ClaimPlan([], ["default/data"])
 
 
 def test_a_volume_is_promised_to_one_claim_only_until_that_is_gone() -> None:

@@ -11,16 +11,13 @@ from msgspec.structs import replace
 
 from muster.api import PersistentVolumeClaim, Pod, PodDisruptionBudget, PodGroup
 from muster.api.objects.meta import ObjectMeta
-from muster.cluster.kubernetes import events, rests
-from muster.cluster.kubernetes.assumptions import Assumptions, bound, leaving, nominated, told_to_wait
-from muster.cluster.kubernetes.client import ApiError
-from muster.cluster.kubernetes.guards import DisruptionGuards
-from muster.cluster.kubernetes.jobs import PodsOfJobs
-from muster.cluster.kubernetes.refusals import Refusals
-from muster.cluster.kubernetes.rests import Rests
-from muster.cluster.kubernetes.shard_view import ShardView
-from muster.cluster.kubernetes.shards import Shard
-from muster.cluster.kubernetes.volumes import Volumes
+from muster.cluster.kubernetes.client.requests import ApiError
+from muster.cluster.kubernetes.client.shards import Shard, ShardView
+from muster.cluster.kubernetes.sending import events
+from muster.cluster.kubernetes.sending.assumptions import Assumptions, bound, leaving, nominated, told_to_wait
+from muster.cluster.kubernetes.verbs.evictions import DisruptionBudgets
+from muster.cluster.kubernetes.verbs.mirror_only import LONGEST_SECONDS, RefusalBackoff, VolumeRefusals
+from muster.cluster.kubernetes.verbs.volumes import Volumes
 from muster.snapshot.messages import Event
 from muster.testing import pod, pod_group
 from tests.cluster.kubernetes.test_event_sender import Server, about, played, until_quiet
@@ -34,22 +31,21 @@ class Day:
 
     def __init__(self, clock: Callable[[], float]) -> None:
         self.assumptions = Assumptions()
-        self.pods = PodsOfJobs()
-        self.rests = Rests(self.assumptions, clock)
-        self.refusals = Refusals(rest_s=0.0)
-        self.guards = DisruptionGuards()
+        self.backoff = RefusalBackoff(self.assumptions, clock)
+        self.refusals = VolumeRefusals(rest_s=0.0)
+        self.budgets = DisruptionBudgets()
         self.view = ShardView(Shard(node_selector="pool=a"))
         self.volumes = Volumes()
 
     def observe(self, event: Event) -> None:
-        for part in (self.pods, self.rests, self.refusals, self.guards, self.volumes):
+        for part in (self.backoff, self.refusals, self.budgets, self.volumes):
             part.observe(event)
         list(self.view.observe(event))
         self.assumptions.observe(event)
         self.assumptions.drain()
 
     def kept(self) -> tuple[int, int]:
-        return size_of([self.assumptions, self.pods, self.refusals, self.guards, self.view, self.volumes, self.rests])
+        return size_of([self.assumptions, self.refusals, self.budgets, self.view, self.volumes, self.backoff])
 
 
 def one_life(day: Day, number: int, tick: Callable[[], None]) -> None:
@@ -69,9 +65,9 @@ def one_life(day: Day, number: int, tick: Callable[[], None]) -> None:
     ):
         day.assumptions.hold(assumed)
     for _ in range(3):  # refused again and again
-        day.rests.note(group.key, one)
+        day.backoff.note(group.key, one)
         tick()
-        day.rests.end()
+        day.backoff.end()
     day.refusals.note(claim.key, f"node-{number}", 0.0, 0.0)
     day.refusals.drain(lambda _: claim, float(number))
     running = replace(one, spec=replace(one.spec, node_name=f"node-{number}"))
@@ -84,7 +80,7 @@ def test_a_day_leaves_nothing_in_the_backend() -> None:
     now = [0.0]
 
     def tick() -> None:
-        now[0] += rests.LONGEST_SECONDS + 1
+        now[0] += LONGEST_SECONDS + 1
 
     day = Day(lambda: now[0])
     for number in range(20):

@@ -17,25 +17,21 @@ from types import TracebackType
 from typing import Final, Self
 
 from muster.api import Pod
-from muster.cluster.kubernetes import acting, calls
-from muster.cluster.kubernetes.assumptions import Assumptions, nominated
-from muster.cluster.kubernetes.bindings import Bindings
-from muster.cluster.kubernetes.custody import Custody
-from muster.cluster.kubernetes.departures import EVICTION_PATIENCE_S
-from muster.cluster.kubernetes.engine_room import EngineRoom, Target
-from muster.cluster.kubernetes.evictions import Evictions
-from muster.cluster.kubernetes.inbox import Inbox
-from muster.cluster.kubernetes.jobs import PodsOfJobs
-from muster.cluster.kubernetes.lanes import Errand, Send
-from muster.cluster.kubernetes.leases import Election, LeaseOptions
-from muster.cluster.kubernetes.newcomers import Newcomers
-from muster.cluster.kubernetes.news import Newsroom
-from muster.cluster.kubernetes.pending import Answered, Pending
-from muster.cluster.kubernetes.queues import QueueReports, StandardQueues
-from muster.cluster.kubernetes.reports import Reports
-from muster.cluster.kubernetes.shard_view import ShardView
-from muster.cluster.kubernetes.shards import WHOLE_CLUSTER, Shard
-from muster.cluster.kubernetes.unnamed import Unnamed
+from muster.cluster.kubernetes.client.leases import Election, LeaseOptions
+from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER, Shard, ShardView, Target
+from muster.cluster.kubernetes.sending import calls
+from muster.cluster.kubernetes.sending.api_thread import ApiThread
+from muster.cluster.kubernetes.sending.assumptions import Assumptions, nominated
+from muster.cluster.kubernetes.sending.events import DecisionEvents
+from muster.cluster.kubernetes.sending.in_flight import GONE, Answered, InFlight, Race, write
+from muster.cluster.kubernetes.sending.queues import Inbox, Request, Send
+from muster.cluster.kubernetes.verbs.bindings import Bindings
+from muster.cluster.kubernetes.verbs.eviction_requests import EVICTION_PATIENCE_S
+from muster.cluster.kubernetes.verbs.evictions import Evictions
+from muster.cluster.kubernetes.verbs.job_reports import JobReports, ReportDebounce
+from muster.cluster.kubernetes.verbs.mirror_only import AwaitedPodGroups
+from muster.cluster.kubernetes.verbs.object_reports import ObjectReports, StandardQueues
+from muster.cluster.kubernetes.verbs.partial_gangs import PartialGangs
 from muster.snapshot.messages import (
     Bind,
     Event,
@@ -81,21 +77,20 @@ class KubernetesCluster:
         self._clock = clock
         self._inbox = Inbox()
         election = None if lease is None else Election(lease)
-        self._room = EngineRoom(self._inbox, Target(kubeconfig, context, shard), election)
+        self._api = ApiThread(self._inbox, Target(kubeconfig, context, shard), election)
         self._view = ShardView(shard) if shard.is_by_labels else None
         self._assumptions = Assumptions()
-        self._pods = PodsOfJobs()
-        self._pending = Pending(self._inbox, self._room, self._assumptions, confirm_s)
-        self._reports = Reports(self._room, self._assumptions, self._pending, self._pods)
-        self._news = Newsroom(self._room.tell, self._reports.group)
-        self._newcomers = Newcomers()
-        self._unnamed = Unnamed(self._assumptions, takes_over_from)
-        self._queue_reports = QueueReports(self._room, self._assumptions, self._pending)
-        self._queues = StandardQueues(self._room, self._pending, wanted=makes_queues)
-        self._evictions = Evictions(self._room, self._pending, self.now, eviction_patience_s)
-        self._custody = Custody(self._room, self._assumptions, self._pods, self._reports, half_bound_s, takes_over_from)
+        self._in_flight = InFlight(self._inbox, self._api, self._assumptions, confirm_s)
+        self._job_reports = JobReports(self._api, self._assumptions, self._in_flight)
+        self._events = DecisionEvents(self._api.tell, self._assumptions.group)
+        self._debounce = ReportDebounce()
+        self._awaited_groups = AwaitedPodGroups(self._assumptions, takes_over_from)
+        self._object_reports = ObjectReports(self._api, self._assumptions, self._in_flight)
+        self._queues = StandardQueues(self._api, self._in_flight, wanted=makes_queues)
+        self._evictions = Evictions(self._api, self._in_flight, self.now, eviction_patience_s)
+        self._partial_gangs = PartialGangs(self._api, self._assumptions, half_bound_s, takes_over_from)
         self._bindings = Bindings(
-            self._room, self._assumptions, self._pending, self._custody, self._news, volume_wait_s
+            self._api, self._assumptions, self._in_flight, self._partial_gangs, self._events, volume_wait_s
         )
 
     def __enter__(self) -> Self:
@@ -109,11 +104,11 @@ class KubernetesCluster:
 
     def start(self, timeout_s: float = START_SECONDS) -> None:
         """Connect and read everything. Raises MusterError."""
-        self._room.start(timeout_s)
+        self._api.start(timeout_s)
 
     def stop(self) -> None:
         """Finish what is under way and disconnect."""
-        self._room.stop()
+        self._api.stop()
 
     def wait(self, timeout_s: float) -> bool:
         """Wait until there is something to poll; False when nothing came in time."""
@@ -125,35 +120,35 @@ class KubernetesCluster:
 
     def check(self) -> None:
         """Raise what broke for good. Nothing is read or sent after that."""
-        self._room.check()
+        self._api.check()
 
     def is_leader(self) -> bool:
         """Whether what is decided may be sent; from any thread."""
-        return self._room.may_act()
+        return self._api.may_act()
 
     def stand_down(self, seconds: float) -> None:
         """Lead no more, and let another replica for so long at least; from any thread. Without a lease: nothing."""
-        self._room.stand_down(seconds)
+        self._api.stand_down(seconds)
 
     def trouble(self, limit_s: float) -> str:
         """What keeps us from knowing the present or from deciding for longer than a limit, "" if nothing does."""
-        return self._room.trouble(limit_s)
+        return self._api.trouble(limit_s)
 
     def ask(self, path: str, body: bytes) -> bytes:
         """Post a question that changes nothing; from any thread. Raises BackendError."""
-        return self._room.ask(path, body)
+        return self._api.ask(path, body)
 
     def is_busy(self) -> bool:
         """Whether so much is being sent that more decisions would only have to wait; from any thread."""
-        return self._room.urgent.is_busy()
+        return self._api.urgent.is_busy()
 
     def refusals(self) -> Mapping[str, int]:
         """How often the server refused what, by a word for it."""
-        return self._pending.refused
+        return self._in_flight.refused
 
     def shard_nodes(self) -> frozenset[str] | None:
         """The nodes that a NodeShard leaves to this scheduler; None when none is asked; from any thread."""
-        return None if self._room.node_shards is None else self._room.node_shards.own_nodes
+        return None if self._api.node_shards is None else self._api.node_shards.own_nodes
 
     # -- the protocol --------------------------------------------------------------------------------------
 
@@ -161,39 +156,39 @@ class KubernetesCluster:
         return self._clock()
 
     def poll(self) -> list[Event]:
-        self._room.check()
+        self._api.check()
         self._evictions.begin_cycle()
         events, answers = self._inbox.take()
         for settle in answers:
             settle()
-        self._pending.look_at_overdue()
-        if given_up := self._custody.given_up(self._bindings.waiting()):
+        self._in_flight.look_at_overdue()
+        if given_up := self._partial_gangs.given_up(self._bindings.waiting()):
             why = "the rest of its gang could not be bound"
-            self._room.urgent.submit([self._evictions.leave(pod, why) for pod in given_up])
-        self._bindings.rests.end()
-        self._unnamed.end()
+            self._api.urgent.submit([self._evictions.leave(pod, why) for pod in given_up])
+        self._bindings.backoff.end()
+        self._awaited_groups.end()
         self._evictions.tell_reasons()
-        self._reports.tell_node_shard()
+        self._object_reports.tell_node_shard()
         # What was assumed or given back is older than what the watches say now.
         made = self._assumptions.drain()
         if self._view is not None:
             events = [seen for event in events for seen in self._view.observe(event)]
         seen = [*made, *map(self._note, events)]
-        if self._room.is_beside_volcano:
+        if self._api.is_beside_volcano:
             for event in events:
-                self._unnamed.observe(event)
+                self._awaited_groups.observe(event)
         self._queues.make_missing()
         self._evictions.look_at_beneficiaries(self._is_waiting)
         self._bindings.settle()
         seen += [*self._assumptions.drain(), *self._bindings.drain()]
-        self._custody.take_over(self.now())
+        self._partial_gangs.take_over(self.now())
         return seen
 
     def _note(self, event: Event) -> Event:
         """Let everybody here know of an event; returns it with what is assumed laid over it."""
         if event.kind == "UNREADABLE":  # nobody can do anything with it but the scheduler, who puts it aside
             return event
-        for observer in (self._pods, self._evictions.guards, self._bindings, self._queues):
+        for observer in (self._evictions.budgets, self._bindings, self._queues):
             try:
                 observer.observe(event)
             except Exception:  # the others, and the events that follow, are told only once
@@ -205,35 +200,37 @@ class KubernetesCluster:
 
     def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
         failures: list[Failure] = []
-        errands: list[Errand] = []
-        news, now = self._news.round(), self.now()
+        requests: list[Request] = []
+        answers, now = self._events.answers(), self.now()
         for made in decisions:
             pod = self._assumptions.find_assumed(Pod, made.pod)
             if pod is None or pod.spec.node_name:
                 failures.append(Failure(made, "the pod is gone or bound already"))
             elif pod.status.nominated_node_name != made.node:
-                note = partial(acting.write, self._room.client, calls.nominate(pod, made.node, made.says, now))
+                note = partial(write, self._api.client, calls.nominate(pod, made.node, made.says, now))
                 # Nobody waits for a promise to be taken back.
-                send: Send = self._evictions.promise(made.job).with_one_more(note) if made.node else note
+                send: Send = self._evictions.nominations_of(made.job).with_one_more(note) if made.node else note
                 assumption = nominated(pod, made.node, made.says, calls.stamp(now))
-                errands.append(self._pending.assume(assumption, send, self._heard(made.job, news.expect(made, pod))))
-        self._room.urgent.submit(errands)
+                requests.append(
+                    self._in_flight.assume(assumption, send, self._heard(made.job, answers.expect(made, pod)))
+                )
+        self._api.urgent.submit(requests)
         return failures
 
     def ungate(self, decisions: Sequence[Ungate]) -> list[Failure]:
-        return self._reports.ungate(decisions)
+        return self._job_reports.ungate(decisions)
 
     def evict(self, decisions: Sequence[Evict]) -> list[Failure]:
         failures: list[Failure] = []
         wanted = []
-        news = self._news.round()
+        answers = self._events.answers()
         for made in decisions:
             pod = self._assumptions.find_assumed(Pod, made.pod)
             if pod is None:
-                failures.append(Failure(made, acting.GONE))
+                failures.append(Failure(made, GONE))
             elif pod.metadata.deletion_timestamp is None:
-                wanted.append((made, pod, self._heard(made.beneficiary, news.expect(made, pod))))
-        self._room.urgent.submit(self._evictions.errands(wanted))
+                wanted.append((made, pod, self._heard(made.beneficiary, answers.expect(made, pod))))
+        self._api.urgent.submit(self._evictions.requests(wanted))
         return failures
 
     def _heard(self, job: str, told: Answered) -> Answered:
@@ -241,36 +238,36 @@ class KubernetesCluster:
 
         def heard(error: str) -> None:
             told(error)
-            is_refused = error and not isinstance(error, acting.Race)
-            if is_refused and job and self._room.may_act():
+            is_refused = error and not isinstance(error, Race)
+            if is_refused and job and self._api.may_act():
                 for pod in self._waiting(job):
-                    self._bindings.rests.note(job, pod)
+                    self._bindings.backoff.note(job, pod)
 
         return heard
 
     def _waiting(self, job: str) -> list[Pod]:
         """The pods of a job that have no node yet."""
-        pods = self._reports.pods(job)
+        pods = self._assumptions.pods(job)
         return [pod for pod in pods if not pod.spec.node_name and pod.metadata.deletion_timestamp is None]
 
     def _is_waiting(self, job: str) -> bool:
         return bool(self._waiting(job))
 
     def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
-        resting = self._bindings.rests.jobs() | self._unnamed.jobs()
+        resting = self._bindings.backoff.jobs() | self._awaited_groups.jobs()
         updates = [update for update in updates if update.unschedulable is None or update.job not in resting]
-        told = self._newcomers.told(updates, self._reports.group, time.monotonic())
-        for update in told:
-            self._news.waits(update, self._reports.group(update.job), self._reports.to_tell(update))
-        return self._reports.update_jobs(told, self.now())
+        due = self._debounce.due(updates, self._assumptions.group, time.monotonic())
+        for update in due:
+            self._events.waits(update, self._assumptions.group(update.job), self._job_reports.to_tell(update))
+        return self._job_reports.update_jobs(due, self.now())
 
     def update_quarantine(self, updates: Sequence[QuarantineUpdate]) -> None:
         for update in updates:
-            self._news.is_aside(update)
-        self._reports.update_quarantine(updates, self.now())
+            self._events.is_aside(update)
+        self._object_reports.update_quarantine(updates, self.now())
 
     def update_queues(self, updates: Sequence[QueueUpdate]) -> list[Failure]:
-        return self._queue_reports.update_queues(updates)
+        return self._object_reports.update_queues(updates)
 
     def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
-        return self._reports.update_hypernodes(updates, self.now())
+        return self._object_reports.update_hypernodes(updates, self.now())

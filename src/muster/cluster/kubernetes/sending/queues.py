@@ -1,0 +1,200 @@
+"""The two ways between the scheduler's thread and the API thread. Nobody waits for anybody.
+
+`RequestQueue` takes requests there: a bounded number at once, in the order given. Urgent ones (binding, evicting,
+nominating) and others (statuses, conditions) have queues of their own, so that no binding waits behind a report; while
+many urgent ones are under way, reports wait, and later trickle: they take the server's time from what somebody waits
+for. A report that has not been sent yet is replaced by a newer one about the same thing. A request that has to wait for
+something says so (`Later`); it takes up no worker meanwhile and keeps no queue busy.
+`Inbox` brings back what happened since the scheduler last asked: events of the watches and answers to what was sent.
+What can change no decision (a pod has started, a status that we wrote ourselves) wakes the reader too, but only after a
+while, so that it comes together with more of its kind.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import threading
+from collections.abc import Awaitable, Callable, Hashable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from muster.snapshot.messages import Event
+
+log = logging.getLogger("muster.kubernetes")
+
+#: How long a queue yields to another one, and how often it looks whether it still has to.
+_PATIENCE_SECONDS: Final = 5.0
+_LOOK_SECONDS: Final = 0.05
+#: Between two requests of a queue that has waited that long while the other one is busy still.
+_TRICKLE_SECONDS: Final = 0.2
+#: How long what is not urgent may wait for company, in seconds.
+CALM_SECONDS: Final = 0.5
+
+Settle = Callable[[], None]
+
+
+@dataclass(frozen=True, slots=True)
+class Later:
+    """Not now: run me again when this is over."""
+
+    until: Callable[[], Awaitable[object]]
+
+
+#: Sends something; the answer is "" or what is wrong.
+Send = Callable[[], Awaitable[str | Later]]
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """Something to send."""
+
+    #: What it is about; a newer request takes the place of a waiting one.
+    about: Hashable
+    run: Send
+    #: Told the answer, in the event loop.
+    done: Callable[[str], None]
+
+
+class RequestQueue:
+    """Workers that take requests one by one."""
+
+    def __init__(self, name: str, n_workers: int, yields_to: RequestQueue | None = None) -> None:
+        self._yields_to = yields_to
+        self._n_workers = n_workers
+        #: While the other queue is busy: when one request may go all the same.
+        self._next_at: float | None = None
+        self._n_submitted = 0
+        self._n_settled = 0
+        #: Requests that wait for something else than a worker.
+        self._put_off: set[asyncio.Task[None]] = set()
+        self._loop = asyncio.get_running_loop()
+        self._waiting: dict[Hashable, Request] = {}
+        self._order: asyncio.Queue[Hashable] = asyncio.Queue()
+        self._workers = [self._loop.create_task(self._work(), name=f"{name}-{number}") for number in range(n_workers)]
+
+    def submit(self, requests: Sequence[Request]) -> None:
+        """Take requests up; from any thread, but always the same one. They are dropped when the loop has ended."""
+        self._n_submitted += len(requests)
+        with contextlib.suppress(RuntimeError):
+            self._loop.call_soon_threadsafe(self._take, requests)
+
+    def is_busy(self) -> bool:
+        """Whether more than half of the workers have something to do; from any thread."""
+        return self._n_submitted - self._n_settled - len(self._put_off) > self._n_workers // 2
+
+    async def drain(self) -> None:
+        """Wait until everything that was submitted is answered."""
+        await self._order.join()
+
+    async def stop(self) -> None:
+        """Drop what is waiting and end the workers."""
+        tasks = [*self._workers, *self._put_off]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+
+    def _take(self, requests: Sequence[Request]) -> None:
+        for request in requests:
+            if request.about in self._waiting:
+                self._n_settled += 1
+            else:
+                self._order.put_nowait(request.about)
+            self._waiting[request.about] = request
+
+    async def _work(self) -> None:
+        while True:
+            about = await self._order.get()
+            await self._give_way()
+            request = self._waiting.pop(about)
+            answer: str | Later
+            try:
+                answer = await request.run()
+            except Exception as fault:  # noqa: BLE001  # a bug in one request must not take the worker along
+                answer = _broken(request, fault)
+            if isinstance(answer, Later):
+                task = self._loop.create_task(self._resume(request, answer))
+                self._put_off.add(task)
+                task.add_done_callback(self._put_off.discard)
+            else:
+                self._settle(request, answer)
+
+    def _settle(self, request: Request, answer: str) -> None:
+        self._n_settled += 1
+        request.done(answer)
+        self._order.task_done()
+
+    async def _resume(self, request: Request, later: Later) -> None:
+        """Put a request back in line when what it waits for is over."""
+        try:
+            await later.until()
+        except Exception as fault:  # noqa: BLE001  # whatever broke, the request needs an answer
+            self._settle(request, _broken(request, fault))
+            return
+        if request.about in self._waiting:
+            self._n_settled += 1  # a newer one has taken its place
+        else:
+            self._waiting[request.about] = request
+            self._order.put_nowait(request.about)
+        self._order.task_done()  # after the line has it again: whoever drains the queue must not miss it
+
+    async def _give_way(self) -> None:
+        """Wait while the other queue is busy; if that takes too long, let one go now and then."""
+        while self._yields_to is not None and self._yields_to.is_busy():
+            moment = self._loop.time()
+            if self._next_at is None:
+                self._next_at = moment + _PATIENCE_SECONDS
+            if moment >= self._next_at:
+                self._next_at = moment + _TRICKLE_SECONDS
+                return
+            await asyncio.sleep(_LOOK_SECONDS)
+        self._next_at = None
+
+
+def _broken(request: Request, fault: Exception) -> str:
+    log.error("event=error request=%r", request.about, exc_info=fault)
+    return f"{type(fault).__name__}: {fault}"
+
+
+class Inbox:
+    """Events and answers that wait to be read."""
+
+    def __init__(self) -> None:
+        self._lock = threading.Lock()
+        self._events: list[Event] = []
+        self._answers: list[Settle] = []
+        self._arrived = threading.Event()
+        self._pressing = threading.Event()
+
+    def put_events(self, events: Sequence[Event], *, is_urgent: bool = True) -> None:
+        with self._lock:
+            self._events.extend(events)
+        self._ring(is_urgent=is_urgent)
+
+    def put_answer(self, settle: Settle, *, is_urgent: bool = True) -> None:
+        """Leave something for the scheduler's thread to do."""
+        with self._lock:
+            self._answers.append(settle)
+        self._ring(is_urgent=is_urgent)
+
+    def take(self) -> tuple[list[Event], list[Settle]]:
+        """Return everything, and forget it."""
+        with self._lock:
+            self._arrived.clear()
+            self._pressing.clear()
+            events, self._events = self._events, []
+            answers, self._answers = self._answers, []
+        return events, answers
+
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until there is something to take; False when nothing came in time."""
+        if not self._arrived.wait(timeout_s):
+            return False
+        self._pressing.wait(CALM_SECONDS)
+        return True
+
+    def _ring(self, *, is_urgent: bool) -> None:
+        if is_urgent:
+            self._pressing.set()
+        self._arrived.set()

@@ -1,0 +1,215 @@
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from muster.cluster.kubernetes.sending import queues
+from muster.cluster.kubernetes.sending.queues import Later, Request, RequestQueue, Send
+
+Answers = list[tuple[object, str]]
+
+
+def request(about: object, answers: Answers, send: Send) -> Request:
+    return Request(about, send, lambda error: answers.append((about, error)))
+
+
+async def succeed() -> str:
+    return ""
+
+
+def run(requests: list[Request], *, n_workers: int = 2) -> None:
+    async def main() -> None:
+        queue = RequestQueue("test", n_workers)
+        queue.submit(requests)
+        await asyncio.sleep(0)
+        await queue.drain()
+        await queue.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_no_more_than_the_bound_is_under_way_at_once() -> None:
+    under_way, most = 0, 0
+
+    async def send() -> str:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        await asyncio.sleep(0.001)
+        under_way -= 1
+        return ""
+
+    answers: Answers = []
+    run([request(number, answers, send) for number in range(20)], n_workers=3)
+    assert (most, len(answers)) == (3, 20)
+
+
+def test_a_waiting_report_is_replaced_by_a_newer_one() -> None:
+    sent: list[str] = []
+
+    def says(text: str) -> Callable[[], Awaitable[str]]:
+        async def send() -> str:
+            sent.append(text)
+            return ""
+
+        return send
+
+    answers: Answers = []
+    run([request("g", answers, says("old")), request("h", answers, says("other")), request("g", answers, says("new"))])
+    assert sorted(sent) == ["new", "other"]
+
+
+def test_a_broken_errand_does_not_take_its_worker_along() -> None:
+    async def break_off() -> str:
+        raise RuntimeError("a bug")
+
+    answers: Answers = []
+    run([request("bad", answers, break_off), request("good", answers, succeed)], n_workers=1)
+    assert answers == [("bad", "RuntimeError: a bug"), ("good", "")]
+
+
+def test_errands_that_wait_for_something_take_up_no_worker() -> None:
+    answers: Answers = []
+    over = asyncio.Event()
+
+    async def wait() -> str | Later:
+        return "" if over.is_set() else Later(over.wait)
+
+    async def let_them_go() -> str:
+        over.set()
+        return ""
+
+    run([*(request(number, answers, wait) for number in range(5)), request("last", answers, let_them_go)], n_workers=1)
+    assert answers == [("last", ""), *((number, "") for number in range(5))]
+
+
+def test_errands_that_wait_for_something_keep_no_lane_busy() -> None:
+    async def main() -> None:
+        queue = RequestQueue("test", 1)
+        over, answers = asyncio.Event(), Answers()
+
+        async def wait() -> str | Later:
+            return "" if over.is_set() else Later(over.wait)
+
+        queue.submit([request(number, answers, wait) for number in range(5)])
+        assert queue.is_busy()
+        while queue.is_busy():
+            await asyncio.sleep(0.001)
+        assert answers == []
+        over.set()
+        await queue.drain()
+        assert len(answers) == 5
+        await queue.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_an_errand_is_answered_even_when_its_waiting_breaks_off() -> None:
+    async def break_off() -> None:
+        raise RuntimeError("a bug")
+
+    async def wait() -> str | Later:
+        return Later(break_off)
+
+    answers: Answers = []
+    run([request("bad", answers, wait), request("good", answers, succeed)], n_workers=1)
+    assert sorted(answers) == [("bad", "RuntimeError: a bug"), ("good", "")]
+
+
+def test_stopping_a_lane_drops_those_who_wait() -> None:
+    async def wait_for_ever() -> str | Later:
+        return Later(asyncio.Event().wait)
+
+    async def main() -> Answers:
+        queue, answers = RequestQueue("test", 1), Answers()
+        queue.submit([request("victim", answers, wait_for_ever)])
+        while queue.is_busy():
+            await asyncio.sleep(0.001)
+        await queue.stop()
+        return answers
+
+    assert asyncio.run(asyncio.wait_for(main(), 10)) == []
+
+
+def test_a_queue_gives_way_while_the_one_that_it_yields_to_is_busy() -> None:
+    sent: list[str] = []
+
+    def says(text: str, seconds: float = 0.0) -> Callable[[], Awaitable[str]]:
+        async def send() -> str:
+            await asyncio.sleep(seconds)
+            sent.append(text)
+            return ""
+
+        return send
+
+    async def main() -> None:
+        urgent = RequestQueue("urgent", 2)
+        reports = RequestQueue("reports", 2, yields_to=urgent)
+        answers: Answers = []
+        urgent.submit([request(number, answers, says("urgent", 0.1)) for number in range(6)])
+        assert urgent.is_busy()
+        reports.submit([request("report", answers, says("report"))])
+        await asyncio.sleep(0)
+        await reports.drain()
+        assert not urgent.is_busy()
+        await urgent.drain()
+        for queue in (urgent, reports):
+            await queue.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+    assert sent.index("report") >= 5
+
+
+def test_a_lane_that_has_waited_long_enough_trickles(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(queues, "_TRICKLE_SECONDS", 0.2)
+    monkeypatch.setattr(queues, "_LOOK_SECONDS", 0.01)
+
+    async def main() -> None:
+        urgent = RequestQueue("urgent", 1)
+        reports = RequestQueue("reports", 4, yields_to=urgent)
+        answers: Answers = []
+        done = asyncio.Event()
+
+        async def wait() -> str:
+            await done.wait()
+            return ""
+
+        urgent.submit([request(number, [], wait) for number in range(2)])
+        reports.submit([request(number, answers, succeed) for number in range(8)])
+        await asyncio.sleep(0.5)
+        assert 1 <= len(answers) < 8
+        done.set()
+        await reports.drain()
+        assert len(answers) == 8
+        for queue in (urgent, reports):
+            await queue.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_a_report_that_was_replaced_does_not_keep_a_lane_busy() -> None:
+    async def main() -> None:
+        queue = RequestQueue("test", 1)
+        queue.submit([request("g", [], succeed) for _ in range(5)])
+        await asyncio.sleep(0)
+        await queue.drain()
+        assert not queue.is_busy()
+        await queue.stop()
+
+    asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_what_comes_after_the_end_of_the_loop_is_dropped() -> None:
+    made: list[RequestQueue] = []
+
+    async def main() -> None:
+        made.append(RequestQueue("test", 1))
+        await made[0].stop()
+
+    answers: Answers = []
+    asyncio.run(main())
+    made[0].submit([request("late", answers, succeed)])
+    assert answers == []
