@@ -6,7 +6,7 @@ import pytest
 
 from muster.plugins.minruntime import Method, MinRuntimes
 from muster.snapshot import NO_ROW, QueueRecord, QueueTable, ResourceAxis
-from muster.snapshot.queues import build_queues
+from muster.snapshot.mirror.pictures import build_queues
 
 
 def table(*records: QueueRecord) -> QueueTable:

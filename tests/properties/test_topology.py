@@ -30,7 +30,7 @@ from muster.framework import SchedulerConfig, parse_config
 from muster.kernels.planes import ALLOCATABLE, USED
 from muster.scheduler import Scheduler, builtin_registry
 from muster.simulate import simulate
-from muster.snapshot.mirror.groups import first_match
+from muster.snapshot.mirror.jobs import first_match
 from muster.testing import node, priority_class
 from tests.reference.trees import nodes_inside, smallest_around
 from tests.snapshot.networks import SOFT, group, hard, hyper_node, members, parts

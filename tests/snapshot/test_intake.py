@@ -236,7 +236,7 @@ def test_sums_over_the_cluster_stay_countable() -> None:
 def test_rows_that_are_handed_out_again_hold_zeros() -> None:
     door, mirror = intake(queue("a"), pod("p", cpu="1", on="n9"))
     door.take([Event("DELETED", pod("p", cpu="1", on="n9"))], 0.0)
-    columns = mirror._book.tasks
+    columns = mirror._book.columns
     row = columns.add()
     assert all(columns[name][row] == 0 for name in ("job", "cls", "node", "status", "priority", "flags"))
     assert np.asarray(columns["cls"]).max() < 1

@@ -165,7 +165,7 @@ def test_a_mirror_that_has_seen_much_shows_what_a_fresh_one_shows(seed: int, mon
     assert (len(empty.tasks), len(empty.jobs), len(empty.roles), len(empty.subgroups), len(empty.classes)) == (0,) * 5
     assert empty.axis.names == ("cpu", "memory", "pods")
     book = play.mirror._book
-    assert (len(book.nodes), len(book.queues), len(book.finished), len(book.holds)) == (0, 0, 0, 0)
+    assert (len(book.nodes), len(book.jobs.queues), len(book.finished), len(book.holds)) == (0, 0, 0, 0)
 
 
 def test_two_thousand_foreign_pods_with_resources_of_their_own_leave_no_trace() -> None:
@@ -183,7 +183,7 @@ def test_two_thousand_foreign_pods_with_resources_of_their_own_leave_no_trace() 
     after = mirror.snapshot()
     for table in ("tasks", "classes", "axis", "jobs"):
         assert len(getattr(after, table)) == len(getattr(before, table)), table
-    assert len(mirror._book.tasks._columns["job"]) == 256, "the arrays have shrunk too"
+    assert len(mirror._book.columns._columns["job"]) == 256, "the arrays have shrunk too"
 
 
 def test_one_that_stays_at_the_end_does_not_keep_the_rows_of_all_before_it() -> None:

@@ -100,14 +100,7 @@ from muster.api.objects.topology import (
     TopologySpec,
 )
 from muster.api.quantity import Quantity, format_quantity, parse_duration, parse_seconds
-from muster.api.resources import (
-    format_amount,
-    is_best_effort,
-    pod_request,
-    pod_scoring_request,
-    to_base,
-    to_base_all,
-)
+from muster.api.resources import format_amount, is_best_effort, pod_request, pod_scoring_request, to_base, to_base_all
 from muster.api.validate import check, problems
 
 __all__ = [

@@ -21,11 +21,7 @@ from muster.api.objects.claims import (
 from muster.api.objects.meta import KubeObject, LabelSelector, LabelSelectorRequirement
 from muster.api.objects.node import Node, NodeSelector
 from muster.api.objects.pod import Affinity, Container, Pod
-from muster.api.objects.scheduling import (
-    PodDisruptionBudget,
-    PriorityClass,
-    ResourceQuota,
-)
+from muster.api.objects.scheduling import PodDisruptionBudget, PriorityClass, ResourceQuota
 from muster.api.resources import amounts, pod_request, pod_scoring_request
 
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")

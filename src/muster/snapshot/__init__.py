@@ -4,7 +4,6 @@ Enters: events of a cluster. Leaves: a `Snapshot` for a cycle, and operations th
 decisions are made. Knows objects and kernels; knows no policy.
 """
 
-from muster.snapshot.board import Board
 from muster.snapshot.columns import (
     ACTIVE_STATUSES,
     ALLOCATED_STATUSES,
@@ -23,8 +22,9 @@ from muster.snapshot.columns import (
 from muster.snapshot.mirror import Mirror
 from muster.snapshot.mirror.intake import Intake
 from muster.snapshot.mirror.quarantine import Aside, Quarantine
+from muster.snapshot.operations import Operation, OperationKind
 from muster.snapshot.records import GroupConstraint, JobRecord, QueueRecord
-from muster.snapshot.statement import Operation, OperationKind, Statement
+from muster.snapshot.statement import Board, Statement
 from muster.snapshot.tables import (
     BEST_EFFORT,
     CRITICAL,

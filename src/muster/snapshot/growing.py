@@ -8,13 +8,17 @@ moves them together; whoever keeps row numbers has to be told.
 from __future__ import annotations
 
 import heapq
-from collections.abc import Sequence
-from typing import Any, Final, TypeVar
+from collections.abc import Container, Hashable, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from muster.snapshot.columns import NO_ROW, Rows
+
 T = TypeVar("T")
+#: What tells the groups of one job apart.
+K = TypeVar("K", bound=Hashable)
 _FIRST_SIZE: Final = 256
 #: Free rows that are not worth moving others for.
 _FEW: Final = 1024
@@ -193,3 +197,83 @@ def renumber(column: NDArray[np.int32], moved: NDArray[np.int32]) -> None:
     """Give row numbers in a column their new values; no row stays no row."""
     used = column >= 0
     column[used] = moved[column[used]]
+
+
+class GroupBook(Generic[K]):
+    """Groups by job and key."""
+
+    def __init__(self) -> None:
+        self.columns = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32, uses=np.int32)
+        self.names: list[str] = []
+        #: Rows of every job, for snapshots to share.
+        self.of_jobs: list[tuple[int, ...]] = []
+        self._rows: list[dict[K, int]] = []
+        self._keys: list[K | None] = []
+
+    def add_job(self, job: int) -> None:
+        """Make place for the groups of a job, which has none."""
+        if job == len(self._rows):
+            self._rows.append({})
+            self.of_jobs.append(())
+
+    def find(self, job: int, key: K) -> int | None:
+        return self._rows[job].get(key)
+
+    def add(self, job: int, key: K, name: str, *, minimum: int, policy: int = NO_ROW, index: int = 0) -> int:
+        """Make a group that a job does not have yet."""
+        row = self.columns.add()
+        if row == len(self.names):
+            self.names.append("")
+            self._keys.append(None)
+        self.names[row], self._keys[row] = name, key
+        self.columns.set(row, job=job, minimum=minimum, policy=policy, index=index)
+        self._rows[job][key] = row
+        self.of_jobs[job] = tuple(self._rows[job].values())
+        return row
+
+    def enter(self, row: int) -> None:
+        """Count a task in."""
+        self.columns["uses"][row] += 1
+
+    def leave(self, row: int, keep: Container[K] = ()) -> None:
+        """Count a task out; with the last the group goes, unless its key is among those to keep."""
+        self.columns["uses"][row] -= 1
+        key = self._keys[row]
+        if self.columns["uses"][row] or key is None or key in keep:
+            return
+        job = int(self.columns["job"][row])
+        del self._rows[job][key]
+        self.of_jobs[job] = tuple(self._rows[job].values())
+        self._free(row)
+
+    def drop(self, job: int) -> None:
+        """Let all groups of a job go."""
+        for row in self.of_jobs[job]:
+            self._free(row)
+        self.of_jobs[job] = ()
+        self._rows[job].clear()
+
+    def trim(self, n_jobs: int) -> None:
+        """Forget jobs from a row on; they have no groups any more."""
+        del self._rows[n_jobs:], self.of_jobs[n_jobs:]
+
+    def _free(self, row: int) -> None:
+        self.names[row], self._keys[row] = "", None
+        self.columns.set(row, job=NO_ROW)
+        self.columns.remove(row)
+        del self.names[self.columns.size :], self._keys[self.columns.size :]
+
+    # -- rows that move --------------------------------------------------------------------------------------
+
+    def move_jobs(self, moved: Rows) -> None:
+        """Follow jobs to their new rows."""
+        self._rows, self.of_jobs = kept(self._rows, moved), kept(self.of_jobs, moved)
+        renumber(self.columns["job"], moved)
+
+    def compact(self) -> Rows:
+        """Move the groups together; returns the new row of each."""
+        moved = self.columns.compact()
+        self.names, self._keys = kept(self.names, moved), kept(self._keys, moved)
+        self._rows = [{key: int(moved[row]) for key, row in known.items()} for known in self._rows]
+        self.of_jobs = [tuple(known.values()) for known in self._rows]
+        return moved

@@ -13,14 +13,7 @@ from typing import Any, ClassVar
 import re2  # type: ignore[import-untyped]  # the binding ships no types
 from msgspec import field
 
-from muster.api.objects.meta import (
-    Condition,
-    Int32,
-    Int64,
-    K8sModel,
-    KubeObject,
-    LabelSelector,
-)
+from muster.api.objects.meta import Condition, Int32, Int64, K8sModel, KubeObject, LabelSelector
 
 
 class ExactMatch(K8sModel):

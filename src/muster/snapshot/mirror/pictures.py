@@ -1,0 +1,284 @@
+"""Pictures: the rows of the mirror's books as the tables of one cycle.
+
+Sums and counters are made here, in one pass over the tasks: of jobs, roles, sub-groups, queues and nodes. A picture
+owns everything in it that changes.
+
+A pending pod with `status.nominatedNodeName` has room set aside on that node, in the PIPELINED plane, for as long as
+the node will have it: what an earlier cycle evicted others for must not be taken by a third. The pod's own job gives
+the reservation up in its statement before it is placed. A nomination whose node is gone, or will not have the room
+even when everything that terminates is gone, is stale: nothing is reserved and the scheduler clears it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from muster.kernels.placement import BLOCK, FUTURE, fits
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, SCORED
+from muster.kernels.totals import add_rows, book_on_nodes, count_tasks, sum_requests
+from muster.snapshot.columns import (
+    ALLOCATED_STATUSES,
+    N_COUNTS,
+    NO_ROW,
+    OCCUPYING_STATUSES,
+    UNLIMITED,
+    Amounts,
+    Mask,
+    ResourceAxis,
+    Rows,
+    TaskStatus,
+    common_ceiling,
+    cut,
+    impossible,
+    limit_columns,
+)
+from muster.snapshot.growing import GroupBook
+from muster.snapshot.mirror.jobs import NO_RULE
+from muster.snapshot.mirror.tasks import TaskBook
+from muster.snapshot.records import QueueRecord
+from muster.snapshot.tables import (
+    BEST_EFFORT,
+    GATED,
+    PREEMPTABLE,
+    ClassTable,
+    GroupTable,
+    JobTable,
+    NodeTable,
+    QueueTable,
+    Snapshot,
+    TaskTable,
+)
+from muster.snapshot.topology import TopologyTable
+
+_COUNTED = np.zeros(N_COUNTS, np.bool_)
+_COUNTED[list(ALLOCATED_STATUSES)] = True
+_OCCUPYING = np.zeros(N_COUNTS, np.bool_)
+_OCCUPYING[list(OCCUPYING_STATUSES)] = True
+
+
+def take_picture(
+    book: TaskBook,
+    axis: ResourceAxis,
+    tables: tuple[NodeTable, TopologyTable],
+    queues: QueueTable,
+    asides: Mapping[str, str],
+    objects: Mapping[str, Mapping[str, object]],
+) -> Snapshot:
+    """Make the tables of a cycle.
+
+    `asides` are jobs that wait for an object that was put aside, and for which; `objects` all that have no table.
+    """
+    nodes, topology = tables
+    classes = book.classes.table(axis)
+    tasks = _task_table(book, nodes)
+    limit_columns(classes.requests, tasks.cls[tasks.status != TaskStatus.GONE], nodes.state[ALLOCATABLE])
+    beyond = impossible(classes.requests, nodes.state[ALLOCATABLE])
+    if beyond.any():
+        holding = np.flatnonzero(_COUNTED[tasks.status])
+        tasks.status[holding[beyond[tasks.cls[holding]]]] = TaskStatus.UNKNOWN
+    jobs = _job_table(book, tasks, classes, queues, asides)
+    book_on_nodes(
+        nodes.state,
+        classes.requests,
+        tasks.cls,
+        np.where(_OCCUPYING[tasks.status], tasks.node, NO_ROW).astype(np.int32),
+        tasks.status == TaskStatus.RELEASING,
+    )
+    stale = reserve_nominated(nodes, classes, tasks, book.columns["nominated"])
+    return Snapshot(
+        axis=axis,
+        nodes=nodes,
+        classes=classes,
+        tasks=tasks,
+        jobs=jobs,
+        roles=_group_table(book.jobs.roles, tasks, tasks.role),
+        subgroups=_group_table(book.jobs.subgroups, tasks, tasks.subgroup),
+        queues=queues,
+        topology=topology,
+        objects={kind: dict(items) for kind, items in objects.items()},
+        stale_nominations=stale,
+        holds=dict(book.holds),
+        touch_log=np.empty(max(1024, BLOCK), np.int32),
+        generation=book.generation,
+    )
+
+
+def _task_table(book: TaskBook, nodes: NodeTable) -> TaskTable:
+    columns = book.columns
+    rows_of_nodes = book.nodes.rows(nodes.index)
+    ranks = book.rank_tasks()
+    return TaskTable(
+        ids=list(book.ids),
+        pods=list(book.pods),
+        job=columns["job"].copy(),
+        cls=columns["cls"].copy(),
+        role=columns["role"].copy(),
+        subgroup=columns["subgroup"].copy(),
+        status=columns["status"].copy(),
+        node=rows_of_nodes[columns["node"]],
+        nominated=rows_of_nodes[columns["nominated"]],
+        reserved=np.zeros(columns.size, np.bool_),
+        priority=columns["priority"].copy(),
+        rank=ranks.copy(),
+        flags=columns["flags"].copy(),
+    )
+
+
+def _job_table(
+    book: TaskBook, tasks: TaskTable, classes: ClassTable, queues: QueueTable, asides: Mapping[str, str]
+) -> JobTable:
+    jobs, columns = book.jobs, book.jobs.columns
+    live = columns["live"].copy()
+    queue = jobs.queues.rows(queues.index)[columns["queue"]]
+    allocated = _requests_by_job(tasks, classes, _COUNTED[tasks.status], columns.size)
+    pending = _requests_by_job(tasks, classes, tasks.status == TaskStatus.PENDING, columns.size)
+    refuses, preemptible = _preemptible(book, tasks)
+    _add_to_queues(queues, np.where(live, queue, np.int32(NO_ROW)), allocated, preemptible)
+    return JobTable(
+        records=list(jobs.records),
+        index=dict(jobs.rows),
+        names=jobs.names(),
+        live=live,
+        queue=queue,
+        min_member=columns["min_member"].copy(),
+        min_roles_total=columns["min_roles_total"].copy(),
+        priority=columns["priority"].copy(),
+        created=columns["created"].copy(),
+        phase=columns["phase"].copy(),
+        preemptible=preemptible,
+        spared=refuses,
+        counts=_count(tasks, tasks.job, columns.size),
+        allocated=allocated,
+        pending=pending,
+        has_group=columns["has_group"].copy(),
+        roles=list(jobs.roles.of_jobs),
+        subgroups=list(jobs.subgroups.of_jobs),
+        aside={jobs.rows[job]: why for job, why in asides.items() if job in jobs.rows},
+    )
+
+
+def _requests_by_job(tasks: TaskTable, classes: ClassTable, counted: Mask, n_jobs: int) -> Amounts:
+    """Sum the requests of the tasks that count."""
+    sums: Amounts = np.zeros((n_jobs, classes.requests.shape[2]), np.int64)
+    sum_requests(classes.requests, tasks.cls, np.where(counted, tasks.job, NO_ROW).astype(np.int32), sums)
+    return sums
+
+
+def _preemptible(book: TaskBook, tasks: TaskTable) -> tuple[Mask, Mask]:
+    """Which jobs are nobody's victims, by their own word or by priority; and of which every pod may go."""
+    columns = book.jobs.columns
+    unwilling = (tasks.job != NO_ROW) & (tasks.status != TaskStatus.GONE) & ((tasks.flags & PREEMPTABLE) == 0)
+    willing: Mask = np.bincount(tasks.job[unwilling], minlength=columns.size) == 0
+    said = columns["preemptible"]
+    by_priority = columns["priority"] < columns["preemptible_below"]
+    has_rule = columns["preemptible_below"] != NO_RULE
+    refuses: Mask = np.where(said >= 0, said == 0, has_rule & ~by_priority)
+    return refuses, ~refuses & (willing | (said > 0) | has_rule)
+
+
+def _add_to_queues(queues: QueueTable, queue: Rows, allocated: Amounts, preemptible: Mask) -> None:
+    """Count what jobs hold in their queues and those above; `queue` is NO_ROW for jobs that count nowhere."""
+    add_rows(queues.own_allocated, queue, allocated)
+    for row, path in enumerate(queues.paths):
+        queues.tree_allocated[path] += queues.own_allocated[row]
+    firm = (queue != NO_ROW) & ~preemptible & allocated.any(axis=1)
+    for job in np.flatnonzero(firm).tolist():
+        queues.tree_firm[queues.paths[queue[job]]] += allocated[job]
+
+
+def _group_table(groups: GroupBook[Any], tasks: TaskTable, group: Rows) -> GroupTable:  # Any: keys are its own business
+    columns = groups.columns
+    return GroupTable(
+        names=list(groups.names),
+        job=columns["job"].copy(),
+        minimum=columns["minimum"].copy(),
+        counts=_count(tasks, group, columns.size),
+        policy=columns["policy"].copy(),
+        index=columns["index"].copy(),
+    )
+
+
+def _count(tasks: TaskTable, group: Rows, n_groups: int) -> Rows:
+    """Count tasks by group and state; the last column is pending best-effort tasks."""
+    counts: Rows = np.zeros((n_groups, N_COUNTS), np.int32)
+    if n_groups:
+        states = np.where(tasks.status == TaskStatus.GONE, np.int8(-1), tasks.status)
+        # Those that are held back cannot be counted on, though they ask for nothing.
+        free = (tasks.status == TaskStatus.PENDING) & ((tasks.flags & (BEST_EFFORT | GATED)) == BEST_EFFORT)
+        count_tasks(counts, group, states, free)
+    return counts
+
+
+def reserve_nominated(nodes: NodeTable, classes: ClassTable, tasks: TaskTable, named: Rows) -> Rows:
+    """Reserve room for nominated tasks, higher priority first; return the tasks whose nomination is stale.
+
+    `named` is negative for tasks that name no node at all.
+    """
+    nominated = np.flatnonzero((tasks.status == TaskStatus.PENDING) & (named != NO_ROW))
+    stale = []
+    for task in sorted(nominated.tolist(), key=lambda task: (-int(tasks.priority[task]), tasks.ids[task])):
+        node = int(tasks.nominated[task])
+        request, scored = classes.requests[tasks.cls[task]]
+        if node == NO_ROW or not nodes.ready[node] or not fits(nodes.state, request, node, FUTURE):
+            stale.append(task)
+            continue
+        nodes.state[PIPELINED, node] += request
+        nodes.state[SCORED, node] += scored
+        tasks.reserved[task] = True
+    return np.array(stale, np.int32)
+
+
+def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis, why: Mapping[str, str]) -> QueueTable:
+    """Lay the queues out, sorted by name, with empty totals; `why` names those that were put aside."""
+    ordered = _summable([records[name] for name in sorted(records)])
+    index = {record.name: row for row, record in enumerate(ordered)}
+    parent = np.array([index.get(record.parent, NO_ROW) for record in ordered], np.int32)
+    broken: dict[int, str] = {}
+    aside: dict[int, str] = {}
+    paths = []
+    steps = []
+    for row, record in enumerate(ordered):
+        path, fault = _walk_up(row, ordered, index)
+        for above in path if why else ():
+            if (wrong := why.get(ordered[above].name)) is not None:
+                aside[row] = broken[row] = wrong
+        if fault:
+            broken[row] = f"queue {record.name}: {fault}"
+        paths.append(np.array(path, np.int32))
+        steps.append(list(zip(path, (*path[1:], NO_ROW), strict=True)))
+    shape = (len(ordered), len(axis))
+    own, tree, firm = (np.zeros(shape, np.int64) for _ in range(3))
+    parents = frozenset(parent[parent != NO_ROW].tolist())
+    return QueueTable(ordered, index, parent, paths, steps, own, tree, firm, parents, broken, aside)
+
+
+def _summable(records: list[QueueRecord]) -> list[QueueRecord]:
+    """The queues with what they deserve and are guaranteed in amounts that may be added up."""
+    most = int(UNLIMITED)
+    ceiling = common_ceiling((given for known in records for given in (known.deserved, known.guarantee)), most)
+    if ceiling == most:
+        return records
+    return [
+        replace(known, deserved=cut(known.deserved, ceiling, most), guarantee=cut(known.guarantee, ceiling, most))
+        for known in records
+    ]
+
+
+def _walk_up(row: int, records: list[QueueRecord], index: dict[str, int]) -> tuple[list[int], str]:
+    """Rows from a queue to the top; the second part says what is wrong, "" if nothing is."""
+    path = [row]
+    while True:
+        here = records[path[-1]]
+        if not here.parent or here.parent == here.name:
+            return path, "" if here.parent != here.name else f"{here.name} is its own parent"
+        above = index.get(here.parent)
+        if above is None:
+            return path, f"parent {here.parent} of {here.name} does not exist"
+        if above in path:
+            names = " -> ".join(records[step].name for step in [*path[path.index(above) :], above])
+            return path, f"parents form a cycle: {names}"
+        path.append(above)
