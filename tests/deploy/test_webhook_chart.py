@@ -10,7 +10,7 @@ import yaml
 from typer.core import TyperGroup
 
 from muster.admission.configuration import Address, configurations
-from muster.admission.live import FOLLOWED
+from muster.admission.live import FOLLOWED, LOOKED_UP
 from muster.cli.commands import app
 from tests.deploy.manifests import CHART
 from tests.deploy.rendering import Chart, Values
@@ -92,8 +92,15 @@ def test_the_command_takes_the_arguments_of_the_container(chart: Chart) -> None:
 def test_rules_may_read_what_they_look_up_and_nothing_else(chart: Chart) -> None:
     rules = rendered(chart)["ClusterRole"]["rules"]
     assert {verb for rule in rules for verb in rule["verbs"]} == {"get", "list", "watch"}
-    granted = {(group, name) for rule in rules for group in rule["apiGroups"] for name in rule["resources"]}
-    assert granted == {(kind.api_version.rpartition("/")[0], f"{kind.kind.lower()}s") for kind in FOLLOWED}
+    for kinds, verbs in ((FOLLOWED, {"list", "watch"}), (LOOKED_UP, {"get"})):
+        granted = {
+            (group, name)
+            for rule in rules
+            for group in rule["apiGroups"]
+            for name in rule["resources"]
+            if verbs & set(rule["verbs"])
+        }
+        assert granted == {(kind.api_version.rpartition("/")[0], f"{kind.kind.lower()}s") for kind in kinds}
 
 
 def test_the_container_is_as_safe_as_the_scheduler_s(chart: Chart) -> None:

@@ -32,6 +32,8 @@ PARTS: Final = 4
 _RESTART_EVERY: Final = 40
 #: Also just before every restart, so that nothing that was left is forgotten before somebody looks.
 _CHECK_EVERY: Final = 5
+#: Looked up once: finding the installed plugins costs more than a cycle.
+_REGISTRY: Final = builtin_registry()
 
 
 class Stage:
@@ -47,7 +49,7 @@ class Stage:
     def _restart(self) -> None:
         """Begin anew with all that there is."""
         config = find_config(self._profile)
-        self.scheduler = Scheduler(self.cluster, config, builtin_registry(), scheduler_names=[SCHEDULER])
+        self.scheduler = Scheduler(self.cluster, config, _REGISTRY, scheduler_names=[SCHEDULER])
         self.metrics = Metrics()
         self.standby = Mirror([SCHEDULER])
         self._second = Intake(self.standby)
@@ -114,7 +116,7 @@ class Stage:
         assert aside
         assert set(aside.values()) == {"0"}
         cluster = MemoryCluster(self.objects(), as_is=True)
-        fresh = Scheduler(cluster, find_config(self._profile), builtin_registry(), scheduler_names=[SCHEDULER])
+        fresh = Scheduler(cluster, find_config(self._profile), _REGISTRY, scheduler_names=[SCHEDULER])
         fresh.run_once()
         expected = Metrics()
         measure(expected, fresh)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
-from muster.api import HyperNode, KaiQueue, KubeObject, Namespace, Queue
+from muster.api import HyperNode, KaiPodGroup, KaiQueue, KubeObject, Namespace, PodGroup, Queue
 
 
 @dataclass(slots=True)
@@ -16,6 +16,8 @@ class Facts:
     kai_queues: dict[str, KaiQueue] = field(default_factory=dict)
     domains: dict[str, HyperNode] = field(default_factory=dict)
     namespaces: dict[str, Namespace] = field(default_factory=dict)
+    pod_groups: dict[str, PodGroup] = field(default_factory=dict)
+    kai_pod_groups: dict[str, KaiPodGroup] = field(default_factory=dict)
 
     @classmethod
     def of(cls, objects: Iterable[KubeObject]) -> Facts:
@@ -28,13 +30,13 @@ class Facts:
         """Note an object, in place of an older version of it."""
         shelf = self._shelf(thing)
         if shelf is not None:
-            shelf[thing.name] = thing
+            shelf[thing.key] = thing
 
     def remove(self, thing: KubeObject) -> None:
         """Forget an object."""
         shelf = self._shelf(thing)
         if shelf is not None:
-            shelf.pop(thing.name, None)
+            shelf.pop(thing.key, None)
 
     def _shelf(self, thing: KubeObject) -> dict[str, KubeObject] | None:
         shelves: dict[type[KubeObject], dict[str, KubeObject]] = {
@@ -42,6 +44,8 @@ class Facts:
             KaiQueue: self.kai_queues,  # type: ignore[dict-item]
             HyperNode: self.domains,  # type: ignore[dict-item]
             Namespace: self.namespaces,  # type: ignore[dict-item]
+            PodGroup: self.pod_groups,  # type: ignore[dict-item]
+            KaiPodGroup: self.kai_pod_groups,  # type: ignore[dict-item]
         }
         return shelves.get(type(thing))
 
@@ -56,3 +60,12 @@ class Facts:
 
     def namespace(self, name: str) -> Namespace | None:
         return self.namespaces.get(name)
+
+    def kai_queue(self, name: str) -> KaiQueue | None:
+        return self.kai_queues.get(name)
+
+    def pod_group(self, key: str) -> PodGroup | None:
+        return self.pod_groups.get(key)
+
+    def kai_pod_group(self, key: str) -> KaiPodGroup | None:
+        return self.kai_pod_groups.get(key)

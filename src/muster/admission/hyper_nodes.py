@@ -45,38 +45,39 @@ def _related(hyper_node: HyperNode, standing: HyperNodes) -> dict[str, HyperNode
 
     The whole tree may hold thousands of patterns, and most requests are about a leaf.
     """
-    around = {name: each for name, each in standing.items() if _holds_hyper_nodes(each)}
     versions = [each for each in (hyper_node, standing.get(hyper_node.name)) if each is not None]
     found = {hyper_node.name, *(name for each in versions for name in standing if _selects(each, name))}
-    new = set(found)
+    by_name: dict[str, list[str]] = {}
+    by_pattern = [each for each in standing.values() if any(_patterns(each))]
+    for name, each in standing.items():
+        for member in each.spec.members:
+            if member.type == "HyperNode" and member.selector.exact_match is not None:
+                by_name.setdefault(member.selector.exact_match.name, []).append(name)
+    new = list(found)
     while new:
-        new = {name for name, each in around.items() if name not in found and _selects_any(each, new)}
-        found |= new
+        inner = new.pop()
+        around = (*by_name.get(inner, ()), *(each.name for each in by_pattern if _selects(each, inner)))
+        new += (outer for outer in around if outer not in found)
+        found.update(around)
     spec = hyper_node.spec
     if spec.tier_name:
         found |= {name for name, each in standing.items() if each.spec.tier_name == spec.tier_name}
     return {name: standing[name] for name in sorted(found) if name in standing}
 
 
-def _holds_hyper_nodes(hyper_node: HyperNode) -> bool:
-    return any(member.type == "HyperNode" for member in hyper_node.spec.members)
-
-
-def _selects_any(hyper_node: HyperNode, names: Iterable[str]) -> bool:
-    return any(_selects(hyper_node, name) for name in names)
+def _patterns(hyper_node: HyperNode) -> Iterable[str]:
+    for member in hyper_node.spec.members:
+        if member.type == "HyperNode" and member.selector.regex_match is not None:
+            yield member.selector.regex_match.pattern
 
 
 def _selects(hyper_node: HyperNode, name: str) -> bool:
     """Whether a HyperNode is a member of another one, by name or by pattern."""
     for member in hyper_node.spec.members:
-        exact, pattern = member.selector.exact_match, member.selector.regex_match
-        if member.type != "HyperNode":
-            continue
-        if exact is not None and exact.name == name:
+        exact = member.selector.exact_match
+        if member.type == "HyperNode" and exact is not None and exact.name == name:
             return True
-        if pattern is not None and name != hyper_node.name and _is_match(pattern.pattern, name):
-            return True
-    return False
+    return name != hyper_node.name and any(_is_match(pattern, name) for pattern in _patterns(hyper_node))
 
 
 def _is_match(pattern: str, name: str) -> bool:

@@ -2,7 +2,8 @@
 
 Rules ask from many threads; they get a picture that nobody changes under their hands. A queue that is not in the
 picture is looked up at the server before anybody is told that it does not exist: a file often has the queue, and right
-after it the job. Kinds whose definitions are not installed are looked for again now and then.
+after it the job. PodGroups come and go too fast to be followed for the few questions about them; they are only looked
+up. Kinds whose definitions are not installed are looked for again now and then.
 """
 
 from __future__ import annotations
@@ -13,22 +14,35 @@ import threading
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar
 
 from muster.admission.facts import Facts
+<<<<<<< HEAD
 from muster.api import BackendError, HyperNode, KaiQueue, KubeObject, Namespace, Queue
 from muster.cluster.kubernetes.client.connection import connect
 from muster.cluster.kubernetes.client.kinds import ObjectDecoder, Resource, Wanted, served, wanted_of
 from muster.cluster.kubernetes.client.reflector import Reflector
 from muster.cluster.kubernetes.client.requests import NOT_FOUND, ApiError, Client
+=======
+from muster.api import BackendError, HyperNode, KaiPodGroup, KaiQueue, KubeObject, Namespace, PodGroup, Queue
+from muster.cluster.kubernetes.client import NOT_FOUND, ApiError, Client
+from muster.cluster.kubernetes.connection import connect
+from muster.cluster.kubernetes.decoding import ObjectDecoder
+from muster.cluster.kubernetes.resources import Resource, Wanted, served, wanted_of
+from muster.cluster.kubernetes.watch import Reflector
+>>>>>>> 759dff7 (Let webhooks refuse every object that would be put aside, and let in what corrects one)
 from muster.snapshot.messages import Event
 
 log = logging.getLogger("muster.admission")
 
 FOLLOWED: Final[tuple[type[KubeObject], ...]] = (Queue, KaiQueue, HyperNode, Namespace)
+#: Kinds of which single objects are asked for.
+LOOKED_UP: Final[tuple[type[KubeObject], ...]] = (Queue, PodGroup, KaiPodGroup)
 _DISCOVERY_SECONDS: Final = 15.0
 #: How long a request may wait for the server; the server itself waits longer for us.
 _LOOK_UP_SECONDS: Final = 2.0
+
+_Kind = TypeVar("_Kind", bound=KubeObject)
 
 
 class LiveFacts:
@@ -72,7 +86,7 @@ class LiveFacts:
 
     def queue(self, name: str) -> Queue | KaiQueue | None:
         """One queue. Raises BackendError when the server has to be asked and does not answer."""
-        return self._facts.queue(name) or self._look_up(name)
+        return self._facts.queue(name) or self._look_up(Queue, name)
 
     def queues(self) -> Mapping[str, Queue]:
         return self._facts.queues()
@@ -83,20 +97,31 @@ class LiveFacts:
     def namespace(self, name: str) -> Namespace | None:
         return self._facts.namespace(name)
 
-    def _look_up(self, name: str) -> Queue | None:
-        resource = self._resources.get(Queue)
-        if resource is None or not name:
+    def kai_queue(self, name: str) -> KaiQueue | None:
+        return self._facts.kai_queue(name)
+
+    def pod_group(self, key: str) -> PodGroup | None:
+        """One PodGroup. Raises BackendError when the server does not answer."""
+        return self._look_up(PodGroup, key)
+
+    def kai_pod_group(self, key: str) -> KaiPodGroup | None:
+        """One of KAI's PodGroups. Raises BackendError when the server does not answer."""
+        return self._look_up(KaiPodGroup, key)
+
+    def _look_up(self, kind: type[_Kind], key: str) -> _Kind | None:
+        resource = self._resources.get(kind)
+        if resource is None or not key:
             return None
         asked = asyncio.run_coroutine_threadsafe(
-            self._client.request("GET", resource.path_of(name), timeout_s=_LOOK_UP_SECONDS), self._loop
+            self._client.request("GET", resource.path_of(key), timeout_s=_LOOK_UP_SECONDS), self._loop
         )
         try:
-            found = ObjectDecoder(Queue).decode(asked.result(_LOOK_UP_SECONDS + 1))
+            found, _ = ObjectDecoder(kind).decode_or_stub(asked.result(_LOOK_UP_SECONDS + 1))
         except ApiError as fault:
             if fault.status == NOT_FOUND:
                 return None
             raise
-        return found if isinstance(found, Queue) else None
+        return found if isinstance(found, kind) else None
 
     # -- inside the thread -------------------------------------------------------------------------------------
 
@@ -125,7 +150,7 @@ class LiveFacts:
             await self._client.close()
 
     async def _follow(self, group: asyncio.TaskGroup) -> None:
-        missing = [wanted for kind in FOLLOWED for wanted in wanted_of(kind)]
+        missing = [wanted for kind in dict.fromkeys((*FOLLOWED, *LOOKED_UP)) for wanted in wanted_of(kind)]
         while True:
             try:
                 missing = await self._follow_served(group, missing)
@@ -138,7 +163,8 @@ class LiveFacts:
     async def _follow_served(self, group: asyncio.TaskGroup, missing: list[Wanted]) -> list[Wanted]:
         """Follow those of the kinds that the server has; return the others. Raises ApiError."""
         found = await served(self._client, missing)
-        reflectors = [Reflector(self._client, resource, self._take) for resource in found.values()]
+        followed = [resource for resource in found.values() if resource.type in FOLLOWED]
+        reflectors = [Reflector(self._client, resource, self._take) for resource in followed]
         self._tasks += [group.create_task(reflector.run()) for reflector in reflectors]
         for reflector in reflectors:
             await reflector.synced.wait()

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Final, NamedTuple, Protocol
 
-from muster.api import HyperNode, KaiQueue, Namespace, Problem, Queue
+from muster.api import HyperNode, KaiPodGroup, KaiQueue, Namespace, PodGroup, Problem, Queue
 
 Json = dict[str, Any]  # Any: a document
 
@@ -56,6 +56,15 @@ class Known(Protocol):
 
     def namespace(self, name: str) -> Namespace | None:
         """One namespace."""
+
+    def kai_queue(self, name: str) -> KaiQueue | None:
+        """One of KAI's queues."""
+
+    def pod_group(self, key: str) -> PodGroup | None:
+        """One of Volcano's PodGroups, by namespace/name."""
+
+    def kai_pod_group(self, key: str) -> KaiPodGroup | None:
+        """One of KAI's PodGroups, by namespace/name."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -8,18 +8,22 @@ from __future__ import annotations
 
 from muster.admission.model import CREATE, Findings, Json, Known, Request, Settings
 from muster.admission.queue_references import queue_reference
-from muster.admission.reading import read, spec_of
+from muster.admission.reading import checked, read, spec_of
 from muster.admission.tiers import tier_cautions
-from muster.api import PodGroup, Problem, UserError, problems
+from muster.api import PodGroup, problems
 from muster.api.names import DEFAULT_QUEUE, QUEUE_NAME
+from muster.snapshot.records import check_family
 
 
 def validate_pod_group(request: Request, known: Known, settings: Settings) -> Findings:
     """Find what is wrong with a PodGroup that is made or changed."""
     del settings
     group = read(request.document, PodGroup)
-    known_problems = set() if request.operation == CREATE else _problems_until_now(request.old)
+    known_problems = set() if request.operation == CREATE else set(problems(read(request.old, PodGroup)))
     yield from (problem for problem in problems(group) if problem not in known_problems)
+    if request.operation == CREATE:
+        key = f"{request.namespace or group.namespace}/{group.name}"
+        yield from checked(check_family, known.kai_pod_group(key), group)
     # As written: what names no queue will be in one that is always there.
     queue = _written_queue(request.document)
     if queue and (request.operation == CREATE or queue != _written_queue(request.old)):
@@ -27,13 +31,6 @@ def validate_pod_group(request: Request, known: Known, settings: Settings) -> Fi
     yield from tier_cautions("spec.networkTopology", group.spec.network_topology, known)
     for index, policy in enumerate(group.spec.sub_group_policy):
         yield from tier_cautions(f"spec.subGroupPolicy[{index}].networkTopology", policy.network_topology, known)
-
-
-def _problems_until_now(old: Json) -> set[Problem]:
-    try:
-        return set(problems(read(old, PodGroup)))
-    except UserError:  # it came before there was anybody to refuse it, and whatever can be read is better
-        return set()
 
 
 def _written_queue(document: Json) -> object:

@@ -1,6 +1,7 @@
 """Pods of this scheduler: amounts that can be counted, annotations that can be read, and a queue that takes pods.
 
-Pods of other schedulers are nobody's business here. A PodGroup that does not exist yet is fine: it may come next.
+Pods of other schedulers are nobody's business here. A PodGroup that does not exist yet is fine: it may come next, and
+what it makes of the pod's labels is then for the scheduler to say.
 """
 
 from __future__ import annotations
@@ -10,11 +11,12 @@ from typing import Final
 
 from muster.admission.model import Findings, Known, Request, Settings
 from muster.admission.queue_references import queue_reference
-from muster.admission.reading import read
+from muster.admission.reading import checked, read
 from muster.api import Pod, Problem, group_of
 from muster.api.errors import Problems
 from muster.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_NAME
 from muster.api.validate import uncountable
+from muster.snapshot.mirror.groups import check_index, may_be_beyond_index
 
 _NUMBER: Final = re.compile(r"0*[1-9][0-9]*")
 _PERCENT: Final = re.compile(r"0*[1-9][0-9]?%")
@@ -29,8 +31,13 @@ def validate_pod(request: Request, known: Known, settings: Settings) -> Findings
     yield from uncountable(pod)
     yield from _budget(pod.metadata.annotations)
     queue = pod.metadata.annotations.get(QUEUE_NAME)
-    if queue and group_of(pod) is None:
-        yield from queue_reference(_annotation(QUEUE_NAME), queue, known)
+    name = group_of(pod)
+    if name is None:
+        if queue:
+            yield from queue_reference(_annotation(QUEUE_NAME), queue, known)
+    elif may_be_beyond_index(pod):  # only then is it worth a look at the PodGroup
+        group = known.pod_group(f"{request.namespace or pod.namespace}/{name}")
+        yield from () if group is None else checked(check_index, pod, group.spec.sub_group_policy)
 
 
 def _annotation(key: str) -> str:

@@ -3,6 +3,7 @@
 A queue may not have more than the nearest queue above that names the resource. What children are guaranteed, and what
 they deserve, is theirs together with their siblings out of what the parent has; a parent that names nothing has nothing
 to give. Top queues share the cluster, which has no fixed amount. A capability of 0 counts as none, as in Volcano.
+A queue whose own amounts cannot be counted is put aside by the scheduler, and has no say here either.
 """
 
 from __future__ import annotations
@@ -10,10 +11,10 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from muster.admission.model import Known
-from muster.admission.queue_references import children_of
 from muster.api import Problem, Queue, format_amount, to_base_all
 from muster.api.errors import Problems
 from muster.api.names import ROOT_QUEUE
+from muster.api.validate import uncountable
 
 Amounts = Mapping[str, int]
 
@@ -25,16 +26,20 @@ def amount_field(name: str, resource: str) -> str:
 
 def amounts_in_tree(queue: Queue, known: Known) -> Problems:
     """Find what does not fit between a queue, those above and those below."""
-    standing = known.queues()
+    standing = {name: each for name, each in known.queues().items() if next(uncountable(each), None) is None}
     parent = standing.get(queue.spec.parent)
     if parent is not None and parent.name != ROOT_QUEUE:
         yield from _below_ancestors(queue, standing)
-        siblings = [standing[name] for name in children_of(parent.name, known) if name != queue.name]
+        siblings = [each for each in _children(parent.name, standing) if each.name != queue.name]
         yield from _shares(parent, [*siblings, queue])
-    children = [standing[name] for name in children_of(queue.name, known) if name != queue.name]
+    children = [each for each in _children(queue.name, standing) if each.name != queue.name]
     if children:
         yield from _above_descendants(queue, children, standing)
         yield from _shares(queue, children)
+
+
+def _children(name: str, standing: Mapping[str, Queue]) -> list[Queue]:
+    return [each for _, each in sorted(standing.items()) if each.spec.parent == name]
 
 
 def _capability(queue: Queue) -> Amounts:

@@ -13,10 +13,11 @@ from typing import Final
 from muster.admission.model import CREATE, DELETE, Findings, Json, Known, Request, Settings
 from muster.admission.queue_amounts import amount_field, amounts_in_tree
 from muster.admission.queue_references import children_of
-from muster.admission.reading import read, spec_of
+from muster.admission.reading import checked, read, spec_of
 from muster.api import Problem, Quantity, Queue, QueueSpec, problems
 from muster.api.errors import Problems
 from muster.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
+from muster.snapshot.records import check_family
 
 _WEIGHT: Final = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
 
@@ -29,6 +30,8 @@ def validate_queue(request: Request, known: Known, settings: Settings) -> Findin
     queue = read(request.document, Queue)
     found = [*problems(queue), *_levels(queue.spec), *_annotated_path(queue, known)]
     old = None if request.operation == CREATE else read(request.old, Queue)
+    if old is None:
+        found += checked(check_family, known.kai_queue(queue.name), queue)
     if not found and (old is None or old.spec.parent != queue.spec.parent):
         found = list(_place(queue, known, settings))
     yield from found

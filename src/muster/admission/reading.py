@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TypeVar
+from collections.abc import Callable
+from typing import ParamSpec, TypeVar
 
 from muster.admission.model import Json
-from muster.api import KubeObject
+from muster.api import KubeObject, Problem, UserError
+from muster.api.errors import Problems
 from muster.api.kinds import decode_as
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
+_Asked = ParamSpec("_Asked")
 
 #: What the server puts behind a prefix when it makes up a name.
 _MADE_UP = "xxxxx"
@@ -31,3 +34,11 @@ def spec_of(document: Json) -> Json:
     spec: Json = document.get("spec") or {}
     document["spec"] = spec
     return spec
+
+
+def checked(check: Callable[_Asked, None], *args: _Asked.args, **kwargs: _Asked.kwargs) -> Problems:
+    """Ask a rule of the scheduler that raises UserError for what it would put aside."""
+    try:
+        check(*args, **kwargs)
+    except UserError as fault:
+        yield Problem(fault.field, fault.text)

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from copy import deepcopy
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from muster.admission.differences import json_patch
 from muster.admission.hooks import Hook
-from muster.admission.model import Caution, Filler, Json, Known, Request, Settings
+from muster.admission.model import CREATE, UPDATE, Caution, Filler, Json, Known, Request, Settings
 from muster.admission.reading import read
 from muster.api import KubeObject, Problem, UserError
 
@@ -50,8 +50,11 @@ def judge(hook: Hook, request: Request, known: Known, settings: Settings) -> Ver
         return Verdict((Problem("", text, known_as="invalid operation"),))
     if hook.filler is not None:
         return Verdict(patch=_filled(hook.kind, hook.filler, request, known, settings))
-    if hook.rule is None:
+    if hook.rule is None or _is_ending(request):
         return Verdict()
+    if request.operation == UPDATE and not _is_readable(request.old, hook.kind):
+        # It came before there was anybody to refuse it, and nothing was made of it: what it becomes is new.
+        request = replace(request, operation=CREATE, old={})
     try:
         found = list(hook.rule(request, known, settings))
     except UserError as error:  # a document that has not the types of its kind
@@ -60,12 +63,24 @@ def judge(hook: Hook, request: Request, known: Known, settings: Settings) -> Ver
     return Verdict(tuple(problems), tuple(each for each in found if isinstance(each, Caution)))
 
 
+def _is_ending(request: Request) -> bool:
+    """Whether an object only waits for its finalizers to be taken off, which is an update, too."""
+    metadata = request.document.get("metadata")
+    return request.operation == UPDATE and isinstance(metadata, dict) and bool(metadata.get("deletionTimestamp"))
+
+
+def _is_readable(document: Json, kind: type[KubeObject]) -> bool:
+    try:
+        read(document, kind)
+    except UserError:
+        return False
+    return True
+
+
 def _filled(
     kind: type[KubeObject], filler: Filler, request: Request, known: Known, settings: Settings
 ) -> tuple[Json, ...]:
-    try:
-        read(request.document, kind)
-    except UserError:
+    if not _is_readable(request.document, kind):
         return ()  # nothing can be made of it, and it will be refused with the reason
     filled = deepcopy(request.document)
     filler(filled, request, known, settings)

@@ -224,6 +224,15 @@ def match_index(values: Sequence[str]) -> int:
     return min(int(text), MAX_INDEX) if text.isascii() and text.isdigit() else 0
 
 
+def may_be_beyond_index(pod: Pod) -> bool:
+    """Whether some label of a pod without a node is a number beyond all positions of sub-groups.
+
+    A pod that has a node is not refused as a member: it takes its room whatever its labels say.
+    """
+    labels = pod.metadata.labels.values()
+    return not pod.spec.node_name and any(match_index((value,)) == MAX_INDEX for value in labels)
+
+
 def check_index(pod: Pod, policies: Sequence[SubGroupPolicy]) -> None:
     """Raise UserError for a pod whose label is a number beyond all positions."""
     number, values = first_match(policies, pod.metadata.labels)

@@ -147,15 +147,12 @@ class TaskBook:
         return shape_of(pod, self._pod_holds.devices_of(pod))
 
     def _check_member(self, pod: Pod) -> JobRecord | None:
-        """Look at the pod as a member of its job; returns the job if the pod is one of its own. Raises UserError.
-
-        A pod that has a node is not refused as a member: it takes its room whatever its labels say.
-        """
+        """Look at the pod as a member of its job; returns the job if the pod is one of its own. Raises UserError."""
         group = group_of(pod)
         if group is None:
             return job_from_pod(pod)
         job = self.jobs.rows.get(f"{pod.namespace}/{group}")
-        if job is not None and self.jobs.records[job].sub_groups and not pod.spec.node_name:
+        if job is not None and self.jobs.records[job].sub_groups and may_be_beyond_index(pod):
             check_index(pod, self.jobs.records[job].sub_groups)
         return None
 
