@@ -183,7 +183,12 @@ def test_a_name_that_the_other_family_has_taken_is_refused() -> None:
 
 
 def test_a_good_queue_is_let_in_beside_one_that_cannot_be_counted() -> None:
-    parent = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "up"}, "spec": {"deserved": {"cpu": "4"}}}
+    parent: dict[str, Any] = {
+        "apiVersion": VOLCANO,
+        "kind": "Queue",
+        "metadata": {"name": "up"},
+        "spec": {"deserved": {"cpu": "4"}},
+    }
     sibling = {**parent, "metadata": {"name": "bad"}, "spec": {"parent": "up", "deserved": {"cpu": "10E"}}}
     known = Facts.of([decode(parent), decode(sibling)])
     good = {**parent, "metadata": {"name": "good"}, "spec": {"parent": "up", "deserved": {"cpu": "2"}}}

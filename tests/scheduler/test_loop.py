@@ -5,7 +5,7 @@ import numpy as np
 import pytest
 
 from muster.actions import BUILTIN as ACTIONS
-from muster.api import InternalError, KubeObject, Node, Pod, PodGroup, Quantity, UserError
+from muster.api import InternalError, KaiQueue, KubeObject, Node, ObjectMeta, Pod, PodGroup, Quantity, Queue, UserError
 from muster.cluster import MemoryCluster
 from muster.framework import Plugin, Registry, SchedulerConfig, Session, default_config, parse_config
 from muster.framework.registry import Action
@@ -14,7 +14,7 @@ from muster.scheduler import Scheduler, builtin_registry, updates
 from muster.scheduler.cycle import decisions_of
 from muster.snapshot import TaskStatus
 from muster.snapshot.messages import Bind, Evict, JobUpdate, Nominate
-from muster.testing import gang, node, pod, pod_group, priority_class
+from muster.testing import gang, node, pod, pod_group, priority_class, queue
 
 FULL = parse_config(
     'actions: "enqueue, allocate, backfill"\ntiers: [{plugins: [{name: gang}, {name: predicates}]}]', "t"
@@ -282,6 +282,27 @@ def test_a_plugin_that_fails_at_the_end_costs_no_report() -> None:
     result = scheduler_of(node("n1", gpu=1), *gang("g", 1, gpu=1), registry=registry, config=config).run_once()
     assert [each.job for each in result.updates] == ["default/g"]
     assert "closing the session failed" in str(result.error)
+
+
+def test_a_queue_of_kai_that_cannot_be_used_says_so_until_it_can() -> None:
+    scheduler = scheduler_of(node("n1"), queue("team"))
+    cluster = scheduler.cluster
+    assert isinstance(cluster, MemoryCluster)
+    cluster.store.put(KaiQueue(metadata=ObjectMeta(name="team")))
+
+    def said() -> list[tuple[str, str]]:
+        found = cluster.store.get(KaiQueue, "team")
+        assert found is not None
+        return [(known.type, known.status) for known in found.status.conditions]
+
+    scheduler.run_once()
+    assert said() == [("muster.sh/Usable", "False")]
+    assert scheduler.run_once().is_quiet
+    standing = cluster.store.get(Queue, "team")
+    assert standing is not None
+    cluster.store.remove(standing)
+    scheduler.run_once()
+    assert said() == [("muster.sh/Usable", "True")]
 
 
 def test_what_cannot_be_used_says_so_once_and_takes_it_back() -> None:

@@ -17,20 +17,11 @@ from pathlib import Path
 from typing import Final, TypeVar
 
 from muster.admission.facts import Facts
-<<<<<<< HEAD
-from muster.api import BackendError, HyperNode, KaiQueue, KubeObject, Namespace, Queue
+from muster.api import BackendError, HyperNode, KaiPodGroup, KaiQueue, KubeObject, Namespace, PodGroup, Queue
 from muster.cluster.kubernetes.client.connection import connect
 from muster.cluster.kubernetes.client.kinds import ObjectDecoder, Resource, Wanted, served, wanted_of
 from muster.cluster.kubernetes.client.reflector import Reflector
 from muster.cluster.kubernetes.client.requests import NOT_FOUND, ApiError, Client
-=======
-from muster.api import BackendError, HyperNode, KaiPodGroup, KaiQueue, KubeObject, Namespace, PodGroup, Queue
-from muster.cluster.kubernetes.client import NOT_FOUND, ApiError, Client
-from muster.cluster.kubernetes.connection import connect
-from muster.cluster.kubernetes.decoding import ObjectDecoder
-from muster.cluster.kubernetes.resources import Resource, Wanted, served, wanted_of
-from muster.cluster.kubernetes.watch import Reflector
->>>>>>> 759dff7 (Let webhooks refuse every object that would be put aside, and let in what corrects one)
 from muster.snapshot.messages import Event
 
 log = logging.getLogger("muster.admission")

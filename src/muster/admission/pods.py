@@ -16,7 +16,7 @@ from muster.api import Pod, Problem, group_of
 from muster.api.errors import Problems
 from muster.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_NAME
 from muster.api.validate import uncountable
-from muster.snapshot.mirror.groups import check_index, may_be_beyond_index
+from muster.snapshot.mirror.jobs import check_index, may_be_beyond_index
 
 _NUMBER: Final = re.compile(r"0*[1-9][0-9]*")
 _PERCENT: Final = re.compile(r"0*[1-9][0-9]?%")

@@ -238,9 +238,11 @@ def decode_as(document: Document, wanted: type[_Kind]) -> _Kind:
 def stub_of(document: Document, wanted: type[_Kind], fault: str) -> _Kind:
     """Return what is left of a document that cannot be decoded: its name, and for pods whose they are and where.
 
+    The status is kept where it can be read, else its conditions: who writes one has to leave the others standing.
     The fault is noted on it as an annotation.
     """
     stub = wanted(metadata=_metadata_of(document))
+    _keep_status(stub, document.get("status"))
     stub.metadata.annotations = {**stub.metadata.annotations, UNREADABLE: fault}
     spec = document.get("spec")
     if isinstance(stub, Pod) and isinstance(spec, dict):
@@ -249,6 +251,19 @@ def stub_of(document: Document, wanted: type[_Kind], fault: str) -> _Kind:
                 setattr(stub.spec, name, spec[field])
     with_defaults(stub)
     return stub
+
+
+def _keep_status(stub: KubeObject, given: object) -> None:
+    status = getattr(stub, "status", None)
+    if not isinstance(given, dict) or status is None:
+        return
+    for part in (given, {"conditions": given.get("conditions") or []}):
+        try:
+            kept = msgspec.convert(without_nulls(part), type(status), dec_hook=decode_hook)
+        except (msgspec.ValidationError, RecursionError, ValueError):
+            continue
+        stub.status = kept  # type: ignore[attr-defined]  # it has one
+        return
 
 
 def _metadata_of(document: Document) -> ObjectMeta:

@@ -32,7 +32,7 @@ from muster.snapshot.messages import (
 )
 from muster.snapshot.mirror.quarantine import CODE
 
-#: The condition of a node: whether the scheduler can use it as it is described.
+#: The condition of a node, and of KAI's queues: whether the scheduler can use it as it is described.
 USABLE = "muster.sh/Usable"
 #: The condition of a HyperNode: whether it can be used, and all of its members were found.
 VALID = "Valid"
@@ -123,13 +123,15 @@ def waiting_pod(pod: Pod, message: str, now: datetime) -> Pod:
 def noted(thing: KubeObject, update: QuarantineUpdate, now: datetime) -> KubeObject | None:
     """Return an object that says that it cannot be used, or can again; None: it says nothing, or something else will.
 
-    What has been corrected says so by what becomes of it; only a node would go on saying that it cannot be used.
+    What has been corrected says so by what becomes of it; only nodes and queues would go on saying that they cannot be
+    used. Volcano's queues have no conditions.
     """
     if isinstance(thing, HyperNode) and update.reason:
         return updated_hypernode(thing, quarantined_hypernode(update), now)
     if isinstance(thing, Node):
-        conditions = _with(thing.status.conditions, usable(update, now))
-        return replace(thing, status=replace(thing.status, conditions=conditions))
+        return replace(thing, status=replace(thing.status, conditions=with_usable(thing, update, now)))
+    if isinstance(thing, KaiQueue):
+        return replace(thing, status=replace(thing.status, conditions=with_usable(thing, update, now)))
     if isinstance(thing, Pod) and update.reason and update.job and not thing.spec.node_name:
         return waiting_pod(thing, quarantine_text(update), now)
     if isinstance(thing, PodGroup | KaiPodGroup) and update.reason and update.job:
@@ -163,7 +165,7 @@ def quarantined_hypernode(update: QuarantineUpdate) -> HyperNodeUpdate:
 
 
 def usable(update: QuarantineUpdate, now: datetime) -> Condition:
-    """Whether a node can be used, as its condition says it."""
+    """Whether a node or a queue can be used, as its condition says it."""
     return Condition(
         type=USABLE,
         status="False" if update.reason else "True",
@@ -171,6 +173,11 @@ def usable(update: QuarantineUpdate, now: datetime) -> Condition:
         message=update.reason or "can be used",  # an empty one would not be sent, and the old one stay
         last_transition_time=now,
     )
+
+
+def with_usable(thing: Node | KaiQueue, update: QuarantineUpdate, now: datetime) -> list[Condition]:
+    """The conditions of a node or a queue with the one that says whether it can be used."""
+    return _with(thing.status.conditions, usable(update, now))
 
 
 def _with(standing: Sequence[Condition], condition: Condition) -> list[Condition]:

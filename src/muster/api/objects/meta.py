@@ -139,4 +139,6 @@ class Condition(K8sModel):
     reason: str = ""
     message: str = ""
     last_transition_time: Timestamp | None = None
+    #: Nothing that Muster writes; kept for those who do, since the list is written as a whole.
+    observed_generation: int = 0
     transition_id: str = field(default="", name="transitionID")

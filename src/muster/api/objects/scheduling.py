@@ -214,6 +214,7 @@ class KaiQueueSpec(K8sModel):
 class KaiQueueStatus(K8sModel):
     """What the queue holds and wants."""
 
+    conditions: Sequence[Condition] = ()
     child_queues: Sequence[str] = ()
     allocated: ResourceList = field(default_factory=dict)
     allocated_non_preemptible: ResourceList = field(default_factory=dict)

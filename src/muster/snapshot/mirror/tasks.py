@@ -17,7 +17,7 @@ from muster.snapshot.classes import NOBODY, ClassBook, PodShape, ResourceUses, s
 from muster.snapshot.columns import FINISHED_STATUSES, NO_ROW, Rows, TaskStatus, status_of
 from muster.snapshot.devices import PodHolds
 from muster.snapshot.growing import Columns, Names, kept, renumber
-from muster.snapshot.mirror.jobs import FinishedJob, FinishedJobs, JobBook, check_index
+from muster.snapshot.mirror.jobs import FinishedJob, FinishedJobs, JobBook, check_index, may_be_beyond_index
 from muster.snapshot.records import JobRecord, created_seconds, job_from_pod
 from muster.snapshot.tables import FOREIGN, GATED, Hold
 

@@ -26,6 +26,7 @@ from muster.cluster.groups import (
     updated_hypernode,
     updated_queue,
     usable,
+    with_usable,
 )
 from muster.cluster.kubernetes.sending import calls
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
@@ -136,6 +137,11 @@ class ObjectReports:
                 return None  # its place in the tree is written at the end of the cycle
             made = updated_hypernode(thing, quarantined_hypernode(update), calls.stamp(now))
             return calls.write_hypernode(resource, made, [thing])
+        if isinstance(thing, KaiQueue) and (resource := self._api.resource(KaiQueue)) is not None:
+            conditions = with_usable(thing, update, calls.stamp(now))
+            return calls.patch_status(
+                resource.status_path_of(thing.key), thing.metadata.uid, {"conditions": conditions}
+            )
         if not update.reason or not update.job or update.is_asked:
             return None  # a job that waits says so in any case
         if isinstance(thing, Pod):
