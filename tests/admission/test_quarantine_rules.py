@@ -173,7 +173,7 @@ def test_a_position_beyond_all_sub_groups_is_refused_once_the_pod_group_is_known
 
 def test_a_name_that_the_other_family_has_taken_is_refused() -> None:
     taken = "there is a {} of {} with this name already; rename one of them"
-    queue = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
+    queue: dict[str, Any] = {"apiVersion": VOLCANO, "kind": "Queue", "metadata": {"name": "q"}, "spec": {}}
     other = decode({**queue, "apiVersion": "scheduling.run.ai/v2"})
     assert asked(queue, known=Facts.of([other])) == (False, taken.format("Queue", "scheduling.run.ai/v2"))
     gang = {"apiVersion": VOLCANO, "kind": "PodGroup", "metadata": {"name": "g", "namespace": "default"}, "spec": {}}
