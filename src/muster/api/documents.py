@@ -1,6 +1,6 @@
 """Documents in YAML and JSON text, with the line each starts on.
 
-Used by the loader. Scalars are read as `kubectl` reads them where PyYAML does not: times stay text,
+Scalars are read as `kubectl` reads them where PyYAML does not: times stay text,
 ``12:30`` is text and not a number in base sixty, ``1e3`` is a number. A key that stands twice in one
 mapping is an error, because one of the two would silently be lost.
 """

@@ -1,6 +1,6 @@
 """Objects from files: YAML and JSON, many documents each, directories, standard input.
 
-Called by the commands and by tests. Every problem is a `UserError` that names file, document, object, field
+Every problem is a `UserError` that names file, document, object, field
 and what is expected; all problems of all files are collected before one error is raised, so that a
 user fixes them in one go. Kinds that stand beside pods in users' files (ConfigMap, Service, …) are
 skipped and listed. The result keeps the order of the files and of the documents in them.

@@ -1,6 +1,6 @@
 """Annotation, label and taint keys, and the fixed words of the APIs that Muster reads.
 
-Imported wherever one of these strings is needed, so that each is spelled once.
+Each is spelled once, here.
 """
 
 from __future__ import annotations

@@ -12,6 +12,7 @@ from muster.docs.picture import demo_picture
 from muster.docs.plugin_page import configuration_page, plugin_page
 from muster.docs.queue_page import queues_json_page
 from muster.docs.reason_page import reason_page
+from muster.docs.rooms_page import rooms_page
 from muster.docs.topology_page import topology_json_page, topology_picture
 
 #: Path below the folder of the docs, and what makes the page.
@@ -23,6 +24,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/simulate-json.md": json_page,
     "reference/queues-json.md": queues_json_page,
     "reference/topology-json.md": topology_json_page,
+    "architecture/rooms.md": rooms_page,
     "images/demo.svg": demo_picture,
     "images/topology.svg": topology_picture,
 }

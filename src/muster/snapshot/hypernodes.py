@@ -1,6 +1,6 @@
 """HyperNodes as a forest: who is inside whom, which nodes each holds, and what is wrong with them.
 
-Made by the mirror from HyperNode and Node objects whenever one of them changes. Nodes that a HyperNode names but
+Made anew whenever a HyperNode or a node changes. Nodes that a HyperNode names but
 that do not exist are left out: nodes come and go. Everything else that is wrong is a fault of each HyperNode that
 cannot be believed because of it; `usable_tree` is what is left without those. A chain of HyperNodes may be as long as
 it likes: nothing here calls itself.

@@ -2,7 +2,8 @@
 
 Whatever an object makes the mirror raise, the object is put aside with the reason, and the next one is looked at. If
 no picture can be taken although every object was let in, those that came since the last picture are let in again by
-halves until it is known who it was. Called by the scheduler, which also puts jobs aside that plugins fail on.
+halves until it is known who it was. The scheduler also
+puts jobs aside here that plugins fail on.
 """
 
 from __future__ import annotations
