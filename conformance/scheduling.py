@@ -84,6 +84,10 @@ def config_of(case: Case) -> SchedulerConfig:
     if "allocate" in actions:
         # Volcano lets a hard gang wait for room for all of it; Muster starts it with its minimum unless told so.
         configurations["allocate"] = {"hardStartsWhole": True, **configurations.get("allocate", {})}
+    for action in actions:
+        if action in ("gangpreempt", "gangreclaim"):
+            # In Volcano a gang that has its minimum takes nothing from others.
+            configurations[action] = {"growByEviction": False, **configurations.get(action, {})}
     return SchedulerConfig(actions, tiers, configurations, _sharding(config))
 
 

@@ -32,4 +32,29 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # A pod of j1 beyond its minimum sat down on the place for which j2-1 had gone, so that j5 did not start.
+    "a place that somebody grows into": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"q0": ("", 0), "q1": ("", 0), "q2": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "mid", pods=1, gpus=2, minimum=0, on=["n0"], age=30.0),
+            Job("j1", "q1", "high", pods=3, gpus=2, minimum=1, budget=1),
+            Job(
+                "j2",
+                "q1",
+                "low",
+                pods=2,
+                gpus=2,
+                minimum=1,
+                roles={"driver": 1, "worker": 0},
+                on=["n0", "n1"],
+                age=600.0,
+            ),
+            Job("j4", "q0", "low", pods=1, gpus=1, minimum=1),
+            Job("j5", "q1", "mid", pods=2, gpus=1, minimum=2, firm="mark", age=30.0),
+            Job("j6", "q0", "high", pods=1, gpus=2, minimum=1, age=30.0),
+        ],
+        runtime=0,
+    ),
 }

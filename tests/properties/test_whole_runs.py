@@ -157,7 +157,7 @@ def check_minimums(done: Run) -> None:
     for cycle in done.cycles:
         gone = {made.pod for made in cycle.evictions if made.beneficiary}
         for job in done.world.jobs:
-            had = cycle.held.get(job.name, set())
+            had = cycle.held.get(job.name, set()) | {made.pod for made in cycle.binds if made.pod in job.pod_names()}
             left = had - gone
             if left == had or len(left) < job.minimum:
                 continue

@@ -134,8 +134,11 @@ def _take_promises(session: Session, job: int, statement: Statement) -> bool:
     """Let what is promised to jobs that this one could evict, and not theirs yet, be free for it; False: there is none.
 
     Otherwise they would start there, only to be evicted for it a moment later. Between queues a priority says nothing:
-    whose room was taken back for another queue must not sit down in it again.
+    whose room was taken back for another queue must not sit down in it again. And pods beyond a minimum take what is
+    free: nobody was evicted for them.
     """
+    if session.job_deficit(job) <= 0:
+        return False
     table, jobs = session.snapshot.tasks, session.snapshot.jobs
     promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.int32)
     owners = table.job[promised]

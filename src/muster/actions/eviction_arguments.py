@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal, Self
 import msgspec
 from msgspec import Meta, field
 
-from muster.actions.gang_evictions import GangEvictionArguments
+from muster.actions.gang_evictions import GangEvictionArguments, evict_gangs
 from muster.actions.solver_arguments import (
     MaxJobsPerQueue,
     MaxTrialsPerCycle,
@@ -20,7 +20,6 @@ from muster.actions.solver_arguments import (
     UseSignatures,
     solver_options,
 )
-from muster.engine.evictions.gang.strategy import GangStrategy
 from muster.engine.evictions.pipeline import Limits, run
 from muster.engine.evictions.solver.strategy import SolverStrategy
 from muster.engine.evictions.task.strategy import TaskOptions, TaskStrategy, WithinJobs
@@ -77,7 +76,7 @@ class EvictionArguments(GangEvictionArguments, frozen=True, kw_only=True):
         if self.chosen == "solver":
             run(session, kind, SolverStrategy(session, kind, solver_options(self), action), limits, action)
         elif self.chosen == "gang":
-            run(session, kind, GangStrategy(session, kind, self.options(), action), limits, action)
+            evict_gangs(session, kind, self, action)
         else:
             by_task = TaskOptions(ignore_budgets=self.ignore_pdb, candidates=picks)
             between = TaskStrategy(session, kind, by_task)
@@ -88,7 +87,7 @@ class EvictionArguments(GangEvictionArguments, frozen=True, kw_only=True):
 
 #: Arguments that only one strategy knows.
 _OWNERS: Final = {
-    **dict.fromkeys(("maxDomains", "allowWholeBundle", "evictRemainder", "roiThreshold"), "gang"),
+    **dict.fromkeys(("maxDomains", "allowWholeBundle", "evictRemainder", "roiThreshold", "growByEviction"), "gang"),
     **dict.fromkeys(
         (
             "maxTrialsPerJob",

@@ -8,7 +8,7 @@ import msgspec
 from msgspec import Meta
 
 from muster.engine.evictions.gang.choice import GangOptions
-from muster.engine.evictions.gang.strategy import GangStrategy
+from muster.engine.evictions.gang.strategy import GangStrategy, GrowthStrategy
 from muster.engine.evictions.must_leave import evict_departures
 from muster.engine.evictions.pipeline import Limits, run
 from muster.framework import Action, Arguments, Eviction, Session
@@ -29,6 +29,9 @@ class GangEvictionArguments(Arguments, frozen=True, kw_only=True):
     roi_threshold: Annotated[
         float, Meta(ge=0, description="Gangs whose efficiency as victims differs by less count as equal in it.")
     ] = msgspec.field(default=0.05, name="roiThreshold")
+    grow: Annotated[
+        bool, Meta(description="Whether gangs that have their minimum may take what others can spare, for the rest.")
+    ] = msgspec.field(default=True, name="growByEviction")
     ignore_pdb: Annotated[bool, Meta(description="Whether to evict without regard to PodDisruptionBudgets.")] = (
         msgspec.field(default=False, name="ignorePDB")
     )
@@ -57,7 +60,7 @@ class GangPreempt(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, GangEvictionArguments)
-        _evict_gangs(session, Eviction.PREEMPT, self.arguments, self.name)
+        evict_gangs(session, Eviction.PREEMPT, self.arguments, self.name)
         evict_departures(session, self.name, ignores_budgets=self.arguments.ignore_pdb)
 
 
@@ -70,9 +73,13 @@ class GangReclaim(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, GangEvictionArguments)
-        _evict_gangs(session, Eviction.RECLAIM, self.arguments, self.name)
+        evict_gangs(session, Eviction.RECLAIM, self.arguments, self.name)
 
 
-def _evict_gangs(session: Session, kind: Eviction, arguments: GangEvictionArguments, action: str) -> None:
-    strategy = GangStrategy(session, kind, arguments.options(), action)
-    run(session, kind, strategy, Limits(arguments.max_disruption_ratio), action)
+def evict_gangs(session: Session, kind: Eviction, arguments: GangEvictionArguments, action: str) -> None:
+    """Let gangs make room for themselves, and then for what they would like beside their minimum."""
+    limits, options = Limits(arguments.max_disruption_ratio), arguments.options()
+    # Whoever lacks its minimum comes before those who would like more.
+    run(session, kind, GangStrategy(session, kind, options, action), limits, action)
+    if arguments.grow:
+        run(session, kind, GrowthStrategy(session, kind, options, action), limits, action)

@@ -98,7 +98,7 @@ class JobPart(_Part, frozen=True, kw_only=True):
     run: float | None = None
     exit: Literal["", "succeeded", "failed"] = ""
     selector: dict[str, str] = field(default_factory=dict)
-    #: The pods run on this node already; a list: pod by pod.
+    #: The pods run on this node already; a list: pod by pod, and those beyond it wait.
     node: str | list[str] = ""
     #: Seconds: when the job was created.
     created: float | None = None
@@ -237,7 +237,7 @@ def _budget(app: str, allowed: int) -> PodDisruptionBudget:
 def _job(job: JobPart) -> Iterator[KubeObject]:
     roles = job.roles or {"": RolePart(pods=job.pods, each=job.each)}
     total = sum(role.pods for role in roles.values())
-    places = job.node if isinstance(job.node, list) else [job.node] * total
+    places = [*job.node, *[""] * total] if isinstance(job.node, list) else [job.node] * total
     if job.group == "podgroup":
         group = builders.pod_group(
             job.name,

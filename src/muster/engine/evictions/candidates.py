@@ -11,7 +11,7 @@ something is committed.
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -58,6 +58,14 @@ class Candidates:
         if self.until is not None:
             told.append(f"the first protection ends at {stamp_text(math.ceil(self.until))}")
         return ", ".join(told)
+
+    def sparing(self, snapshot: Snapshot) -> Candidates:
+        """The same when everybody must keep its minimum: for those who would only be more than they need."""
+        can_spare = job_surplus(snapshot, self.jobs)[self.jobs] > 0
+        stays: Mask = np.zeros(len(snapshot.jobs), np.bool_)
+        stays[self.jobs[~can_spare]] = True
+        jobs, tasks = self.jobs[can_spare], self.tasks[~stays[snapshot.tasks.job[self.tasks]]]
+        return replace(self, tasks=tasks, jobs=jobs, protected=jobs, barred=self.barred + int(stays.sum()))
 
     def inside(self, snapshot: Snapshot, domain: int) -> Rows:
         """Those on the nodes of a domain."""

@@ -74,6 +74,8 @@ class Strategy(Protocol[C]):
     piecewise: bool
     #: Whether every plan that it offers has passed the validators already.
     asks_validators: bool
+    #: Whether beneficiaries have their minimum and want more.
+    grows: bool
 
     def jobs(self) -> dict[int, Rows]:
         """The jobs that may look for victims, with their pending tasks in order; empty: nobody may."""
@@ -149,7 +151,7 @@ class _Pipeline:
         if len(tasks) == 0:
             return
         need = Need(job, tasks, pending)
-        refusal = None if self._strategy.piecewise else self._why_not_ask(job, tasks)
+        refusal = None if self._strategy.piecewise else why_not_ask(self._session, self._kind, job, tasks)
         if refusal is not None:
             self._session.note_no_eviction(job, self._action, refusal)
             return
@@ -171,20 +173,6 @@ class _Pipeline:
                 self._session.tally.attempts[MADE_ROOM] += 1
         self._strategy.settled(need, plan)
 
-    def _why_not_ask(self, job: int, tasks: Rows) -> Rejection | None:
-        """Why a job may not look for victims at all; None: it may."""
-        session = self._session
-        if self._kind is Eviction.PREEMPT and never_preempts(session, tasks):
-            return Rejection(NEVER_PREEMPTS)
-        if self._kind is Eviction.RECLAIM:
-            refusal = session.can_reclaim(job, tasks) if session.asked("can_reclaim") else None
-            if refusal is None and not session.preemptive(int(session.snapshot.jobs.queue[job]), tasks):
-                refusal = Rejection(OVER_FAIR_SHARE)
-            if refusal is not None:
-                return refusal
-        # Allocate would never bind it, however much room is made.
-        return session.over_quota(job, tasks)
-
     def _accepts(self, need: Need, plan: Plan, refused: list[Rejection]) -> bool:
         """Whether a plan, which is in the statement, may be done; if not, `refused` grows by the reason."""
         reason = self._why_not(need, plan) if len(plan.evicted) + len(plan.moved) else None
@@ -201,8 +189,8 @@ class _Pipeline:
             scenario = Scenario(self._kind, need.job, plan.placed, victims, plan.evicted, plan.moved)
             if not session.is_valid_scenario(scenario):
                 return Rejection(VICTIMS_REFUSED)
-        whole = self._strategy.breaks_gangs
-        if would_bounce(session, self._kind, need.job, plan.evicted, plan.placed, breaks_gangs=whole):
+        whole, grows = self._strategy.breaks_gangs, self._strategy.grows
+        if would_bounce(session, self._kind, need.job, plan.evicted, plan.placed, breaks_gangs=whole, grows=grows):
             return Rejection(NOT_STEADY)
         return None
 
@@ -215,11 +203,30 @@ class _Pipeline:
                 operation.record = operation.record if plan.record is None else plan.record
 
 
+def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Rejection | None:
+    """Why a job may not look for victims at all for these tasks; None: it may."""
+    if kind is Eviction.PREEMPT and never_preempts(session, tasks):
+        return Rejection(NEVER_PREEMPTS)
+    if kind is Eviction.RECLAIM:
+        refusal = session.can_reclaim(job, tasks) if session.asked("can_reclaim") else None
+        if refusal is None and not session.preemptive(int(session.snapshot.jobs.queue[job]), tasks):
+            refusal = Rejection(OVER_FAIR_SHARE)
+        if refusal is not None:
+            return refusal
+    # Allocate would never bind it, however much room is made.
+    return session.over_quota(job, tasks)
+
+
 # -- what strategies without a tree of queues have in common ------------------------------------------------------
 
 
-def jobs_in_need(session: Session, kind: Eviction, *, best_effort: bool = False) -> dict[int, Rows]:
-    """Admitted jobs that have less than they need, with their pending tasks in order; where anybody may take at all."""
+def jobs_in_need(
+    session: Session, kind: Eviction, *, best_effort: bool = False, grows: bool = False
+) -> dict[int, Rows]:
+    """Admitted jobs that have less than they need, with their pending tasks in order; where anybody may take at all.
+
+    With `grows`, those that have what they need, and more tasks that wait.
+    """
     if kind is Eviction.RECLAIM and not (session.asked("queue_deserved") or session.asked("evictable")):
         return {}  # nobody says what queues deserve: each could take from each, for ever
     tasks = schedulable_tasks(session)
@@ -228,12 +235,12 @@ def jobs_in_need(session: Session, kind: Eviction, *, best_effort: bool = False)
     found: dict[int, Rows] = {}
     for job, own in tasks_by_job(session, tasks):
         with session.turn(job):
-            if job != NO_ROW and _is_in_need(session, job):
+            if job != NO_ROW and _may_ask(session, job, grows=grows):
                 found[job] = own
     return found
 
 
-def _is_in_need(session: Session, job: int) -> bool:
+def _may_ask(session: Session, job: int, *, grows: bool) -> bool:
     snapshot = session.snapshot
     jobs = snapshot.jobs
     queue = int(jobs.queue[job])
@@ -241,7 +248,10 @@ def _is_in_need(session: Session, job: int) -> bool:
         return False
     if jobs.phase[job] == JobPhase.PENDING or session.job_valid(job) is not None:
         return False
-    return session.job_starving(job) and why_not_placeable(session, job) is None
+    lacks = session.job_starving(job)
+    if grows:
+        return not lacks and session.job_deficit(job) <= 0 and why_not_placeable(session, job) is None
+    return lacks and why_not_placeable(session, job) is None
 
 
 def queue_by_queue(session: Session, kind: Eviction, jobs: dict[int, Rows]) -> Iterator[int]:

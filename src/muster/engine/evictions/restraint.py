@@ -15,9 +15,19 @@ from muster.snapshot import Rows
 
 
 def would_bounce(
-    session: Session, kind: Eviction, job: int, victims: Rows, placed: Rows, *, breaks_gangs: bool = False
+    session: Session,
+    kind: Eviction,
+    job: int,
+    victims: Rows,
+    placed: Rows,
+    *,
+    breaks_gangs: bool = False,
+    grows: bool = False,
 ) -> bool:
-    """Whether a victim's job could take back what `job` got; asked when victims and placements are in place."""
+    """Whether a victim's job could take back what `job` got; asked when victims and placements are in place.
+
+    With `grows`, what it got is more than it needs: a victim that has its minimum could take that back, too.
+    """
     tasks, jobs = session.snapshot.tasks, session.snapshot.jobs
     if kind is Eviction.CONSOLIDATE or jobs.spared[job]:
         return False  # who is moved loses nothing, and from who is not preemptible nobody takes
@@ -37,7 +47,7 @@ def would_bounce(
         count = max(1, session.job_pipelined_deficit(owner)) if breaks_gangs else 1
         wanted = np.array(lost_by[owner][:count], np.int32)
         alike = queue, priority, tasks.cls[wanted].tobytes()
-        if alike in asked or not session.job_starving(owner):
+        if alike in asked or not (grows or session.job_starving(owner)):
             continue
         asked.add(alike)
         if _takes_back(session, kind, Evictor(owner, wanted, breaks_gangs), placed):

@@ -10,7 +10,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 
 from muster.engine.evictions.gang.need import GangNeed
-from muster.engine.placing import EVERYWHERE, Scope, door_of
+from muster.engine.placing import EVERYWHERE, Goal, Scope, door_of
 from muster.framework import Session
 from muster.snapshot import Operation, Rows, Statement
 
@@ -21,8 +21,9 @@ Works = Callable[[Rows], bool]
 class DryRun:
     """Tries victims for one beneficiary; its statement is as it was after every trial."""
 
-    def __init__(self, session: Session, need: GangNeed, statement: Statement) -> None:
+    def __init__(self, session: Session, need: GangNeed, statement: Statement, goal: Goal = Goal.START) -> None:
         self._session = session
+        self._goal = goal
         self._door = door_of(session)
         self._need = need
         self._statement = statement
@@ -43,7 +44,7 @@ class DryRun:
         if len(victims):
             statement.evict(victims, need.job)
         placing = statement.mark()
-        outcome = self._door.place(need.job, need.tasks, statement, scope)
+        outcome = self._door.place(need.job, need.tasks, statement, scope, goal=self._goal)
         placements = statement.operations[placing:]
         statement.rollback(mark)
         return placements if outcome and placements else None

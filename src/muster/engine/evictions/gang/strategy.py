@@ -14,14 +14,14 @@ import numpy as np
 from muster.engine.evictions.budgets import disruption_ratio
 from muster.engine.evictions.candidates import Candidates, Pool
 from muster.engine.evictions.gang.choice import Choice, Chooser, GangOptions, Rules
-from muster.engine.evictions.gang.dry_run import DryRun
+from muster.engine.evictions.gang.dry_run import DryRun, shortest_prefix
 from muster.engine.evictions.gang.entering import Entrances
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
-from muster.engine.evictions.pipeline import Need, Plan, jobs_in_need, queue_by_queue
+from muster.engine.evictions.pipeline import Need, Plan, jobs_in_need, queue_by_queue, why_not_ask
 from muster.engine.evictions.records import Reasons, RunnerUp, SparedBundle
-from muster.engine.placing import promise
+from muster.engine.placing import Goal, promise
 from muster.framework import Eviction, Session
-from muster.snapshot import Rows, Statement
+from muster.snapshot import NO_ROW, Rows, Statement, TaskStatus
 
 _PASSED: Final = "it comes first in order, but plugins, budgets or limits leave too few victims there"
 
@@ -32,6 +32,7 @@ class GangStrategy:
     breaks_gangs = True
     piecewise = False
     asks_validators = False
+    grows = False
 
     def __init__(self, session: Session, kind: Eviction, options: GangOptions, action: str) -> None:
         self._session = session
@@ -64,12 +65,12 @@ class GangStrategy:
         self, need: Need, candidates: Candidates, statement: Statement, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
         wanted = gang_need(self._session, need.job, need.tasks)
-        dry = DryRun(self._session, wanted, statement)
+        dry = DryRun(self._session, wanted, statement, Goal.ALL if self.grows else Goal.START)
         placements = dry.anywhere()
         if placements is None:
             return self._in_domains(wanted, candidates, dry, statement, accepts)
-        if self._is_before_allocate:
-            return None  # a promise would only keep allocate from binding the gang at once
+        if self._is_before_allocate or self.grows:
+            return None  # a promise would only keep allocate from binding the pods at once
         statement.redo(promise(placements))
         return Plan(need.tasks, need.tasks[:0])
 
@@ -129,3 +130,47 @@ class GangStrategy:
             next_domain=other,
             ratio=disruption_ratio(snapshot, choice.victims, need.tasks),
         )
+
+
+class GrowthStrategy(GangStrategy):
+    """Pods beyond the minimum of gangs that run: for them nobody is broken, gangs give what they can spare."""
+
+    piecewise = True
+    grows = True
+
+    def jobs(self) -> dict[int, Rows]:
+        found = jobs_in_need(self._session, self._kind, grows=True)
+        return {job: pending for job, pending in found.items() if self._has_settled(job) and self.candidates(job)}
+
+    def _has_settled(self, job: int) -> bool:
+        """Whether it waits for nobody to leave: who is still being served takes no more."""
+        table, own = self._session.snapshot.tasks, self._session.snapshot.tasks_of(job)
+        return not ((table.status[own] == TaskStatus.PIPELINED) | (table.nominated[own] != NO_ROW)).any()
+
+    def need(self, job: int, pending: Rows) -> Rows:
+        return pending
+
+    def candidates(self, job: int) -> Candidates:
+        return super().candidates(job).sparing(self._session.snapshot)
+
+    def solve(
+        self, need: Need, candidates: Candidates, statement: Statement, accepts: Callable[[Plan], bool]
+    ) -> Plan | None:
+        """As many of the pods as others can make room for, the first in order."""
+        mark, count = statement.mark(), len(need.tasks)
+
+        def grown(pods: int) -> Plan | None:
+            tasks = need.tasks[:pods]
+            if pods == 0 or why_not_ask(self._session, self._kind, need.job, tasks) is not None:
+                return None
+            return super(GrowthStrategy, self).solve(
+                Need(need.job, tasks, need.pending), candidates, statement, accepts
+            )
+
+        def works(left_out: int) -> bool:
+            plan = grown(count - left_out)
+            statement.rollback(mark)
+            return plan is not None or left_out == count
+
+        left_out = shortest_prefix(count, works)
+        return None if left_out is None else grown(count - left_out)

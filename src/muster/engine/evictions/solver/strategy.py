@@ -36,6 +36,7 @@ class SolverStrategy:
     breaks_gangs = True
     piecewise = False
     asks_validators = True
+    grows = False
 
     def __init__(self, session: Session, kind: Eviction, options: SolverOptions, action: str) -> None:
         self._session = session

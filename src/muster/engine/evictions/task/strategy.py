@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 from muster.engine.boards import boards_of
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.pipeline import Need, Plan, jobs_in_need, queue_by_queue
+from muster.engine.evictions.surplus import roles_hold
 from muster.engine.evictions.task.asking import Asking
 from muster.engine.evictions.task.eligibility import candidates_within, may_evict, pool_for_tasks
 from muster.engine.evictions.task.rooms import Rooms
@@ -47,6 +48,7 @@ class TaskStrategy:
     breaks_gangs = False
     piecewise = True
     asks_validators = False
+    grows = False
 
     def __init__(self, session: Session, kind: Eviction, options: TaskOptions) -> None:
         self._session = session
@@ -65,6 +67,8 @@ class TaskStrategy:
         #: The jobs that were in need when the action began.
         self.asked: frozenset[int] = frozenset()
         self._supplies: dict[_SupplyKey, Supply] = {}
+        #: The same where minimums of roles and sub-groups are kept.
+        self._keeping: dict[_SupplyKey, Supply | None] = {}
         self._obstacles: dict[_SupplyKey, str] = {}
         #: Nodes where something was evicted, for good or not, since supplies were counted.
         self._touched: Rows = np.empty(0, np.int32)
@@ -72,7 +76,9 @@ class TaskStrategy:
         self._failed: list[int] = []
         self._domain = NO_ROW
         #: How many tasks of a class found room, where not all did; holds until something is committed.
-        self._known: dict[tuple[_SupplyKey, int], int] = {}
+        self._known: dict[tuple[_SupplyKey, int, bool], int] = {}
+        #: Whether minimums of roles and sub-groups are being kept.
+        self._keeps = False
 
     # -- jobs ----------------------------------------------------------------------------------------------
 
@@ -103,15 +109,36 @@ class TaskStrategy:
         self._budgets.kept_by.clear()
         if plan is not None:
             self._known.clear()
-        for supply in self._supplies.values():
-            supply.refresh(self._touched)
+        for supply in (*self._supplies.values(), *self._keeping.values()):
+            if supply is not None:
+                supply.refresh(self._touched)
 
     def solve(
         self, need: Need, candidates: Supply, statement: Statement, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
         key = self._supply_key(need.job)
+        self._touched = self._touched[:0]
+        sparing = self._sparing(key, candidates)
+        plan = None if sparing is None else self._solve_with(need, sparing, key, statement, accepts)
+        return plan or self._solve_with(need, candidates, key, statement, accepts)
+
+    def _sparing(self, key: _SupplyKey, supply: Supply) -> Supply | None:
+        """The same candidates when no role and no sub-group may fall below its minimum; None: there are no such."""
+        if key not in self._keeping:
+            snapshot = self._session.snapshot
+            owners = np.unique(snapshot.tasks.job[supply.tasks])
+            divided = roles_hold(snapshot, owners)
+            divided |= np.array([bool(snapshot.jobs.records[job].sub_groups) for job in owners.tolist()], np.bool_)
+            protected = np.union1d(supply.protected, owners[divided]).astype(np.int32)
+            self._keeping[key] = Supply(self._session, supply.tasks, protected) if divided.any() else None
+        return self._keeping[key]
+
+    def _solve_with(
+        self, need: Need, candidates: Supply, key: _SupplyKey, statement: Statement, accepts: Callable[[Plan], bool]
+    ) -> Plan | None:
         self._failed.clear()
-        touched = []
+        self._keeps = candidates is not self._supplies[key]
+        touched = [self._touched]
         plan = None
         while not self._is_hopeless(need.job, need.tasks, key, candidates):
             mark = statement.mark()
@@ -129,7 +156,7 @@ class TaskStrategy:
             if self._domain == NO_ROW:
                 break
             self._failed.append(self._domain)  # the next one may do
-        self._touched = np.unique(np.concatenate(touched)) if touched else self._touched[:0]
+        self._touched = np.unique(np.concatenate(touched))
         return plan
 
     def _plan(self, job: int, statement: Statement) -> Plan | None:
@@ -158,7 +185,7 @@ class TaskStrategy:
             placed = self._place_run(job, tasks, supply, wanted)
             if placed < wanted:
                 if first and self._is_plain(job, run):
-                    self._known[key, cls] = placed
+                    self._known[key, cls, self._keeps] = placed
                 # What one of them did not find, the others will not find either.
                 alike = (table.cls[tasks] == cls) & (table.subgroup[tasks] == table.subgroup[run[0]])
                 alike[:placed] = True
@@ -237,7 +264,7 @@ class TaskStrategy:
         plain = self._is_plain(job, tasks)
         room = 0
         for cls, count in zip(classes.tolist(), counts.tolist(), strict=True):
-            known = self._known.get((key, cls)) if plain else None
+            known = self._known.get((key, cls, self._keeps)) if plain else None
             if known is None or known >= count:
                 known = int(np.minimum(self._slots(cls, supply), count).sum())
             room += min(known, count)

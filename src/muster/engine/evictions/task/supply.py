@@ -30,7 +30,8 @@ class Supply:
         self.protected = protected
         nodes = self._snapshot.tasks.node[candidates]
         order = np.argsort(nodes, kind="stable")
-        self._tasks: Rows = candidates[order]
+        #: All candidates, gone ones included, by node.
+        self.tasks: Rows = candidates[order]
         self._starts = np.searchsorted(nodes[order], np.arange(len(self._snapshot.nodes) + 1))
         #: int64[nodes, resources]: what the candidates of a node hold.
         self.room: Amounts = np.zeros_like(self._snapshot.nodes.state[0])
@@ -39,7 +40,7 @@ class Supply:
         self.refresh(np.flatnonzero(self.has_candidates).astype(np.int32))
 
     def __bool__(self) -> bool:
-        return len(self._tasks) > 0
+        return len(self.tasks) > 0
 
     def on(self, nodes: Rows) -> tuple[Rows, NDArray[np.int64]]:
         """Candidates still there on the given nodes, node after node, and the position of each one's node."""
@@ -47,7 +48,7 @@ class Supply:
         lengths = self._starts[nodes + 1] - starts
         where = np.repeat(np.arange(len(nodes)), lengths)
         before = np.cumsum(lengths) - lengths
-        tasks = self._tasks[np.arange(len(where)) + (starts - before)[where]]
+        tasks = self.tasks[np.arange(len(where)) + (starts - before)[where]]
         staying = self._snapshot.tasks.status[tasks] != TaskStatus.RELEASING
         return tasks[staying], where[staying]
 
