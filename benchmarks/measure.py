@@ -11,7 +11,7 @@ import numpy as np
 
 from benchmarks.cases import Case, config
 from muster.framework import Registry, SchedulerConfig, Session, Verdicts
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import Mirror, OperationKind, Snapshot, TaskStatus
 
 RUNS = 7

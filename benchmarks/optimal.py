@@ -22,7 +22,7 @@ from benchmarks import clusters
 from benchmarks.cases import CONFIG, TOPOLOGY_CONFIG
 from benchmarks.measure import calibrate
 from muster.framework import Session, parse_config
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import Mirror, OperationKind, TaskStatus
 
 GPUS = 8

@@ -26,7 +26,7 @@ from conformance.results import (
 )
 from conformance.runner import Runner
 from muster.api import UserError
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 
 
 def main(arguments: Sequence[str] | None = None) -> int:

@@ -25,7 +25,7 @@ from muster.engine.evictions.gang.dry_run import DryRun, shortest_prefix
 from muster.engine.evictions.gang.need import gang_need, needed_tasks
 from muster.engine.evictions.gang.yields import efficiency
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Amounts, Mirror, Rows
 
 _DOMAIN = "the-domain"

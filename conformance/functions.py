@@ -34,7 +34,7 @@ from muster.framework import Eviction, Evictor, Session
 from muster.plugins.capacity.standing import queue_share
 from muster.plugins.cdp import Cdp, cooldown_time
 from muster.plugins.pdb import victims
-from muster.scheduler.statuses import is_only_leaving, leaving_count, scheduled_count
+from muster.scheduler.job_statuses import is_only_leaving, leaving_count, scheduled_count
 from muster.snapshot import BEST_EFFORT_PENDING, Mirror
 from muster.snapshot.mirror.jobs import match_index, match_values, minimum_of, subgroup_id
 from muster.snapshot.records import stamp_text

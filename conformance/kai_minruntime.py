@@ -17,7 +17,7 @@ from conformance.scheduling import NOW
 from muster.api import KaiQueue, Node, Pod, PodGroup, UserError, decode, names
 from muster.framework import Eviction, Evictor, PluginOption, Scenario, SchedulerConfig, Session
 from muster.plugins.minruntime import Method, MinRuntime, MinRuntimes
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, QueueTable
 from muster.snapshot.records import stamp_text
 

@@ -22,7 +22,7 @@ from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
 from muster.framework.plugin import OrderKey
 from muster.plugins.elastic import stage
 from muster.plugins.taskorder import label_rank
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Mirror
 
 _NODE = "room"

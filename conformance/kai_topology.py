@@ -28,7 +28,7 @@ from muster.engine.label_domains import (
     read_parts,
 )
 from muster.framework import SchedulerConfig, Session
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, Rows, TaskStatus
 from muster.snapshot.labels import LabelTopology, NodeLabels, build_label_topology
 

@@ -18,7 +18,7 @@ from muster.framework import PluginOption, SchedulerConfig, Session
 from muster.kernels.placement import FUTURE
 from muster.plugins.gang import Gang
 from muster.plugins.priority import Priority
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import BEST_EFFORT, BEST_EFFORT_PENDING, NO_ROW, Mirror, Rows, Snapshot, TaskStatus
 
 _ROOM = {"cpu": "1000", "memory": "1000Gi", "pods": "1000"}

@@ -17,7 +17,7 @@ from conformance.cases import Body, Case
 from conformance.topology_objects import hyper_node_documents
 from muster.api import KubeObject, decode
 from muster.framework import PluginOption, Registry, SchedulerConfig, Session, Sharding
-from muster.scheduler.statuses import job_statuses, unschedulable_jobs
+from muster.scheduler.job_statuses import job_statuses, unschedulable_jobs
 from muster.snapshot import Mirror, OperationKind, TaskStatus
 
 #: The moment of every session: long after objects without a creation time (which count as the oldest) and

@@ -22,7 +22,7 @@ from muster.framework import PluginOption, Purpose, SchedulerConfig, Session
 from muster.kernels.planes import PIPELINED, RELEASING, USED
 from muster.plugins.gang import Gang
 from muster.plugins.network_topology_aware import NetworkTopologyArguments, NetworkTopologyAware
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, TopologyTable
 from muster.snapshot.hypernodes import HyperNodeForest, build_forest, select_members
 from muster.snapshot.topology import build_topology

@@ -8,7 +8,7 @@ import pytest
 
 from muster.api import KubeObject
 from muster.framework import Session
-from muster.scheduler.cycle import decisions_of
+from muster.scheduler.decisions import decisions_of
 from muster.snapshot.messages import Evict, Nominate
 from tests.engine.evictions.solver.solver_stage import (
     act,

@@ -8,7 +8,7 @@ import pytest
 
 from muster.api import KubeObject, Pod
 from muster.framework import Session
-from muster.scheduler.cycle import decisions_of
+from muster.scheduler.decisions import decisions_of
 from muster.testing import pod
 from tests.engine.evictions.eviction_stage import never_preempting
 from tests.engine.evictions.solver.solver_stage import (

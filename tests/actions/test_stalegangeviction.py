@@ -10,7 +10,7 @@ from muster.api import KubeObject, PodGroup, SubGroupPolicy, UserError
 from muster.api.names import STALE_GRACE, STALE_STAMP
 from muster.framework import Session, parse_config
 from muster.scheduler import builtin_registry
-from muster.scheduler.cycle import decisions_of
+from muster.scheduler.decisions import decisions_of
 from muster.simulate import simulate
 from muster.snapshot import Mirror
 from muster.snapshot.messages import Evict

@@ -1,7 +1,7 @@
 import pytest
 
 from muster.api import Node, ObjectMeta, Pod, UserError
-from muster.cluster.admission import DEFAULT_START, admit, standard_queues, start_of
+from muster.cluster.embedded_server import DEFAULT_START, admit, standard_queues, start_of
 from muster.snapshot.records import created_seconds
 from muster.testing import gang, pod, priority_class, queue
 

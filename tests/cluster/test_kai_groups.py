@@ -14,7 +14,7 @@ from muster.api import (
 )
 from muster.api.names import KAI_GROUP_NAME
 from muster.cluster import MemoryCluster
-from muster.cluster.admission import standard_queues
+from muster.cluster.embedded_server import standard_queues
 from muster.snapshot.messages import Evict, JobUpdate
 from muster.testing import node, pod, pod_group, queue
 

@@ -9,7 +9,7 @@ from conformance.cases import Case, read_cases
 from conformance.disagreements import Disagreements, Entry
 from conformance.results import Result
 from conformance.runner import Runner
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 
 Body = dict[str, Any]
 GANG = {"name": "gang", "enableJobReady": True, "enableJobPipelined": True}

@@ -4,7 +4,7 @@ from typing import Any
 
 from muster.framework import Action, Registry, Session
 from muster.kernels.placement import FUTURE, IDLE
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import TaskStatus
 
 Body = dict[str, Any]

@@ -10,7 +10,7 @@ from conformance.cases import Case, read_cases
 from conformance.expectations import READERS
 from conformance.left_behind import left_behind
 from conformance.scheduling import Cycle, read_cycle, run_cycle
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.testing import gang, node, queue
 from tests.plugins.networks import open_session
 

@@ -17,7 +17,7 @@ from conformance.topology_objects import hyper_node_documents
 from conformance.topology_questions import TOPOLOGY_QUESTIONS, binds_per_domain
 from muster.actions.allocate import Allocate
 from muster.api import HyperNode, decode
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot.hypernodes import build_forest
 from muster.testing import builders
 from tests.plugins.networks import network, open_session, partitioned_gang

@@ -17,10 +17,9 @@ from pathlib import Path
 
 from muster.api import KaiPodGroup, KubeObject, Node, Pod, PodGroup, PriorityClass, group_of, load_files
 from muster.cluster import Timeline
-from muster.cluster.admission import standard_queues
-from muster.cluster.changes import Add, Change, Cordon, Delete, Patch, Target
+from muster.cluster.embedded_server import standard_queues
 from muster.cluster.kubernetes import KubernetesCluster
-from muster.cluster.timeline import Entry
+from muster.cluster.timeline import Add, Change, Cordon, Delete, Entry, ObjectName, Patch
 from muster.framework import SchedulerConfig, Session, default_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate import SimulationResult, simulate
@@ -241,7 +240,7 @@ class LivePlay:
                 self._delete(target)
         elif isinstance(change, Cordon):
             for name in change.nodes:
-                self._patch(Target("Node", name), {"spec": {"unschedulable": change.unschedulable}})
+                self._patch(ObjectName("Node", name), {"spec": {"unschedulable": change.unschedulable}})
         elif isinstance(change, Patch):
             self._patch(change.target, dict(change.merge))
         else:
@@ -269,7 +268,7 @@ class LivePlay:
         for name in sorted(names - standing):
             self._kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
 
-    def _delete(self, target: Target) -> None:
+    def _delete(self, target: ObjectName) -> None:
         namespace, _, name = target.key.rpartition("/")
         if target.kind == Pod.kind:
             self._owners.disown([target.key])
@@ -286,7 +285,7 @@ class LivePlay:
         self.scheduler.observe()
         return place not in self._cluster.heard
 
-    def _patch(self, target: Target, body: Json) -> None:
+    def _patch(self, target: ObjectName, body: Json) -> None:
         namespace, _, name = target.key.rpartition("/")
         self._await(self._kubectl.patch(target.kind, name, body, namespace))
 

@@ -10,8 +10,7 @@ import pytest
 
 from muster.api import KubeObject
 from muster.cluster import Timeline
-from muster.cluster.changes import Delete, Target
-from muster.cluster.timeline import Entry, load_timeline
+from muster.cluster.timeline import Delete, Entry, ObjectName, load_timeline
 from muster.framework import find_config, parse_config
 from muster.testing import gang, node, priority_class, queue
 from tests.kubernetes.kubectl import Json, Kubectl
@@ -89,7 +88,7 @@ PLAYS: dict[str, tuple[Play, dict[str, int]]] = {
         Play(
             [*two_racks(), *gang("train", 4, gpu=1)],
             parse_config(STALE, "stale gangs"),
-            Timeline((Entry(30, Delete((Target("Pod", "default/train-2"),)), "at 30"),)),
+            Timeline((Entry(30, Delete((ObjectName("Pod", "default/train-2"),)), "at 30"),)),
         ),
         {"default/train": 3},
     ),

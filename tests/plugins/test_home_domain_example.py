@@ -10,7 +10,7 @@ import pytest
 
 from muster.api import Loaded, PodGroup, load_files
 from muster.framework import PluginOption, SchedulerConfig, load_config
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.simulate import simulate
 from muster.testing import check_plugin
 

@@ -9,7 +9,7 @@ import pytest
 from muster.api import KubeObject, Pod, UserError, names
 from muster.framework import PluginOption, SchedulerConfig, Session
 from muster.plugins.resource_strategy_fit import Strategy, StrategyArguments, strategy_of
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 from muster.snapshot import Mirror
 from muster.testing import builders
 from muster.testing.conformance import check_plugin

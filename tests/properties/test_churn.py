@@ -18,7 +18,7 @@ import pytest
 from msgspec.structs import replace
 
 from muster.api import KubeObject, Pod, PodGroup, Quantity
-from muster.cluster.groups import updated_group
+from muster.cluster.written_objects import updated_group
 from muster.framework import find_config
 from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot.messages import Bind, Event, Failure, JobUpdate
@@ -192,7 +192,7 @@ def settled(scheduler: Scheduler, churn: Churn) -> tuple[dict[str, int], tuple[i
     sizes = table_sizes(scheduler)
     scheduler.last_session = None
     gc.collect()
-    return sizes, size_of((scheduler.mirror, scheduler.intake, scheduler._verdicts, scheduler._settled))
+    return sizes, size_of((scheduler.mirror, scheduler.intake, scheduler._verdicts, scheduler._unchanged))
 
 
 def churned(n_pods: int, profile: str, n_lone: int = 8) -> None:

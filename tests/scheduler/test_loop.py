@@ -10,8 +10,8 @@ from muster.cluster import MemoryCluster
 from muster.framework import Plugin, Registry, SchedulerConfig, Session, default_config, parse_config
 from muster.framework.registry import Action
 from muster.plugins import BUILTIN as PLUGINS
-from muster.scheduler import Scheduler, builtin_registry, updates
-from muster.scheduler.cycle import decisions_of
+from muster.scheduler import Scheduler, builtin_registry, job_updates
+from muster.scheduler.decisions import decisions_of
 from muster.snapshot import TaskStatus
 from muster.snapshot.messages import Bind, Evict, JobUpdate, Nominate
 from muster.testing import gang, node, pod, pod_group, priority_class, queue
@@ -239,14 +239,14 @@ def test_the_default_registry_has_what_the_default_configuration_names() -> None
 def test_a_report_that_cannot_be_made_costs_the_others_nothing(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    made = updates._update
+    made = job_updates._update
 
     def broken_for_one(job: str, *told: Any) -> JobUpdate:
         if job == "default/odd":
             raise ValueError("no such thing")
         return made(job, *told)
 
-    monkeypatch.setattr(updates, "_update", broken_for_one)
+    monkeypatch.setattr(job_updates, "_update", broken_for_one)
     scheduler = scheduler_of(node("n1", gpu=2), *gang("odd", 1, gpu=1), *gang("plain", 1, gpu=1))
     result = scheduler.run_once()
     assert (result.error, [each.job for each in result.updates]) == (None, ["default/plain"])

@@ -5,7 +5,7 @@ from muster.api import KubeObject
 from muster.framework import JobVerdict, PluginOption, SchedulerConfig, Session
 from muster.framework.reasons import INSUFFICIENT
 from muster.scheduler import builtin_registry
-from muster.scheduler.statuses import (
+from muster.scheduler.job_statuses import (
     is_only_leaving,
     job_statuses,
     leaving_count,

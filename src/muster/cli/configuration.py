@@ -21,7 +21,7 @@ from muster.framework import (
     find_config,
     profile_yaml,
 )
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 
 
 def print_profiles(name: str | None) -> None:

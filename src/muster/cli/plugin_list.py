@@ -11,7 +11,7 @@ from rich.text import Text
 
 from muster.cli.inventory import OWN_PACKAGE, PartInfo, inventory
 from muster.cli.screen import heading, make_console
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 
 
 def print_plugins(output: str) -> None:

@@ -4,7 +4,6 @@ It speaks the protocol of `muster.scheduler.protocol` and decides nothing: a bou
 runs as long as `muster.sh/run-seconds` says, ends as `muster.sh/exit` says; an evicted one keeps its node for its
 grace period, goes, and is made anew by its owner (an ownerReference or a PodGroup), same name and new uid.
 A bind that the node has no room for is refused, as a kubelet would. Nothing happens except in `advance_to`.
-Callers: the simulator, scenarios, tests.
 """
 
 from __future__ import annotations
@@ -33,7 +32,9 @@ from muster.api import (
 from muster.api.names import QUEUE_GATE, UNREADABLE
 from muster.api.objects.pod import ephemeral_claims, is_made_for
 from muster.api.resources import format_amount
-from muster.cluster.admission import (
+from muster.cluster.clock import Agenda, VirtualClock, stamp_of, within_calendar
+from muster.cluster.embedded_server import (
+    Store,
     admit,
     exit_phase,
     grace_seconds,
@@ -41,27 +42,14 @@ from muster.cluster.admission import (
     standard_queues,
     start_of,
 )
-from muster.cluster.clock import Agenda, VirtualClock, stamp_of, within_calendar
-from muster.cluster.groups import noted, updated_group, updated_hypernode, updated_queue, waiting_pod
-from muster.cluster.store import Store
-from muster.snapshot.messages import (
-    Bind,
-    Event,
-    Evict,
-    Failure,
-    HyperNodeUpdate,
-    JobUpdate,
-    Nominate,
-    QuarantineUpdate,
-    QueueUpdate,
-    Ungate,
-)
+from muster.cluster.written_objects import noted, updated_group, updated_hypernode, updated_queue, waiting_pod
+from muster.snapshot import messages
 from muster.snapshot.records import pod_of_lone_job
 
 #: Seconds; what happens so soon after the first moment does not happen before the first cycle.
 _A_MOMENT: Final = 0.001
 
-_Made = TypeVar("_Made", Bind, Evict, Nominate, Ungate, JobUpdate, HyperNodeUpdate, QueueUpdate)
+_Made = TypeVar("_Made", bound=messages.Message)
 
 
 def start_delay(pod: Pod) -> float:
@@ -115,31 +103,31 @@ class MemoryCluster:
 
     # -- the protocol --------------------------------------------------------------------------------------
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[messages.Event]:
         return self.store.drain_events()
 
-    def bind(self, decisions: Sequence[Bind]) -> list[Failure]:
+    def bind(self, decisions: Sequence[messages.Bind]) -> list[messages.Failure]:
         return _failures(decisions, self._bind)
 
-    def evict(self, decisions: Sequence[Evict]) -> list[Failure]:
+    def evict(self, decisions: Sequence[messages.Evict]) -> list[messages.Failure]:
         return _failures(decisions, self._evict)
 
-    def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
+    def nominate(self, decisions: Sequence[messages.Nominate]) -> list[messages.Failure]:
         return _failures(decisions, self._nominate)
 
-    def ungate(self, decisions: Sequence[Ungate]) -> list[Failure]:
+    def ungate(self, decisions: Sequence[messages.Ungate]) -> list[messages.Failure]:
         return _failures(decisions, self._ungate)
 
-    def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
+    def update_jobs(self, updates: Sequence[messages.JobUpdate]) -> list[messages.Failure]:
         return _failures(updates, self._update_job)
 
-    def update_queues(self, updates: Sequence[QueueUpdate]) -> list[Failure]:
+    def update_queues(self, updates: Sequence[messages.QueueUpdate]) -> list[messages.Failure]:
         return _failures(updates, self._update_queue)
 
-    def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
+    def update_hypernodes(self, updates: Sequence[messages.HyperNodeUpdate]) -> list[messages.Failure]:
         return _failures(updates, self._update_hypernode)
 
-    def update_quarantine(self, updates: Sequence[QuarantineUpdate]) -> None:
+    def update_quarantine(self, updates: Sequence[messages.QuarantineUpdate]) -> None:
         for update in updates:
             present = self.store.find_same(update.object)
             if present is None or update.is_asked or UNREADABLE in present.metadata.annotations:
@@ -148,7 +136,7 @@ class MemoryCluster:
             if said is not None:
                 self.store.put(said)
 
-    def _bind(self, decision: Bind) -> str:
+    def _bind(self, decision: messages.Bind) -> str:
         pod, node = self.store.get(Pod, decision.pod), self.store.get(Node, decision.node)
         if pod is None or pod.metadata.deletion_timestamp is not None:
             return "the pod is gone"
@@ -163,21 +151,21 @@ class MemoryCluster:
         self._put_bound(replace(pod, spec=spec, status=replace(pod.status, nominated_node_name="")))
         return ""
 
-    def _evict(self, decision: Evict) -> str:
+    def _evict(self, decision: messages.Evict) -> str:
         pod = self.store.get(Pod, decision.pod)
         if pod is None:
             return "the pod is gone"
         self._terminate(pod, then=self._make_anew)
         return ""
 
-    def _nominate(self, decision: Nominate) -> str:
+    def _nominate(self, decision: messages.Nominate) -> str:
         pod = self.store.get(Pod, decision.pod)
         if pod is None or pod.spec.node_name:
             return "the pod is gone or bound already"
         self.store.put(replace(pod, status=replace(pod.status, nominated_node_name=decision.node)))
         return ""
 
-    def _ungate(self, decision: Ungate) -> str:
+    def _ungate(self, decision: messages.Ungate) -> str:
         pod = self.store.get(Pod, decision.pod)
         if pod is None:
             return "the pod is gone"
@@ -185,7 +173,7 @@ class MemoryCluster:
         self.store.put(replace(pod, spec=replace(pod.spec, scheduling_gates=left)))
         return ""
 
-    def _update_job(self, update: JobUpdate) -> str:
+    def _update_job(self, update: messages.JobUpdate) -> str:
         if not update.has_group:
             for pod in self._pods_without_group(update.job):
                 if not pod.spec.node_name:
@@ -205,14 +193,14 @@ class MemoryCluster:
         pod = self.store.get(Pod, alone)
         return [] if pod is None else [pod]
 
-    def _update_queue(self, update: QueueUpdate) -> str:
+    def _update_queue(self, update: messages.QueueUpdate) -> str:
         queue = self.store.get(Queue, update.name) or self.store.get(KaiQueue, update.name)
         if queue is None:
             return "the queue is gone"
         self.store.note(updated_queue(queue, update))
         return ""
 
-    def _update_hypernode(self, update: HyperNodeUpdate) -> str:
+    def _update_hypernode(self, update: messages.HyperNodeUpdate) -> str:
         hyper_node = self.store.get(HyperNode, update.name)
         if hyper_node is None:
             return "the HyperNode is gone"
@@ -358,6 +346,6 @@ class MemoryCluster:
         return self.store.find("PodGroup", key) is not None
 
 
-def _failures(decisions: Sequence[_Made], carry_out: Callable[[_Made], str]) -> list[Failure]:
+def _failures(decisions: Sequence[_Made], carry_out: Callable[[_Made], str]) -> list[messages.Failure]:
     """Carry decisions out one by one; each returns what is wrong, "" if nothing is."""
-    return [Failure(made, error) for made in decisions if (error := carry_out(made))]
+    return [messages.Failure(made, error) for made in decisions if (error := carry_out(made))]

@@ -10,23 +10,26 @@
       patch: {target: Queue/research, merge: {spec: {weight: 4}}}
 
 Every error names the file, the entry (counted from one), the field and what would be right.
+A change that names what does not exist is the user's mistake, too, and found when its moment comes.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.api import KINDS, KubeObject, UserError, decode, load_files, parse_duration
+from msgspec.structs import replace
+
+from muster.api import KINDS, Condition, KubeObject, Node, UserError, decode, encode, load_files, parse_duration
 from muster.api.documents import read_yaml
 from muster.api.errors import describe_value
 from muster.api.validate import check
-from muster.cluster.changes import Add, Change, Cordon, Delete, Patch, SetReady, Target
 from muster.cluster.memory import MemoryCluster
 
+Json = Mapping[str, object]
 _VERBS: Final = ("add", "delete", "cordon", "uncordon", "ready", "notReady", "patch")
 
 
@@ -60,6 +63,112 @@ def _happening(entry: Entry, cluster: MemoryCluster) -> Callable[[], None]:
             raise error.located(place=entry.place) from None
 
     return happen
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """An object by kind and key, as users write it: ``Pod/team-a/train-0``, ``Node/n1``."""
+
+    kind: str
+    key: str
+
+    def __str__(self) -> str:
+        return f"{self.kind}/{self.key}"
+
+    def find(self, cluster: MemoryCluster) -> KubeObject:
+        found = cluster.store.find(self.kind, self.key)
+        if found is None:
+            raise UserError(f"there is no {self} at that time")
+        return found
+
+
+@dataclass(frozen=True, slots=True)
+class Add:
+    """Make objects."""
+
+    objects: tuple[KubeObject, ...]
+
+    def apply(self, cluster: MemoryCluster) -> None:
+        cluster.add(self.objects)
+
+
+@dataclass(frozen=True, slots=True)
+class Delete:
+    """Delete objects for good."""
+
+    targets: tuple[ObjectName, ...]
+
+    def apply(self, cluster: MemoryCluster) -> None:
+        for target in self.targets:
+            cluster.delete(target.find(cluster))
+
+
+@dataclass(frozen=True, slots=True)
+class Cordon:
+    """Keep new pods off nodes, or let them on again."""
+
+    nodes: tuple[str, ...]
+    unschedulable: bool
+
+    def apply(self, cluster: MemoryCluster) -> None:
+        for name in self.nodes:
+            node = _node(cluster, name)
+            cluster.replace_object(replace(node, spec=replace(node.spec, unschedulable=self.unschedulable)))
+
+
+@dataclass(frozen=True, slots=True)
+class SetReady:
+    """Make nodes ready or not ready; pods on a node that is not ready stay there."""
+
+    nodes: tuple[str, ...]
+    ready: bool
+
+    def apply(self, cluster: MemoryCluster) -> None:
+        for name in self.nodes:
+            node = _node(cluster, name)
+            others = [known for known in node.status.conditions if known.type != "Ready"]
+            condition = Condition(type="Ready", status="True" if self.ready else "False")
+            status = replace(node.status, conditions=[*others, condition])
+            cluster.replace_object(replace(node, status=status))
+
+
+@dataclass(frozen=True, slots=True)
+class Patch:
+    """Change fields of an object: mappings are merged, a null removes a field, all else replaces it."""
+
+    target: ObjectName
+    merge: Json
+
+    def apply(self, cluster: MemoryCluster) -> None:
+        present = self.target.find(cluster)
+        changed = decode(merged(encode(present), self.merge))
+        if (type(changed), changed.key) != (type(present), present.key):
+            raise UserError("a patch cannot change apiVersion, kind, name or namespace")
+        cluster.replace_object(changed)
+
+
+Change = Add | Delete | Cordon | SetReady | Patch
+
+
+def _node(cluster: MemoryCluster, name: str) -> Node:
+    node = cluster.store.get(Node, name)
+    if node is None:
+        raise UserError(f"there is no node {name} at that time")
+    return node
+
+
+def merged(document: Json, patch: Json) -> dict[str, object]:
+    """Return the document with a JSON merge patch applied."""
+    result = dict(document)
+    for name, value in patch.items():
+        before = result.get(name)
+        if value is None:
+            result.pop(name, None)
+        elif isinstance(value, Mapping):
+            result[name] = merged(before if isinstance(before, Mapping) else {}, value)
+        else:
+            result[name] = value
+    return result
 
 
 def load_timeline(path: Path) -> Timeline:
@@ -120,7 +229,7 @@ def _change(fields: dict[str, object], folder: Path) -> Change:
     if verb == "add":
         return Add(tuple(_objects(value, folder)))
     if verb == "delete":
-        return Delete(tuple(_target(name, verb) for name in _names(value, verb)))
+        return Delete(tuple(_object_name(name, verb) for name in _names(value, verb)))
     if verb == "patch":
         return _patch(_mapping(value, verb))
     names = tuple(_names(value, verb))
@@ -133,7 +242,7 @@ def _patch(fields: dict[str, object]) -> Patch:
     if set(fields) != {"target", "merge"}:
         raise UserError('expected "target" (such as Node/n1) and "merge" (the changed fields)', field="patch")
     target = _text(fields["target"], "patch.target")
-    return Patch(_target(target, "patch.target"), _mapping(fields["merge"], "patch.merge"))
+    return Patch(_object_name(target, "patch.target"), _mapping(fields["merge"], "patch.merge"))
 
 
 def _objects(value: object, folder: Path) -> Iterator[KubeObject]:
@@ -147,14 +256,14 @@ def _objects(value: object, folder: Path) -> Iterator[KubeObject]:
             yield made
 
 
-def _target(text: str, field: str) -> Target:
+def _object_name(text: str, field: str) -> ObjectName:
     kind, slash, key = text.partition("/")
     known = [found for found in KINDS.values() if found.kind.lower() == kind.lower()]
     if not slash or not key or not known:
         raise UserError(f'expected an object such as "Pod/team-a/train-0" or "Node/n1", got "{text}"', field=field)
     if known[0].namespaced and "/" not in key:
         key = f"default/{key}"
-    return Target(known[0].kind, key)
+    return ObjectName(known[0].kind, key)
 
 
 def _names(value: object, field: str) -> list[str]:

@@ -10,7 +10,7 @@ from muster.framework import Plugin
 from muster.framework.config import DEFAULT_YAML
 from muster.framework.plugin import BEHAVIOUR_FLAGS, FLAGS, OTHER_FLAGS
 from muster.framework.registry import NOT_YET_ACTIONS, NOT_YET_PLUGINS
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 
 
 def builtin_parts() -> list[PartInfo]:

@@ -7,7 +7,7 @@ import sys
 from muster.docs.markdown import page, table
 from muster.explain import nodes as _declares_reasons_too  # noqa: F401  # importing is enough
 from muster.framework import Reason, all_reasons
-from muster.scheduler.builtin import builtin_registry
+from muster.scheduler import builtin_registry
 
 
 def reason_page() -> str:

@@ -9,7 +9,7 @@ import numpy as np
 
 from muster.explain.model import Explanation, Named, QueuePicture
 from muster.framework import FITS, Session
-from muster.scheduler.statuses import no_evictions_text
+from muster.scheduler.job_statuses import no_evictions_text
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, TaskStatus
 
 

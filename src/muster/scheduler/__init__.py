@@ -1,8 +1,11 @@
-"""The loop: events into the mirror, a snapshot, a session, actions, decisions back to the cluster."""
+"""The loop: events into the mirror, a snapshot, a session, actions, decisions back to the cluster.
 
-from muster.scheduler.builtin import builtin_registry
+In: a cluster that speaks the protocol, a configuration, a registry of plugins and actions.
+Out: decisions and reports through the protocol's verbs, and a `CycleResult` for each cycle.
+"""
+
 from muster.scheduler.cycle import CycleResult
-from muster.scheduler.loop import Scheduler
+from muster.scheduler.loop import Scheduler, builtin_registry
 from muster.scheduler.protocol import Cluster
 
 __all__ = ["Cluster", "CycleResult", "Scheduler", "builtin_registry"]

@@ -1,33 +1,30 @@
-"""What one cycle led to, and the translation of committed operations into decisions.
+"""One cycle: a session on a snapshot, the configured actions in order, and what they committed sent to the cluster.
 
-`decisions_of` is the only place where row numbers become names that leave the process. Decisions keep the order
-in which actions committed them.
+A cycle that breaks off loses nothing: what was committed is sent, what was not is dropped with the session.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass, field, replace
+import logging
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from time import perf_counter
+from typing import TypeVar
 
-from muster.api import InternalError
-from muster.engine.evictions.records import VictimRecords
-from muster.framework import ActionTally, Committed, JobVerdict, Session
-from muster.framework.reasons import PROMISED
-from muster.scheduler.statuses import verdict_text
-from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
-from muster.snapshot.messages import (
-    Bind,
-    Decision,
-    Evict,
-    Failure,
-    HyperNodeUpdate,
-    JobUpdate,
-    Nominate,
-    QueueUpdate,
-    Ungate,
-)
+from muster.api import InternalError, UserError
+from muster.framework import Action, ActionTally, Registry, SchedulerConfig, Session, Verdicts
+from muster.framework.faults import Strikes, blamed
+from muster.scheduler.decisions import decisions_of, ungates_of
+from muster.scheduler.job_updates import UnchangedJobs, updates_of
+from muster.scheduler.protocol import Cluster
+from muster.snapshot import Snapshot, messages
 
-_PROMISED = verdict_text(JobVerdict(PROMISED))
+log = logging.getLogger("muster.scheduler")
+
+#: As `Session.usage`.
+Usage = Mapping[str, Mapping[str, float]]
+
+_Any = TypeVar("_Any")
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,19 +34,19 @@ class CycleResult:
     number: int
     #: Seconds since the epoch, by the cluster's clock.
     time: float
-    decisions: tuple[Decision, ...]
-    updates: tuple[JobUpdate, ...]
-    failures: tuple[Failure, ...]
+    decisions: tuple[messages.Decision, ...]
+    updates: tuple[messages.JobUpdate, ...]
+    failures: tuple[messages.Failure, ...]
     #: What broke off the cycle; what had been committed before was carried out.
     error: InternalError | None = None
     #: Questions about jobs that went wrong; the jobs were put aside, the others were served.
     faults: tuple[InternalError, ...] = ()
     #: Carried out, like `updates`.
-    hyper_nodes: tuple[HyperNodeUpdate, ...] = ()
+    hyper_nodes: tuple[messages.HyperNodeUpdate, ...] = ()
     #: Carried out, like `updates`. They follow what pods hold, one cycle later, and make no cycle a busy one.
-    queues: tuple[QueueUpdate, ...] = ()
+    queues: tuple[messages.QueueUpdate, ...] = ()
     #: Pods that lost the gate which waits for their queue; carried out, like `updates`.
-    ungated: tuple[Ungate, ...] = ()
+    ungated: tuple[messages.Ungate, ...] = ()
     #: When the passing of time alone may change something, seconds since the epoch; None: never.
     due: float | None = None
     #: What the actions did to make room, and how long each took; says nothing about what was decided.
@@ -61,126 +58,145 @@ class CycleResult:
         return not self.decisions and not self.updates and not self.hyper_nodes and not self.ungated
 
 
-def decisions_of(session: Session) -> list[Decision]:
-    """Turn what the session's actions committed into decisions, in order; stale nominations are taken back last."""
-    heirs = _heirs(session)
-    made = _last_promises(
-        _without_taken_back(
-            decision
-            for committed in session.committed
-            for operation in committed.operations
-            for decision in _decisions(session.snapshot, committed, operation, heirs)
+@dataclass(slots=True)
+class Cycle:
+    """One cycle under way: what to keep of it, and where it stands if it breaks off."""
+
+    config: SchedulerConfig
+    registry: Registry
+    number: int
+    #: Seconds since the epoch, by the cluster's clock.
+    now: float
+    unchanged: UnchangedJobs
+    memory: dict[str, float]
+    strikes: Strikes
+    step: str = "opening the session"
+    session: Session | None = None
+    updates: list[messages.JobUpdate] = field(default_factory=list)
+    queues: list[messages.QueueUpdate] = field(default_factory=list)
+    #: The first thing that went wrong and was no single job's fault.
+    error: InternalError | None = None
+
+    def run(self, snapshot: Snapshot, seed: int, known: dict[bytes, Verdicts], usage: Usage) -> None:
+        """Let the actions decide."""
+        session = Session(
+            snapshot,
+            self.config,
+            self.registry,
+            now=self.now,
+            seed=seed,
+            known_verdicts=known,
+            usage=usage,
+            memory=self.memory,
+            strikes=self.strikes,
         )
-    )
-    promised = {decision.pod for decision in made}
-    return [*made, *(lapsed for lapsed in stale_nominations(session) if lapsed.pod not in promised)]
+        self.session = session
+        for name in self.config.actions:
+            self.step = f"action {name}"
+            began = perf_counter()
+            self._act(session, self.registry.make_action(name, self.config.arguments_of(name)))
+            session.count_for(name).seconds += perf_counter() - began
+        if self.error is None:  # else the columns may not tell the truth
+            self.step = "closing the session"
+            self.updates = updates_of(session, self.unchanged)
+        session.close()
+
+    def _act(self, session: Session, action: Action) -> None:
+        """Run one action; what breaks off in it is taken back, and the next ones go on."""
+        session.begin(self.step)
+        try:
+            action.run(session)
+        except UserError:
+            raise
+        except Exception as fault:  # noqa: BLE001  # whatever a plugin raises, the cluster must be served
+            session.take_back()
+            self.fail(fault)
+            session.blame(blamed(fault)[0], None)
+
+    def fail(self, fault: Exception) -> None:
+        """Note that something went wrong."""
+        error = self.internal_error(fault)
+        log.error("event=error cycle=%d error=%r", self.number, str(error), exc_info=fault)
+        self.error = self.error or error
+
+    def internal_error(self, fault: Exception, step: str = "") -> InternalError:
+        """Say what failed: the innermost plugin on the stack if there is one, and the step of the cycle."""
+        name, asked = blamed(fault)
+        where = f"plugin {name}.{asked} in {step or self.step}" if name else step or self.step
+        error = InternalError(f"cycle {self.number}: {where} failed: {type(fault).__name__}: {fault}")
+        error.__cause__ = fault
+        return error
+
+    def deliver(
+        self, cluster: Cluster, hyper_nodes: Sequence[messages.HyperNodeUpdate], faults: tuple[InternalError, ...]
+    ) -> CycleResult:
+        """Send what was committed: room is promised before it is made, so that no eviction is for nobody."""
+        session, updates = self.session, self.updates
+        decisions = [] if session is None else decisions_of(session)
+        ungated = [] if session is None else ungates_of(session)
+        failures = [
+            *_send(cluster.nominate, [made for made in decisions if isinstance(made, messages.Nominate)]),
+            *_send(cluster.evict, [made for made in decisions if isinstance(made, messages.Evict)]),
+            *_send(cluster.bind, [made for made in decisions if isinstance(made, messages.Bind)]),
+            *_send(cluster.ungate, ungated),
+            *report("jobs", lambda: _send(cluster.update_jobs, updates)),
+            *report("queues", lambda: _send(cluster.update_queues, self.queues)),
+            *report("hypernodes", lambda: _send(cluster.update_hypernodes, hyper_nodes)),
+        ]
+        refused = {failure.decision for failure in failures}
+        return CycleResult(
+            number=self.number,
+            time=self.now,
+            decisions=tuple(made for made in decisions if made not in refused),
+            updates=tuple(made for made in updates if made not in refused),
+            failures=tuple(failures),
+            error=self.error,
+            faults=faults,
+            queues=tuple(made for made in self.queues if made not in refused),
+            ungated=tuple(made for made in ungated if made not in refused),
+            hyper_nodes=tuple(made for made in hyper_nodes if made not in refused),
+            due=None if session is None else session.due,
+            tallies={} if session is None else session.tallies,
+        )
 
 
-def _heirs(session: Session) -> dict[int, str]:
-    """Tasks that were to move and lost the new place in the same cycle, with the job that it was taken for."""
-    tasks, records = session.snapshot.tasks, session.snapshot.jobs.records
-    return {
-        task: records[operation.beneficiary].id
-        for committed in session.committed
-        for operation in committed.operations
-        if operation.kind is OperationKind.RECALL and operation.beneficiary != NO_ROW
-        for task in operation.tasks.tolist()
-        if tasks.status[task] != TaskStatus.PIPELINED
-    }
+def _send(
+    verb: Callable[[Sequence[_Any]], list[messages.Failure]], decisions: Sequence[_Any]
+) -> list[messages.Failure]:
+    return verb(decisions) if decisions else []
 
 
-def _decisions(
-    snapshot: Snapshot, committed: Committed, operation: Operation, heirs: Mapping[int, str]
-) -> Iterator[Decision]:
-    tasks = snapshot.tasks
-    if operation.kind in (OperationKind.RELEASE, OperationKind.RECALL):
+def report(what: str, make: Callable[[], list[_Any]]) -> list[_Any]:
+    """What a report leads to; one that cannot be made costs the others nothing."""
+    try:
+        return make()
+    except Exception:
+        log.exception("event=error what=%s", what)
+        return []
+
+
+def log_result(result: CycleResult) -> None:
+    """One line per decision, key=value."""
+    if not log.isEnabledFor(logging.INFO):
         return
-    if operation.kind is OperationKind.PIPELINE and not _evicts(committed):
-        return  # waits for room that comes free anyway: a plan of this cycle, not a promise
-    why = f"{committed.action}: {operation.note or _default_note(snapshot, operation)}"
-    beneficiary = "" if operation.beneficiary == NO_ROW else snapshot.jobs.records[operation.beneficiary].id
-    for task, row in zip(operation.tasks.tolist(), operation.nodes.tolist(), strict=True):
-        pod, job = tasks.ids[task], snapshot.jobs.records[tasks.job[task]].id
-        node = snapshot.nodes.names[row] if row != NO_ROW else ""
-        if operation.kind is OperationKind.ALLOCATE:
-            yield Bind(pod, node, job, why)
-        elif operation.kind is OperationKind.EVICT:
-            yield _evict(Evict(pod, node, job, beneficiary, why), committed, operation, task, heirs.get(task, ""))
-        elif operation.kind is OperationKind.MOVE and tasks.pods[task].spec.node_name:
-            continue  # it is evicted, and placed when it has been made anew
-        elif tasks.nominated[task] != row:
-            # A promise that stands already is not made again.
-            yield Nominate(pod, node, job, why, beneficiary, _PROMISED)
-
-
-def _evict(plain: Evict, committed: Committed, operation: Operation, task: int, heir: str) -> Evict:
-    """Add the record of why this task was chosen, where the strategy kept one, and who has got its new place."""
-    if not isinstance(operation.record, VictimRecords):
-        return plain
-    record = operation.record.of_task(task)
-    why, facts = f"{committed.action}: {record.as_text()}", record.to_json()
-    if heir:
-        why, facts = f"{why}; its new place goes to {heir}", facts | {"placeTakenBy": heir}
-    return replace(plain, why=why, record=facts, reason=record.reason)
-
-
-def _without_taken_back(decisions: Iterable[Decision]) -> list[Decision]:
-    """Without binds of pods whose places a later action gave to others: nobody needs to hear of either."""
-    made = list(decisions)
-    bound = {decision.pod for decision in made if isinstance(decision, Bind)}
-    taken_back = {decision.pod for decision in made if isinstance(decision, Evict) and decision.pod in bound}
-    if not taken_back:
-        return made
-    return [decision for decision in made if decision.pod not in taken_back or not isinstance(decision, (Bind, Evict))]
-
-
-def _last_promises(decisions: Iterable[Decision]) -> list[Decision]:
-    """Of several promises to one pod only the last."""
-    made = list(decisions)
-    last = {decision.pod: at for at, decision in enumerate(made) if isinstance(decision, Nominate)}
-    return [
-        decision for at, decision in enumerate(made) if not isinstance(decision, Nominate) or last[decision.pod] == at
-    ]
-
-
-def ungates_of(session: Session) -> list[Ungate]:
-    """The pods that may lose the gate which waits for their queue."""
-    tasks, records = session.snapshot.tasks, session.snapshot.jobs.records
-    return [Ungate(tasks.ids[task], records[int(tasks.job[task])].id) for task in session.ungated]
-
-
-def stale_nominations(session: Session) -> Iterator[Nominate]:
-    """Nominations to take back: their node cannot have the pod any more, and the pod found no other place."""
-    tasks, jobs = session.snapshot.tasks, session.snapshot.jobs
-    for task in session.snapshot.stale_nominations.tolist():
-        if tasks.status[task] == TaskStatus.PENDING and tasks.job[task] != NO_ROW:
-            job = jobs.records[int(tasks.job[task])].id
-            yield Nominate(tasks.ids[task], "", job, "the nominated node will not have room for it")
-
-
-def _evicts(committed: Committed) -> bool:
-    return any(operation.kind is OperationKind.EVICT for operation in committed.operations)
-
-
-def _default_note(snapshot: Snapshot, operation: Operation) -> str:
-    """Say what holds for every placement: how far the gang is."""
-    jobs = snapshot.jobs
-    job = int(snapshot.tasks.job[operation.tasks[0]])
-    if operation.kind is OperationKind.PIPELINE:
-        return "waits for evicted pods to leave the node"
-    if operation.kind is OperationKind.EVICT:
-        return "makes room"
-    if jobs.task_count(job) == 1:
-        return "best of the nodes that fit"
-    where = _domain_of(snapshot, job)
-    return f"{jobs.ready_count(job)} of {jobs.task_count(job)} tasks placed{where}, {int(jobs.min_member[job])} needed"
-
-
-def _domain_of(snapshot: Snapshot, job: int) -> str:
-    """Name the domain that holds a job with a topology constraint; nothing for other jobs."""
-    record = snapshot.jobs.records[job]
-    if record.topology is None and not record.sub_groups:
-        return ""
-    nodes = snapshot.tasks.node[snapshot.tasks_of(job)]
-    domain = snapshot.topology.domain_of_nodes(nodes[nodes != NO_ROW])
-    return f" in {snapshot.topology.names[domain]}"
+    for made in result.decisions:
+        log.info(
+            "event=%s cycle=%d job=%s pod=%s node=%s beneficiary=%s why=%r",
+            type(made).__name__.lower(),
+            result.number,
+            made.job,
+            made.pod,
+            made.node,
+            "" if isinstance(made, messages.Bind) else made.beneficiary,
+            made.why,
+        )
+    for gone in result.ungated:
+        log.info("event=ungate cycle=%d job=%s pod=%s", result.number, gone.job, gone.pod)
+    for failure in result.failures:
+        refused = failure.decision
+        if isinstance(refused, messages.HyperNodeUpdate | messages.QueueUpdate):
+            subject = f"name={refused.name}"
+        else:
+            subject = f"job={refused.job}"
+        kind = type(refused).__name__.lower()
+        log.warning("event=refused cycle=%d %s decision=%s error=%r", result.number, subject, kind, failure.error)

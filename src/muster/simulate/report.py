@@ -19,7 +19,7 @@ from muster.explain import refine_verdict
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import NOT_TRIED, PROMISED
 from muster.scheduler import CycleResult
-from muster.scheduler.statuses import job_status, leaving_counts, verdict_text
+from muster.scheduler.job_statuses import job_status, leaving_counts, verdict_text
 from muster.snapshot import NO_ROW, Aside, JobPhase, Snapshot, TaskStatus
 from muster.snapshot.messages import Bind, Decision, Evict
 

@@ -161,13 +161,15 @@ class QueueUpdate:
 
 
 Decision = Bind | Evict | Nominate
+#: What a cluster may refuse.
+Message = Decision | Ungate | JobUpdate | HyperNodeUpdate | QueueUpdate
 
 
 @dataclass(frozen=True, slots=True)
 class Failure:
     """A decision that the cluster did not carry out, and why."""
 
-    decision: Decision | Ungate | JobUpdate | HyperNodeUpdate | QueueUpdate
+    decision: Message
     error: str
 
 

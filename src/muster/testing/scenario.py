@@ -34,8 +34,7 @@ from muster.api.names import PREEMPT_MIN_RUNTIME, PREEMPTABLE, RECLAIM_MIN_RUNTI
 from muster.api.objects.scheduling import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.cluster import Timeline, parse_timeline
-from muster.cluster.changes import Add
-from muster.cluster.timeline import Entry
+from muster.cluster.timeline import Add, Entry
 from muster.framework import PROFILES, SchedulerConfig, default_config, parse_config, profile
 from muster.simulate import SimulationResult, simulate
 from muster.snapshot.messages import Bind, Evict

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
-from muster.cluster.groups import AnyGroup
 from muster.cluster.kubernetes.verbs.job_reports import ReportDebounce
+from muster.cluster.written_objects import AnyGroup
 from muster.snapshot.messages import JobUpdate
 from muster.testing import pod_group
 

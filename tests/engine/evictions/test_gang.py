@@ -13,7 +13,7 @@ from muster.api import KubeObject, Pod, PodGroup
 from muster.api.names import PREEMPTABLE
 from muster.engine.evictions.records import Reasons
 from muster.framework import Eviction, Evictor, Plugin, PluginOption, Purpose, Registry, SchedulerConfig, Session
-from muster.scheduler.cycle import decisions_of
+from muster.scheduler.decisions import decisions_of
 from muster.snapshot import Mirror, OperationKind, Rows
 from muster.snapshot.messages import Evict, Nominate
 from muster.testing import node, pod, pod_group, priority_class, queue

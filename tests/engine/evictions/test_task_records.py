@@ -1,7 +1,7 @@
 """What is said about a victim of the task strategy."""
 
 from muster.framework import Session
-from muster.scheduler.cycle import decisions_of
+from muster.scheduler.decisions import decisions_of
 from muster.snapshot.messages import Evict
 from muster.testing import node
 from tests.engine.evictions.eviction_stage import act, configured, running, waiting

@@ -32,18 +32,7 @@ from muster.cluster.kubernetes.verbs.job_reports import JobReports, ReportDeboun
 from muster.cluster.kubernetes.verbs.mirror_only import AwaitedPodGroups
 from muster.cluster.kubernetes.verbs.object_reports import ObjectReports, StandardQueues
 from muster.cluster.kubernetes.verbs.partial_gangs import PartialGangs
-from muster.snapshot.messages import (
-    Bind,
-    Event,
-    Evict,
-    Failure,
-    HyperNodeUpdate,
-    JobUpdate,
-    Nominate,
-    QuarantineUpdate,
-    QueueUpdate,
-    Ungate,
-)
+from muster.snapshot import messages
 
 log = logging.getLogger("muster.kubernetes")
 
@@ -155,7 +144,7 @@ class KubernetesCluster:
     def now(self) -> float:
         return self._clock()
 
-    def poll(self) -> list[Event]:
+    def poll(self) -> list[messages.Event]:
         self._api.check()
         self._evictions.begin_cycle()
         events, answers = self._inbox.take()
@@ -184,7 +173,7 @@ class KubernetesCluster:
         self._partial_gangs.take_over(self.now())
         return seen
 
-    def _note(self, event: Event) -> Event:
+    def _note(self, event: messages.Event) -> messages.Event:
         """Let everybody here know of an event; returns it with what is assumed laid over it."""
         if event.kind == "UNREADABLE":  # nobody can do anything with it but the scheduler, who puts it aside
             return event
@@ -195,17 +184,17 @@ class KubernetesCluster:
                 log.exception("event=error kind=%s name=%s what=event", event.object.kind, event.object.key)
         return self._assumptions.observe(event)
 
-    def bind(self, decisions: Sequence[Bind]) -> list[Failure]:
+    def bind(self, decisions: Sequence[messages.Bind]) -> list[messages.Failure]:
         return self._bindings.bind(decisions)
 
-    def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
-        failures: list[Failure] = []
+    def nominate(self, decisions: Sequence[messages.Nominate]) -> list[messages.Failure]:
+        failures: list[messages.Failure] = []
         requests: list[Request] = []
         answers, now = self._events.answers(), self.now()
         for made in decisions:
             pod = self._assumptions.find_assumed(Pod, made.pod)
             if pod is None or pod.spec.node_name:
-                failures.append(Failure(made, "the pod is gone or bound already"))
+                failures.append(messages.Failure(made, "the pod is gone or bound already"))
             elif pod.status.nominated_node_name != made.node:
                 note = partial(write, self._api.client, calls.nominate(pod, made.node, made.says, now))
                 # Nobody waits for a promise to be taken back.
@@ -217,17 +206,17 @@ class KubernetesCluster:
         self._api.urgent.submit(requests)
         return failures
 
-    def ungate(self, decisions: Sequence[Ungate]) -> list[Failure]:
+    def ungate(self, decisions: Sequence[messages.Ungate]) -> list[messages.Failure]:
         return self._job_reports.ungate(decisions)
 
-    def evict(self, decisions: Sequence[Evict]) -> list[Failure]:
-        failures: list[Failure] = []
+    def evict(self, decisions: Sequence[messages.Evict]) -> list[messages.Failure]:
+        failures: list[messages.Failure] = []
         wanted = []
         answers = self._events.answers()
         for made in decisions:
             pod = self._assumptions.find_assumed(Pod, made.pod)
             if pod is None:
-                failures.append(Failure(made, GONE))
+                failures.append(messages.Failure(made, GONE))
             elif pod.metadata.deletion_timestamp is None:
                 wanted.append((made, pod, self._heard(made.beneficiary, answers.expect(made, pod))))
         self._api.urgent.submit(self._evictions.requests(wanted))
@@ -253,7 +242,7 @@ class KubernetesCluster:
     def _is_waiting(self, job: str) -> bool:
         return bool(self._waiting(job))
 
-    def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
+    def update_jobs(self, updates: Sequence[messages.JobUpdate]) -> list[messages.Failure]:
         resting = self._bindings.backoff.jobs() | self._awaited_groups.jobs()
         updates = [update for update in updates if update.unschedulable is None or update.job not in resting]
         due = self._debounce.due(updates, self._assumptions.group, time.monotonic())
@@ -261,13 +250,13 @@ class KubernetesCluster:
             self._events.waits(update, self._assumptions.group(update.job), self._job_reports.to_tell(update))
         return self._job_reports.update_jobs(due, self.now())
 
-    def update_quarantine(self, updates: Sequence[QuarantineUpdate]) -> None:
+    def update_quarantine(self, updates: Sequence[messages.QuarantineUpdate]) -> None:
         for update in updates:
             self._events.is_aside(update)
         self._object_reports.update_quarantine(updates, self.now())
 
-    def update_queues(self, updates: Sequence[QueueUpdate]) -> list[Failure]:
+    def update_queues(self, updates: Sequence[messages.QueueUpdate]) -> list[messages.Failure]:
         return self._object_reports.update_queues(updates)
 
-    def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
+    def update_hypernodes(self, updates: Sequence[messages.HyperNodeUpdate]) -> list[messages.Failure]:
         return self._object_reports.update_hypernodes(updates, self.now())

@@ -10,7 +10,7 @@ from muster.engine.evictions.solver.records import SolverReasons, SolverRecord
 from muster.engine.evictions.solver.search import Allowance, TrialsUsedUp
 from muster.framework import Session
 from muster.framework.reasons import SEARCH_ENDED
-from muster.scheduler.cycle import decisions_of
+from muster.scheduler.decisions import decisions_of
 from muster.snapshot.messages import Evict
 from muster.testing import node, pod
 from tests.engine.evictions.solver.solver_stage import (

@@ -16,7 +16,7 @@ from typing import TypeVar
 from msgspec.structs import replace
 
 from muster.api import HyperNode, KaiPodGroup, KaiQueue, KubeObject, Pod, PodGroup, Queue, group_of, waits_for
-from muster.cluster.groups import AnyGroup, AnyQueue, updated_queue, waiting_pod
+from muster.cluster.written_objects import AnyGroup, AnyQueue, updated_queue, waiting_pod
 from muster.snapshot.messages import Event, QueueUpdate
 from muster.snapshot.records import pod_of_lone_job
 

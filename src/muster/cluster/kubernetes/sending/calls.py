@@ -32,9 +32,9 @@ from muster.api import (
 )
 from muster.api.names import BOUND_BY_CONTROLLER, POD_SCHEDULED, QUEUE_GATE
 from muster.api.objects.scheduling import KaiQueueStatus, QueueStatus
-from muster.cluster.groups import AnyGroup, AnyQueue
 from muster.cluster.kubernetes.client.kinds import Resource
 from muster.cluster.kubernetes.client.requests import JSON, MERGE_PATCH, STRATEGIC_PATCH
+from muster.cluster.written_objects import AnyGroup, AnyQueue
 
 Json = dict[str, Any]  # Any: a document
 

@@ -15,12 +15,12 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from muster.api import Pod, waits_for
-from muster.cluster.groups import AnyGroup, updated_group
 from muster.cluster.kubernetes.sending import calls
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
 from muster.cluster.kubernetes.sending.assumptions import Assumptions, told_to_wait, with_annotations, with_status
 from muster.cluster.kubernetes.sending.in_flight import GONE, InFlight, log_refusal, write, write_status
 from muster.cluster.kubernetes.sending.queues import Request
+from muster.cluster.written_objects import AnyGroup, updated_group
 from muster.snapshot.messages import Failure, JobUpdate, Ungate
 
 log = logging.getLogger("muster.kubernetes")

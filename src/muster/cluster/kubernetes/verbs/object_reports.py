@@ -17,7 +17,13 @@ from typing import Final
 from muster.api import HyperNode, KaiPodGroup, KaiQueue, Node, Pod, PodGroup, Queue
 from muster.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from muster.api.objects.topology import NodeShard
-from muster.cluster.groups import (
+from muster.cluster.kubernetes.sending import calls
+from muster.cluster.kubernetes.sending.api_thread import ApiThread
+from muster.cluster.kubernetes.sending.assumptions import Assumptions, with_status, with_use
+from muster.cluster.kubernetes.sending.calls import Call
+from muster.cluster.kubernetes.sending.in_flight import InFlight, Race, log_refusal, write, write_status
+from muster.cluster.kubernetes.sending.queues import Request
+from muster.cluster.written_objects import (
     AnyQueue,
     quarantine_text,
     quarantined_hypernode,
@@ -28,12 +34,6 @@ from muster.cluster.groups import (
     usable,
     with_usable,
 )
-from muster.cluster.kubernetes.sending import calls
-from muster.cluster.kubernetes.sending.api_thread import ApiThread
-from muster.cluster.kubernetes.sending.assumptions import Assumptions, with_status, with_use
-from muster.cluster.kubernetes.sending.calls import Call
-from muster.cluster.kubernetes.sending.in_flight import InFlight, Race, log_refusal, write, write_status
-from muster.cluster.kubernetes.sending.queues import Request
 from muster.snapshot.messages import Event, Failure, HyperNodeUpdate, QuarantineUpdate, QueueUpdate
 
 log = logging.getLogger("muster.kubernetes")

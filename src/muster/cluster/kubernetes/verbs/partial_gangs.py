@@ -22,9 +22,9 @@ from typing import Final
 
 from muster.api import KaiPodGroup, Pod, role_of
 from muster.api.names import POD_SCHEDULED
-from muster.cluster.groups import AnyGroup
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
 from muster.cluster.kubernetes.sending.assumptions import Assumptions
+from muster.cluster.written_objects import AnyGroup
 from muster.snapshot.messages import Bind
 
 log = logging.getLogger("muster.kubernetes")

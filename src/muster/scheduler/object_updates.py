@@ -1,9 +1,10 @@
-"""What to write to queues: what they hold, and how many of their gangs are in which phase.
+"""What to write to queues and HyperNodes at the end of a cycle: only what differs from what stands there.
 
-Taken from the picture at the beginning of a cycle, so that it says what pods hold and not what was only decided. Queues
-of Volcano count PodGroups by phase, and `root` holds what all of them hold; queues of KAI say what was asked for, what
-cannot be taken back, and which queues are below. Only what differs from what stands there is written, and nothing is
-compared while amounts, phases and queues are those about which there was nothing to say.
+What queues hold is taken from the picture at the beginning of a cycle, so that it says what pods hold and not what was
+only decided. Queues of Volcano count PodGroups by phase, and `root` holds what all of them hold; queues of KAI say what
+was asked for, what cannot be taken back, and which queues are below.
+A HyperNode that is wrong says so itself, in its condition `Valid`, and not only the jobs that wait because of it.
+Nothing is compared while everything is as it was when there was nothing to say.
 """
 
 from __future__ import annotations
@@ -15,15 +16,16 @@ from typing import Final
 
 import numpy as np
 
-from muster.api import KaiQueue, Quantity, Queue, format_amount, to_base
+from muster.api import HyperNode, KaiQueue, Quantity, Queue, format_amount, to_base
 from muster.api.names import ROOT_QUEUE
-from muster.snapshot import NO_ROW, Amounts, JobPhase, QueueRecord, Rows, Snapshot
+from muster.cluster.written_objects import says
+from muster.snapshot import NO_ROW, Amounts, JobPhase, Mirror, QueueRecord, Rows, Snapshot
 from muster.snapshot.devices import PREFIX
-from muster.snapshot.messages import QueueUpdate
+from muster.snapshot.hypernodes import HyperNodeForest
+from muster.snapshot.messages import HyperNodeUpdate, QueueUpdate
 
 #: Said even when it is nothing.
 _ALWAYS: Final = ("cpu", "memory", "pods")
-
 _Named = Mapping[str, int]
 
 
@@ -153,3 +155,30 @@ def _is(wanted: _Named, standing: Mapping[str, Quantity]) -> bool:
     """Whether amounts stand there; nothing of a resource need not be said."""
     said = {name: amount for name, quantity in standing.items() if (amount := to_base(name, quantity))}
     return said == {name: amount for name, amount in wanted.items() if not name.startswith(PREFIX)}
+
+
+class HyperNodeStatuses:
+    """Remembers which state of the tree needs no writing."""
+
+    def __init__(self) -> None:
+        self._settled: tuple[HyperNodeForest, int] | None = None
+
+    def updates(self, mirror: Mirror, forest: HyperNodeForest) -> list[HyperNodeUpdate]:
+        """Return the updates of HyperNodes whose status is not current, by name."""
+        revision = mirror.hyper_node_revision
+        if self._settled is not None and self._settled[0] is forest and self._settled[1] == revision:
+            return []
+        updates = hypernode_updates(mirror.hyper_nodes, forest)
+        self._settled = None if updates else (forest, revision)
+        return updates
+
+
+def hypernode_updates(hyper_nodes: Mapping[str, HyperNode], forest: HyperNodeForest) -> list[HyperNodeUpdate]:
+    """Compare every HyperNode with its place in the tree."""
+    updates = []
+    for name in sorted(hyper_nodes):
+        if name in forest.tiers:
+            update = HyperNodeUpdate(name, len(forest.nodes[name]), forest.faults.get(name, ""))
+            if not says(hyper_nodes[name], update):
+                updates.append(update)
+    return updates

@@ -9,8 +9,7 @@ from muster.api import Condition, KubeObject, LabelSelector, Pod, SubGroupPolicy
 from muster.cluster.memory import MemoryCluster
 from muster.framework import Session, default_config
 from muster.scheduler import Scheduler, builtin_registry
-from muster.scheduler.settled import Settled
-from muster.scheduler.updates import updates_of
+from muster.scheduler.job_updates import UnchangedJobs, updates_of
 from muster.snapshot import JobPhase, Mirror, Snapshot
 from muster.testing import gang, node, pod, pod_group, queue
 
@@ -20,7 +19,7 @@ class Watched:
 
     def __init__(self, *objects: KubeObject) -> None:
         self.mirror = Mirror()
-        self.settled = Settled()
+        self.unchanged = UnchangedJobs()
         for thing in objects:
             self.mirror.upsert(thing)
 
@@ -31,8 +30,8 @@ class Watched:
         session = Session(self.mirror.snapshot(), config, registry)
         for name in config.actions:
             registry.make_action(name, config.arguments_of(name)).run(session)
-        made = updates_of(session, self.settled)
-        assert made == updates_of(session, Settled())
+        made = updates_of(session, self.unchanged)
+        assert made == updates_of(session, UnchangedJobs())
         return [update.job for update in made]
 
 
@@ -61,11 +60,11 @@ class Quiet:
         for thing in objects:
             self.mirror.upsert(thing)
         snapshot = self.mirror.snapshot()
-        self._settled = Settled()
-        self._settled.remember(snapshot, np.ones(len(snapshot.jobs), np.bool_))
+        self._unchanged = UnchangedJobs()
+        self._unchanged.remember(snapshot, np.ones(len(snapshot.jobs), np.bool_))
 
     def is_still(self, snapshot: Snapshot) -> bool:
-        return bool(self._settled.jobs(snapshot)[snapshot.jobs.index["default/g"]])
+        return bool(self._unchanged.jobs(snapshot)[snapshot.jobs.index["default/g"]])
 
 
 def test_a_pod_that_takes_the_place_of_one_in_another_role_is_noticed() -> None:
@@ -118,7 +117,7 @@ def test_nothing_is_left_to_say_when_a_cluster_has_come_to_rest() -> None:
         scheduler.run_once()
         cluster.advance_to(cluster.now() + 5)
     assert scheduler.last_session is not None
-    assert updates_of(scheduler.last_session, Settled()) == []
+    assert updates_of(scheduler.last_session, UnchangedJobs()) == []
 
 
 def test_a_gang_that_loses_its_last_pod_is_noticed_although_its_rows_go_with_it() -> None:

@@ -1,4 +1,7 @@
-"""PodGroups and queues, HyperNodes, pods that wait, and what cannot be used, as a cluster's verbs leave them."""
+"""PodGroups and queues, HyperNodes, pods that wait, and what cannot be used, as a cluster's verbs leave them.
+
+Both clusters write the same; conditions that others wrote stay.
+"""
 
 from __future__ import annotations
 
@@ -90,20 +93,28 @@ def updated_queue(queue: AnyQueue, update: QueueUpdate) -> AnyQueue:
 
 
 def updated_hypernode(hyper_node: HyperNode, update: HyperNodeUpdate, now: datetime) -> HyperNode:
-    """Return the HyperNode with what an update says; the time of its condition is that of the last change of status."""
+    """Return the HyperNode with what an update says."""
+    conditions = _with(hyper_node.status.conditions, _valid(hyper_node, update, now))
+    return replace(hyper_node, status=replace(hyper_node.status, node_count=update.node_count, conditions=conditions))
+
+
+def says(hyper_node: HyperNode, update: HyperNodeUpdate) -> bool:
+    """Whether a HyperNode says already what an update would write."""
+    status = hyper_node.status
+    return status.node_count == update.node_count and _valid(hyper_node, update, None) in status.conditions
+
+
+def _valid(hyper_node: HyperNode, update: HyperNodeUpdate, now: datetime | None) -> Condition:
+    """Whether a HyperNode can be used, as its condition says it, with the time of the last change of status."""
     status = "False" if update.fault else "True"
     known = hyper_node.status.conditions
     before = next((each for each in known if each.type == VALID and each.status == status), None)
-    condition = Condition(
+    return Condition(
         type=VALID,
         status=status,
         reason=update.reason,
         message=update.message,
         last_transition_time=(before and before.last_transition_time) or now,
-    )
-    return replace(
-        hyper_node,
-        status=replace(hyper_node.status, node_count=update.node_count, conditions=_with(known, condition)),
     )
 
 
