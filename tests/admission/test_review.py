@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from muster.admission import HOOKS, BadReviewError, answer
-from muster.admission.configuration import Address, configurations
+from muster.admission.hooks import Address, configurations
 from tests.admission.requests import SETTINGS, Json, document, facts, job, question, queue, review
 
 

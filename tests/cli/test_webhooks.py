@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.admission.configuration import Address, configurations
+from muster.admission.hooks import Address, configurations
 from muster.cli.main import run
 
 PEM = "-----BEGIN CERTIFICATE-----\nQUJD\n-----END CERTIFICATE-----\n"

@@ -10,7 +10,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
-from muster.admission.configuration import Address, configurations
+from muster.admission.hooks import Address, configurations
 from muster.api.definitions import MANAGED_BY, definitions
 from muster.cli.crd_reports import as_yaml
 from muster.framework.config import DEFAULT_YAML

@@ -9,7 +9,7 @@ import typer
 import yaml
 from typer.core import TyperGroup
 
-from muster.admission.configuration import Address, configurations
+from muster.admission.hooks import Address, configurations
 from muster.admission.live import FOLLOWED, LOOKED_UP
 from muster.cli.commands import app
 from tests.deploy.manifests import CHART

@@ -1,10 +1,12 @@
-"""Admission rules: what may be written into a cluster, and what is filled in."""
+"""Admission: what may be written into a cluster, and what is filled in, as rules that know nothing of servers.
 
-from muster.admission.facts import Facts
+Enters: an AdmissionReview as bytes, and what the cluster has (`Facts`, or `live.LiveFacts` from watches).
+Leaves: the answer as bytes, with the `Verdict`; and the webhook configurations that make an API server ask (`hooks`).
+"""
+
 from muster.admission.hooks import HOOKS, Hook
-from muster.admission.model import CREATE, DELETE, UPDATE, Caution, Known, Request, Settings
-from muster.admission.review import BadReviewError, answer
-from muster.admission.verdicts import Verdict, judge
+from muster.admission.request import CREATE, DELETE, UPDATE, Caution, Facts, Known, Request, Settings
+from muster.admission.review import BadReviewError, Verdict, answer, judge
 
 __all__ = [
     "CREATE",

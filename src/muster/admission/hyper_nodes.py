@@ -1,16 +1,17 @@
 """HyperNodes: there are members, each is selected in exactly one way, and patterns can be read.
 
 A HyperNode that does not fit into the tree is admitted with a warning: tools write the tree object by object, and it is
-whole only after the last one. Until then the HyperNodes with a fault are out of use.
+whole only after the last one. Until then the HyperNodes with a fault are out of use. Jobs whose constraint names a tier
+that nothing is called are warned about as well.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from muster.admission.model import Caution, Findings, Known, Request, Settings
-from muster.admission.reading import read
-from muster.api import HyperNode, Problem, problems
+from muster.admission.documents import read
+from muster.admission.request import Caution, Findings, Known, Request, Settings
+from muster.api import HyperNode, NetworkTopology, Problem, problems
 from muster.api.objects.topology import pattern_matches
 from muster.snapshot.hypernodes import build_forest
 
@@ -85,3 +86,21 @@ def _is_match(pattern: str, name: str) -> bool:
         return pattern_matches(pattern, name)
     except ValueError:  # of a HyperNode that came before there was anybody to refuse it
         return False
+
+
+# -- tiers that jobs name --------------------------------------------------------------------------------------
+
+
+def tier_cautions(field: str, topology: NetworkTopology | None, known: Known) -> Findings:
+    """Say what a constraint lacks; an absent one lacks nothing."""
+    if topology is None:
+        return
+    if topology.highest_tier_name:
+        tiers = sorted({each.spec.tier_name for each in known.hyper_nodes().values() if each.spec.tier_name})
+        if topology.highest_tier_name not in tiers:
+            there = f"there are {', '.join(tiers)}" if tiers else "no HyperNode has a tierName"
+            text = f'no HyperNode is of tier "{topology.highest_tier_name}"; {there}'
+            yield Caution(f"{field}.highestTierName", f"{text}. The job waits until one is")
+    elif topology.mode == "hard" and topology.highest_tier_allowed is None:
+        text = "hard mode needs highestTierAllowed or highestTierName; the job waits without one"
+        yield Caution(f"{field}.mode", text)

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping, Sequence
 from typing import Final
 
-from muster.admission.model import Findings, Known, Request, Settings
-from muster.admission.reading import read
+from muster.admission.documents import read
+from muster.admission.request import Findings, Known, Request, Settings
 from muster.api import Problem
 from muster.api.errors import Problems
 from muster.api.objects.batch import JobFlow, JobTask

@@ -1,4 +1,4 @@
-"""Volcano's Jobs, new ones and changed ones.
+"""Volcano's Jobs: new ones, changed ones, and what new ones leave open.
 
 A new Job must be one that can run as a whole: its tasks, their order, policies, plugins, volumes and queue. Of a Job
 that exists, only counts and the priority may change; a controller has made pods of the rest.
@@ -9,15 +9,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from muster.admission.differences import differences, field_of
+from muster.admission.documents import differences, field_of, read, spec_of
+from muster.admission.hyper_nodes import tier_cautions
 from muster.admission.job_dependencies import dependency_problems
-from muster.admission.job_policies import policy_problems
-from muster.admission.job_tasks import count_problems, task_problems
-from muster.admission.kube_names import label_value, subdomain
-from muster.admission.model import CREATE, Findings, Json, Known, Request, Settings
-from muster.admission.queue_references import queue_reference
-from muster.admission.reading import read
-from muster.admission.tiers import tier_cautions
+from muster.admission.job_tasks import count_problems, policy_problems, task_problems
+from muster.admission.pod_templates import label_value, subdomain
+from muster.admission.queues import queue_reference
+from muster.admission.request import CREATE, Findings, Json, Known, Request, Settings
 from muster.api import Problem, problems
 from muster.api.errors import Problems, at_least, choices
 from muster.api.kinds import without_nulls
@@ -31,6 +29,17 @@ _DEFAULT_MASTER: Final = "master"
 #: What may change in a Job that exists, in its spec and in its tasks.
 _FREE: Final = frozenset({"minAvailable", "priorityClassName"})
 _FREE_IN_TASKS: Final = frozenset({"replicas", "minAvailable"})
+_RETRIES: Final = 3
+_TASK_NAME: Final = "default"
+#: Pods on the network of their node find services only with this.
+_HOST_NETWORK_DNS: Final = "ClusterFirstWithHostNet"
+#: Plugins of Jobs that work only beside others.
+_BESIDE: Final = {
+    "mpi": ("svc", "ssh"),
+    "pytorch": ("svc",),
+    "ray": ("svc",),
+    "tensorflow": ("svc",),
+}
 
 
 def validate_job(request: Request, known: Known, settings: Settings) -> Findings:
@@ -150,3 +159,46 @@ def _fixed(document: Json) -> Json:
 def _as_written(volume: Json) -> Json:
     """A volume without the name that the controller gave to the claim that it made."""
     return {name: value for name, value in volume.items() if name != "volumeClaimName" or not volume.get("volumeClaim")}
+
+
+# -- defaults --------------------------------------------------------------------------------------------------
+
+
+def fill_job(document: Json, request: Request, known: Known, settings: Settings) -> None:
+    """Fill in what a Job leaves open; what is written stays."""
+    del request, known
+    spec = spec_of(document)
+    spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
+    spec["schedulerName"] = spec.get("schedulerName") or settings.scheduler_names[0]
+    spec["maxRetry"] = spec.get("maxRetry") or _RETRIES
+    tasks = [task for task in spec.get("tasks") or () if isinstance(task, dict)]
+    for index, task in enumerate(tasks):
+        _fill_task(task, index)
+    if not spec.get("minAvailable"):
+        spec["minAvailable"] = sum(_count(task.get("minAvailable")) for task in tasks)
+    plugins = spec.get("plugins") or {}
+    for name in sorted(plugins):
+        for needed in _BESIDE.get(name, ()):
+            plugins.setdefault(needed, [])
+
+
+def _fill_task(task: Json, index: int) -> None:
+    task["name"] = task.get("name") or f"{_TASK_NAME}{index}"
+    task["maxRetry"] = task.get("maxRetry") or _RETRIES
+    if task.get("minAvailable") is None:
+        task["minAvailable"] = _least(task)
+    pod = (task.get("template") or {}).get("spec")
+    if isinstance(pod, dict) and pod.get("hostNetwork") is True and not pod.get("dnsPolicy"):
+        pod["dnsPolicy"] = _HOST_NETWORK_DNS
+
+
+def _least(task: Json) -> int:
+    """All pods of a task start together, or those of as many partitions as must."""
+    policy = task.get("partitionPolicy") or {}
+    partitions = _count(policy.get("minPartitions"))
+    return partitions * _count(policy.get("partitionSize")) if partitions else _count(task.get("replicas"))
+
+
+def _count(value: object) -> int:
+    """A number of a document that nobody has checked yet."""
+    return value if isinstance(value, int) else 0

@@ -16,7 +16,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Final, TypeVar
 
-from muster.admission.facts import Facts
+from muster.admission.request import Facts
 from muster.api import BackendError, HyperNode, KaiPodGroup, KaiQueue, KubeObject, Namespace, PodGroup, Queue
 from muster.cluster.kubernetes.client.connection import connect
 from muster.cluster.kubernetes.client.kinds import ObjectDecoder, Resource, Wanted, served, wanted_of

@@ -1,17 +1,17 @@
-"""Pod templates: what a server would refuse pods for later, as far as scheduling and everyday mistakes go.
+"""Pod templates, and names: what a server would refuse pods for later, as far as scheduling and everyday mistakes go.
 
 Not all rules of Kubernetes are here; what slips through is refused when the pods are made.
 """
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Sequence
 from typing import Final
 
 from msgspec.structs import replace
 
-from muster.admission.kube_names import label
-from muster.admission.model import Settings
+from muster.admission.request import Settings
 from muster.api import Container, Pod, Problem, ResourceRequirements, UserError, format_amount, pod_request, problems
 from muster.api.errors import Problems, one_of
 from muster.api.kinds import decode_as
@@ -19,6 +19,11 @@ from muster.api.objects.batch import JobTask
 from muster.api.resources import CPU, MEMORY, PODS, to_base
 
 _RESTART_POLICIES: Final = ("Always", "OnFailure", "Never")
+_LABEL: Final = re.compile(r"[a-z0-9]([a-z0-9-]*[a-z0-9])?")
+_SUBDOMAIN: Final = re.compile(rf"{_LABEL.pattern}(\.{_LABEL.pattern})*")
+_QUALIFIED: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]*[A-Za-z0-9])?")
+MAX_LABEL: Final = 63
+_MAX_SUBDOMAIN: Final = 253
 
 
 def template_pod(field: str, task: JobTask) -> Pod:
@@ -90,3 +95,37 @@ def _pod_level(pod: Pod, resources: ResourceRequirements) -> Problems:
 
 def _names(resources: ResourceRequirements) -> Iterable[str]:
     return sorted({*resources.requests, *resources.limits})
+
+
+# -- names that objects are made of ----------------------------------------------------------------------------
+
+
+def label(field: str, name: str) -> Problems:
+    """The name of a container or of a task: part of other names."""
+    if _LABEL.fullmatch(name) is None or len(name) > MAX_LABEL:
+        wanted = f"at most {MAX_LABEL} lower-case letters, digits and dashes, with none at either end"
+        yield Problem(field, f"expected {wanted}, got {_shown(name)}")
+
+
+def subdomain(field: str, name: str) -> Problems:
+    """The name of most objects."""
+    if _SUBDOMAIN.fullmatch(name) is None or len(name) > _MAX_SUBDOMAIN:
+        yield Problem(field, f"expected lower-case letters, digits, dashes and dots, got {_shown(name)}")
+
+
+def label_value(field: str, name: str) -> Problems:
+    """A name that pods carry as a label."""
+    if _QUALIFIED.fullmatch(name) is None or len(name) > MAX_LABEL:
+        wanted = f"at most {MAX_LABEL} letters, digits, dashes, dots and underscores"
+        yield Problem(field, f"expected {wanted}, got {_shown(name)}")
+
+
+def pod_name(field: str, name: str) -> Problems:
+    """The longest name that a controller will make of others; pods carry theirs as a host name."""
+    if len(name) > MAX_LABEL:
+        text = f"expected a shorter name: names of pods have at most {MAX_LABEL} characters, got {_shown(name)}"
+        yield Problem(field, text)
+
+
+def _shown(name: str) -> str:
+    return f'"{name}" ({len(name)} characters)' if len(name) > MAX_LABEL else f'"{name}"' if name else "nothing"

@@ -1,7 +1,8 @@
-"""Pods of this scheduler: amounts that can be counted, annotations that can be read, and a queue that takes pods.
+"""Pods and PodGroups of this scheduler: what can be counted and read, and a queue that takes them.
 
 Pods of other schedulers are nobody's business here. A PodGroup that does not exist yet is fine: it may come next, and
-what it makes of the pod's labels is then for the scheduler to say.
+what it makes of the pod's labels is then for the scheduler to say. Of a PodGroup that exists, only what a change brings
+is refused: one with an old mistake, or in a queue that has been closed since, can still be changed elsewhere.
 """
 
 from __future__ import annotations
@@ -9,14 +10,16 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from muster.admission.model import Findings, Known, Request, Settings
-from muster.admission.queue_references import queue_reference
-from muster.admission.reading import checked, read
-from muster.api import Pod, Problem, group_of
+from muster.admission.documents import checked, read, spec_of
+from muster.admission.hyper_nodes import tier_cautions
+from muster.admission.queues import queue_reference
+from muster.admission.request import CREATE, Findings, Json, Known, Request, Settings
+from muster.api import Pod, PodGroup, Problem, group_of, problems
 from muster.api.errors import Problems
-from muster.api.names import JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_NAME
+from muster.api.names import DEFAULT_QUEUE, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_NAME
 from muster.api.validate import uncountable
 from muster.snapshot.mirror.jobs import check_index, may_be_beyond_index
+from muster.snapshot.records import check_family
 
 _NUMBER: Final = re.compile(r"0*[1-9][0-9]*")
 _PERCENT: Final = re.compile(r"0*[1-9][0-9]?%")
@@ -56,3 +59,42 @@ def _budget(annotations: dict[str, str]) -> Problems:
     if len(given) > 1:
         text = f"expected {given[0]} or {given[1]}, got both; drop one"
         yield Problem("metadata.annotations", text, known_as="not allow configure multiple annotations")
+
+
+# -- PodGroups -------------------------------------------------------------------------------------------------
+
+
+def validate_pod_group(request: Request, known: Known, settings: Settings) -> Findings:
+    """Find what is wrong with a PodGroup that is made or changed."""
+    del settings
+    group = read(request.document, PodGroup)
+    known_problems = set() if request.operation == CREATE else set(problems(read(request.old, PodGroup)))
+    yield from (problem for problem in problems(group) if problem not in known_problems)
+    if request.operation == CREATE:
+        key = f"{request.namespace or group.namespace}/{group.name}"
+        yield from checked(check_family, known.kai_pod_group(key), group)
+    # As written: what names no queue will be in one that is always there.
+    queue = _written_queue(request.document)
+    if queue and (request.operation == CREATE or queue != _written_queue(request.old)):
+        yield from queue_reference("spec.queue", group.spec.queue, known)
+    yield from tier_cautions("spec.networkTopology", group.spec.network_topology, known)
+    for index, policy in enumerate(group.spec.sub_group_policy):
+        yield from tier_cautions(f"spec.subGroupPolicy[{index}].networkTopology", policy.network_topology, known)
+
+
+def _written_queue(document: Json) -> object:
+    spec = document.get("spec")
+    return spec.get("queue") if isinstance(spec, dict) else None
+
+
+def fill_pod_group(document: Json, request: Request, known: Known, settings: Settings) -> None:
+    """Put a gang that chose no queue into the one of its namespace.
+
+    The default queue counts as no choice: a server that has Volcano's definitions fills it in before anybody is asked.
+    """
+    del settings
+    spec = spec_of(document)
+    if spec.get("queue") in (None, "", DEFAULT_QUEUE):
+        namespace = known.namespace(request.namespace)
+        own = namespace.metadata.annotations.get(QUEUE_NAME) if namespace is not None else None
+        spec["queue"] = own or DEFAULT_QUEUE

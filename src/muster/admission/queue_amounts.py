@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from muster.admission.model import Known
+from muster.admission.request import Known
 from muster.api import Problem, Queue, format_amount, to_base_all
 from muster.api.errors import Problems
 from muster.api.names import ROOT_QUEUE

@@ -1,7 +1,8 @@
-"""Volcano's queues: amounts in order, a place in the tree, and no deleting of queues that others need.
+"""Volcano's queues: amounts in order, a place in the tree, no deleting of queues that others need; and who names one.
 
 guarantee <= deserved <= capability holds inside a queue. What holds between queues is in `queue_amounts`; it is asked
-only for changes that could break it, so that a tree with an old mistake can still be changed elsewhere.
+only for changes that could break it, so that a tree with an old mistake can still be changed elsewhere. A gang, a Job
+or a pod may name a queue that exists, is open and, where asked for, takes jobs itself.
 """
 
 from __future__ import annotations
@@ -10,16 +11,17 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from muster.admission.model import CREATE, DELETE, Findings, Json, Known, Request, Settings
+from muster.admission.documents import checked, read, spec_of
 from muster.admission.queue_amounts import amount_field, amounts_in_tree
-from muster.admission.queue_references import children_of
-from muster.admission.reading import checked, read, spec_of
+from muster.admission.request import CREATE, DELETE, Findings, Json, Known, Request, Settings
 from muster.api import Problem, Quantity, Queue, QueueSpec, problems
 from muster.api.errors import Problems
 from muster.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from muster.snapshot.records import check_family
 
 _WEIGHT: Final = re.compile(r"\+?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?")
+#: A queue that nobody has opened or closed yet is open.
+_OPEN = ("", "Open")
 
 
 def validate_queue(request: Request, known: Known, settings: Settings) -> Findings:
@@ -168,3 +170,32 @@ def fill_queue(document: Json, request: Request, known: Known, settings: Setting
     path, weights = annotations.get(HIERARCHY), annotations.get(HIERARCHY_WEIGHTS)
     if path and weights and path.partition("/")[0] != ROOT_QUEUE:
         annotations[HIERARCHY], annotations[HIERARCHY_WEIGHTS] = f"{ROOT_QUEUE}/{path}", f"1/{weights}"
+
+
+# -- queues that others name -----------------------------------------------------------------------------------
+
+
+def queue_reference(field: str, name: str, known: Known, *, leaf: bool = False) -> Problems:
+    """Find what is wrong with the name of a queue; `leaf`: queues above others will not do."""
+    queue = known.queue(name)
+    if queue is None:
+        text = f'expected the name of a queue, got "{name}", which does not exist'
+        yield Problem(field, text, "unable to find job queue" if leaf else "unable to find queue")
+        return
+    if not isinstance(queue, Queue):
+        return
+    if queue.status.state not in _OPEN:
+        text = f'expected an open queue, got "{name}", which is {queue.status.state.lower()}'
+        yield Problem(field, text, known_as="to queue with state `Open`")
+    if leaf and name == ROOT_QUEUE:
+        text = f'expected a queue below the root, got "{name}" itself'
+        yield Problem(field, text, known_as="can not submit job to root queue")
+    elif leaf and (below := children_of(name, known)):
+        shown = ", ".join(f'"{child}"' for child in below[:3]) + (", ..." if len(below) > 3 else "")
+        text = f'expected a queue without queues below it, got "{name}"; below it are {shown}'
+        yield Problem(field, text, known_as="can only submit job to leaf queue")
+
+
+def children_of(name: str, known: Known) -> list[str]:
+    """Names of the queues directly below one, sorted."""
+    return sorted(queue.name for queue in known.queues().values() if queue.spec.parent == name)

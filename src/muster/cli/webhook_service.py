@@ -14,7 +14,7 @@ from typing import Final
 import typer
 
 from muster.admission import Settings
-from muster.admission.configuration import Address, configurations
+from muster.admission.hooks import Address, configurations
 from muster.admission.live import LiveFacts
 from muster.api import BackendError, UserError
 from muster.cli.crd_reports import as_yaml
