@@ -29,6 +29,11 @@ def tree(*sizes: list[int], loose: int = 0) -> TopologyTable:
     return mirror.snapshot().topology
 
 
+def plan(table: TopologyTable, domain: int, slots: Rows, own: Rows, tasks: int) -> list[Share]:
+    """Shares of tasks in a domain; `slots` are those of its nodes."""
+    return Packer(table, int(table.lo[domain]), slots, own).plan(domain, tasks)
+
+
 @st.composite
 def problems(draw: st.DrawFn) -> tuple[TopologyTable, int, Rows, Rows, int]:
     """A tree, a domain of it, slots per node of the domain, nodes of the gang, and a number of tasks."""
@@ -74,7 +79,7 @@ def test_a_plan_places_all_it_can_and_never_more_than_there_is_room(
     problem: tuple[TopologyTable, int, Rows, Rows, int],
 ) -> None:
     table, domain, slots, own, tasks = problem
-    shares = Packer(table, domain, slots, own).plan(tasks)
+    shares = plan(table, domain, slots, own, tasks)
     base = int(table.lo[domain])
     assert sum(share.tasks for share in shares) == min(tasks, int(slots.sum()))
     used: set[int] = set()
@@ -91,7 +96,7 @@ def test_a_plan_places_all_it_can_and_never_more_than_there_is_room(
 def test_no_plan_touches_fewer_parts_of_the_domain(problem: tuple[TopologyTable, int, Rows, Rows, int]) -> None:
     table, domain, slots, _, tasks = problem
     room = parts_of(table, domain, slots)
-    shares = Packer(table, domain, slots, rows()).plan(tasks)
+    shares = plan(table, domain, slots, rows(), tasks)
     needed = min(tasks, sum(room.values()))
     fewest = next(
         size
@@ -116,7 +121,7 @@ def test_parts_where_the_gang_is_already_are_used_first_and_as_few_new_ones_as_c
         if any((table.lo[part] <= row < table.hi[part]) for row in own if part >= 0)
         or (part < 0 and any(_is_loose(table, domain, int(row)) for row in own))
     }
-    touched = dealt(table, domain, slots, Packer(table, domain, slots, own).plan(tasks))
+    touched = dealt(table, domain, slots, plan(table, domain, slots, own, tasks))
     needed = min(tasks, sum(room.values()))
     new = needed - sum(room[part] for part in known)
     fewest_new = next(
@@ -138,7 +143,7 @@ def _is_loose(table: TopologyTable, domain: int, row: int) -> bool:
 
 def placed(table: TopologyTable, slots: Rows, own: Rows, tasks: int) -> dict[str, int]:
     """Tasks per spine in a plan for everything."""
-    shares = Packer(table, 0, slots, own).plan(tasks)
+    shares = plan(table, 0, slots, own, tasks)
     return {table.names[part]: amount for part, amount in dealt(table, 0, slots, shares).items()}
 
 
@@ -174,7 +179,7 @@ def test_of_equal_spines_the_one_that_needs_fewer_racks_is_chosen() -> None:
 
 def test_a_gang_over_several_spines_fills_whole_racks_in_the_last_one() -> None:
     table = tree([2, 2, 2], [2, 2, 2], [2, 2, 2])
-    shares = Packer(table, 0, np.ones(18, np.int32), rows()).plan(10)
+    shares = plan(table, 0, np.ones(18, np.int32), rows(), 10)
     assert [(share.lo, share.hi, share.tasks, share.full) for share in shares] == [
         (0, 6, 6, True),
         (6, 8, 2, True),
@@ -184,8 +189,8 @@ def test_a_gang_over_several_spines_fills_whole_racks_in_the_last_one() -> None:
 
 def test_full_nodes_and_empty_domains_get_nothing() -> None:
     table = tree([0, 2], [1])
-    assert Packer(table, 0, rows(0, 0, 0), rows()).plan(3) == []
-    assert Packer(table, 0, rows(0, 3, 0), rows()).plan(9) == [Share(0, 3, 3, full=True)]
+    assert plan(table, 0, rows(0, 0, 0), rows(), 3) == []
+    assert plan(table, 0, rows(0, 3, 0), rows(), 9) == [Share(0, 3, 3, full=True)]
 
 
 def test_nodes_of_no_smaller_domain_are_a_part_like_others() -> None:
@@ -198,5 +203,5 @@ def test_nodes_of_no_smaller_domain_are_a_part_like_others() -> None:
         mirror.upsert(item)
     table = mirror.snapshot().topology
     spine = table.index["spine"]
-    assert Packer(table, spine, rows(1, 1, 1, 1, 1), rows()).plan(3) == [Share(1, 5, 3, full=False)]
-    assert Packer(table, spine, rows(1, 1, 1, 1, 1), rows()).plan(1) == [Share(0, 1, 1, full=True)]
+    assert plan(table, spine, rows(1, 1, 1, 1, 1), rows(), 3) == [Share(1, 5, 3, full=False)]
+    assert plan(table, spine, rows(1, 1, 1, 1, 1), rows(), 1) == [Share(0, 1, 1, full=True)]

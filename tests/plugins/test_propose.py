@@ -11,7 +11,8 @@ from muster.api import KubeObject
 from muster.engine.boards import boards_of
 from muster.engine.placing.runs import Runs
 from muster.engine.placing.search import Search
-from muster.engine.placing.walk import Extent, Walk, Work, _Solution, make_work
+from muster.engine.placing.subgroups import Extent, Solution, SubGroups, Work, make_work
+from muster.engine.placing.walk import Walk
 from muster.framework import Session
 from muster.snapshot import NO_ROW, Statement, TaskStatus
 from muster.testing import builders
@@ -22,29 +23,31 @@ FULL: dict[str, dict[str, int]] = {"gang": {}, "network-topology-aware": {}}
 QUICK: dict[str, dict[str, int]] = {**FULL, "propose": {}}
 
 
-class CountingPlacer(Walk):
+class CountingTrials(SubGroups):
     """Keeps the score of every trial that worked."""
 
-    def __init__(self, session: Session) -> None:
-        boards = boards_of(session)
-        super().__init__(session, boards, Runs(session, boards), Search(session, boards, 0, 0))
+    def __init__(self, session: Session, runs: Runs, search: Search) -> None:
+        super().__init__(session, boards_of(session), runs, search)
         self.scores: list[float] = []
         self.trials = 0
 
-    def _try(self, work: Work, domain: int, extent: Extent, statement: Statement) -> _Solution | None:
+    def solve(self, work: Work, domain: int, extent: Extent, statement: Statement) -> Solution | None:
         self.trials += 1
-        solution = super()._try(work, domain, extent, statement)
+        solution = super().solve(work, domain, extent, statement)
         if solution is not None:
             self.scores.append(-solution.key[1])
         return solution
 
 
-def search(session: Session) -> CountingPlacer:
+def search(session: Session) -> CountingTrials:
     """Place the gang `train`; all trials that work are of one gradient, so the best of them is what is kept."""
     job = session.snapshot.jobs.index["default/train"]
-    placer = CountingPlacer(session)
-    placer.place(make_work(session, job, session.sort_tasks(session.snapshot.tasks_of(job))), session.statement())
-    return placer
+    boards = boards_of(session)
+    runs, exact = Runs(session, boards), Search(session, boards, 0, 0)
+    walk, trials = Walk(session, boards, runs, exact), CountingTrials(session, runs, exact)
+    walk.parts = trials
+    walk.place(make_work(session, job, session.sort_tasks(session.snapshot.tasks_of(job))), session.statement())
+    return trials
 
 
 def proposed(objects: Iterable[KubeObject], subgroup: int = NO_ROW) -> list[list[str]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
@@ -140,7 +140,7 @@ def count_classes(classes: Rows) -> tuple[Rows, Rows]:
 
 
 def ranked(
-    session: Session, job: int, subgroup: int, domains: Rows, placed: int, touched: Rows | None = None
+    session: Session, job: int, subgroup: int, domains: Rows, placed: int, touched: Sequence[int] | None = None
 ) -> list[tuple[int, float]]:
     """Domains with their scores, the best first: near what is already placed, then by score, then in tree order.
 
@@ -149,7 +149,7 @@ def ranked(
     if len(domains) == 0:
         return []
     scores = session.domain_scores(job, subgroup, domains)
-    fewer = [0] * len(domains) if touched is None else touched.tolist()
+    fewer = [0] * len(domains) if touched is None else touched
     distance = [0] * len(domains)
     if placed != NO_ROW:
         distance = [distance_to(session.snapshot.topology, placed, domain) for domain in domains.tolist()]

@@ -224,6 +224,12 @@ class Part:
     #: Is it a single role?
     is_pod_set: bool = False
 
+    def members(self, snapshot: Snapshot, tasks: Rows) -> Mask:
+        """Which tasks of the job belong to it."""
+        if self.roles is None:
+            return np.ones(len(tasks), np.bool_)
+        return np.isin(snapshot.tasks.role[tasks], self.roles)
+
 
 def read_parts(session: Session, job: int) -> Part:
     """The tree of a job's groups, resolved. Raises ValueError that says what cannot be told."""

@@ -4,7 +4,7 @@ A gang is a list of parts, the enclosing ones first; each chooses one of its can
 the part around it, and its tasks go to nodes of that set. Tasks of one part, role and class are a kind. The search
 goes depth first over parts, candidates and nodes, and turns back where a minimum is out of reach, where a set cannot
 hold what is left, or where an equal state has failed before: nodes of one cell are interchangeable, and so are cells
-of one colour. Called by `muster.engine.placing.search` when placing in order has failed.
+of one colour.
 Plain-Python twin: tests/reference/search.py.
 """
 
@@ -214,16 +214,25 @@ def _out_of_reach(gang: Gang, desk: Desk, p: int, k: int, done: int, inside: int
 
 
 @kernel
+def _mix_chosen(gang: Gang, desk: Desk, p: int, mixed: int, factor: int) -> int:
+    """Mix in where a part is, and the state of the cell there: it may not be swapped while the part is in it."""
+    cand = desk.chosen[p]
+    mixed = _mix(mixed, cand + 7, factor)
+    cell = gang.cands[cand, CELL] if cand >= 0 else -1
+    return _mix(mixed, desk.sums[cell, 0 if factor == _F1 else 1], factor) if cell >= 0 else mixed
+
+
+@kernel
 def _key(gang: Gang, desk: Desk, p: int, k: int, inside: int, factor: int) -> int:
     """All that what can still be placed depends on."""
     mixed = _mix(_mix(p, k + 2, factor), inside, factor)
     for n in range(gang.needs.shape[0]):
         mixed = _mix(mixed, desk.have[n], factor)
     if k < 0 and gang.parts[p, TWIN]:
-        mixed = _mix(mixed, desk.chosen[p - 1], factor)
+        mixed = _mix_chosen(gang, desk, p - 1, mixed, factor)
     around = p if k >= 0 else gang.parts[p, PARENT]
     while around >= 0:
-        mixed = _mix(mixed, desk.chosen[around] + 7, factor)
+        mixed = _mix_chosen(gang, desk, around, mixed, factor)
         around = gang.parts[around, PARENT]
     return _mix(mixed, desk.total[0 if factor == _F1 else 1], factor)
 
@@ -273,21 +282,6 @@ def _enter(gang: Gang, desk: Desk) -> int:
 
 
 @kernel
-def _is_repeated(gang: Gang, desk: Desk, first: int, cand: int) -> bool:
-    """Whether a candidate is in the same state as one of the same colour before it."""
-    cell = gang.cands[cand, CELL] if cand >= 0 else -1
-    if cell < 0:
-        return False
-    for other in range(first, cand):
-        twin = gang.cands[other, CELL]
-        if twin < 0 or gang.colors[twin] != gang.colors[cell]:
-            continue
-        if desk.sums[twin, 0] == desk.sums[cell, 0] and desk.sums[twin, 1] == desk.sums[cell, 1]:
-            return True
-    return False
-
-
-@kernel
 def _is_apart(gang: Gang, desk: Desk, p: int, cand: int) -> bool:
     """Whether a candidate has no node where the part around it is."""
     parent = gang.parts[p, PARENT]
@@ -297,6 +291,22 @@ def _is_apart(gang: Gang, desk: Desk, p: int, cand: int) -> bool:
         if desk.stamps[parent, gang.cand_nodes[at]] == desk.stamp_of[parent]:
             return False
     return True
+
+
+@kernel
+def _is_repeated(gang: Gang, desk: Desk, p: int, first: int, cand: int) -> bool:
+    """Whether a candidate is in the same state as one of the same colour that was tried before it."""
+    cell = gang.cands[cand, CELL] if cand >= 0 else -1
+    if cell < 0:
+        return False
+    for other in range(first, cand):
+        twin = gang.cands[other, CELL]
+        if twin < 0 or gang.colors[twin] != gang.colors[cell]:
+            continue
+        same = desk.sums[twin, 0] == desk.sums[cell, 0] and desk.sums[twin, 1] == desk.sums[cell, 1]
+        if same and not _is_apart(gang, desk, p, other):
+            return True
+    return False
 
 
 @kernel
@@ -346,7 +356,7 @@ def _choose_candidate(gang: Gang, desk: Desk) -> bool:
     option = max(frame[_OPTION] + 1, first)
     while option < count:
         cand = lo + option if hi > lo else -1
-        useful = not _is_apart(gang, desk, p, cand) and not _is_repeated(gang, desk, lo + first, cand)
+        useful = not _is_apart(gang, desk, p, cand) and not _is_repeated(gang, desk, p, lo + first, cand)
         if useful and _settle(gang, desk, p, cand):
             frame[_OPTION] = option
             _push(desk, p, gang.parts[p, KIND_LO], 0, 0, desk.span[p, 0])

@@ -14,11 +14,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.boards import Boards
-from muster.engine.domains import count_classes
-from muster.framework import Session
-from muster.kernels.placement import FUTURE
-from muster.snapshot import Rows, TopologyTable
+from muster.snapshot import NO_ROW, Rows, TopologyTable
 
 #: So many of the largest parts are compared; the others are hardly better.
 _COMPARED: Final = 32
@@ -36,7 +32,7 @@ class Share:
 
 @dataclass(frozen=True, slots=True)
 class _Part:
-    """A piece of a domain: a smaller domain, or (-1) the nodes that belong to none."""
+    """A piece of a domain: a smaller domain, or (NO_ROW) the nodes that belong to none."""
 
     domain: int
     lo: int
@@ -48,54 +44,58 @@ class _Part:
 class Packer:
     """Plans for one class of tasks at one moment."""
 
-    def __init__(self, topology: TopologyTable, domain: int, slots: Rows, own_nodes: Rows) -> None:
-        """`slots`: how many tasks each node of the domain takes; `own_nodes`: where the gang already has tasks."""
+    def __init__(self, topology: TopologyTable, base: int, slots: Rows, own_nodes: Rows | None = None) -> None:
+        """`slots`: how many tasks each node from `base` on takes; `own_nodes`: where the gang already has tasks."""
         self._topology = topology
-        self._domain = domain
-        self._base = int(topology.lo[domain])
+        self._base = base
         self._room = _sums(slots)
-        own = own_nodes[(own_nodes >= self._base) & (own_nodes < self._base + len(slots))] - self._base
-        self._own = None if len(own) == 0 else _sums(np.bincount(own, minlength=len(slots)))
+        own = np.zeros(0, np.int32) if own_nodes is None else own_nodes - base
+        self._own = _sums(np.bincount(own[(own >= 0) & (own < len(slots))], minlength=len(slots)))
 
-    def plan(self, tasks: int) -> list[Share]:
-        """Shares of up to `tasks` tasks inside the domain, as many as there is room for."""
-        return self._plan(self._domain, tasks)
+    def fewest(self, domain: int, tasks: int) -> int:
+        """How many pieces of a domain so many tasks must touch; 0: it has none."""
+        if not self._topology.children[domain]:
+            return 0
+        return _touched(self._rooms_inside(domain), tasks)
 
-    def _plan(self, domain: int, tasks: int) -> list[Share]:
+    def plan(self, domain: int, tasks: int) -> list[Share]:
+        """Shares of up to `tasks` tasks inside a domain, as many as there is room for."""
         lo, hi = int(self._topology.lo[domain]), int(self._topology.hi[domain])
         room = int(self._room[hi - self._base] - self._room[lo - self._base])
         if tasks >= room:
             return [Share(lo, hi, room, full=True)] if room else []
-        children = self._topology.children[domain]
-        if not children:
+        if not self._topology.children[domain]:
             return [Share(lo, hi, tasks, full=False)]
         shares: list[Share] = []
         for part, amount in self._divide(self._parts(domain), tasks):
-            if amount == part.room:
-                shares.append(Share(part.lo, part.hi, amount, full=True))
-            elif part.domain < 0:
-                shares.append(Share(part.lo, part.hi, amount, full=False))
+            if amount == part.room or part.domain == NO_ROW:
+                shares.append(Share(part.lo, part.hi, amount, full=amount == part.room))
             else:
-                shares += self._plan(part.domain, amount)
+                shares += self.plan(part.domain, amount)
         return shares
 
-    def _parts(self, domain: int) -> list[_Part]:
-        """What a domain consists of, pieces without room left out."""
+    def _pieces(self, domain: int) -> tuple[Rows, Rows, Rows]:
+        """What a domain consists of: smaller domains, and as NO_ROW the nodes that belong to none; first and last."""
         topology = self._topology
-        children = np.array(topology.children[domain], np.int32)
-        lo, hi = topology.lo[children], topology.hi[children]
-        end = int(hi[-1])
-        if end < topology.hi[domain]:
-            children = np.append(children, np.int32(-1))
-            lo, hi = np.append(lo, np.int32(end)), np.append(hi, topology.hi[domain])
+        pieces = np.array(topology.children[domain] if domain != NO_ROW else (), np.int32)
+        lo, hi = topology.lo[pieces], topology.hi[pieces]
+        if len(pieces) and hi[-1] < topology.hi[domain]:
+            pieces = np.append(pieces, np.int32(NO_ROW))
+            lo, hi = np.append(lo, hi[-1]), np.append(hi, topology.hi[domain])
+        return pieces, lo, hi
+
+    def _parts(self, domain: int) -> list[_Part]:
+        """The pieces of a domain that have room."""
+        pieces, lo, hi = self._pieces(domain)
         begin, stop = lo - self._base, hi - self._base
-        room = self._room[stop] - self._room[begin]
-        own = np.zeros(len(lo), np.int64) if self._own is None else self._own[stop] - self._own[begin]
-        return [
-            _Part(*values)
-            for values in zip(children.tolist(), lo.tolist(), hi.tolist(), room.tolist(), own.tolist(), strict=True)
-            if values[3]
-        ]
+        room, own = self._room[stop] - self._room[begin], self._own[stop] - self._own[begin]
+        columns = (pieces.tolist(), lo.tolist(), hi.tolist(), room.tolist(), own.tolist())
+        return [_Part(*values) for values in zip(*columns, strict=True) if values[3]]
+
+    def _rooms_inside(self, domain: int) -> NDArray[np.int64]:
+        """The room of the pieces of a domain, the largest first."""
+        _, lo, hi = self._pieces(domain)
+        return np.sort(self._room[hi - self._base] - self._room[lo - self._base])[::-1]
 
     def _divide(self, parts: list[_Part], tasks: int) -> list[tuple[_Part, int]]:
         """Which parts get how many tasks; the parts together have room for all."""
@@ -116,97 +116,64 @@ class Packer:
             left -= part.room
         return chosen
 
+    def _best_fit(self, parts: list[_Part], tasks: int) -> _Part:
+        """The part, of those that hold all tasks, that is the closest and leaves the least behind."""
+
+        def key(part: _Part) -> tuple[int, int, int, int]:
+            below = 0 if part.domain == NO_ROW else self.fewest(part.domain, tasks)
+            return -part.own, below, part.room, part.lo
+
+        return min(parts, key=key)
+
     def _fewer_below(self, parts: list[_Part], tasks: int) -> list[tuple[_Part, int]] | None:
         """Shares of no more parts than the largest ones, but of fewer domains below; None: the largest do."""
         rooms = np.array([part.room for part in parts], np.int64)  # the largest first
-        count = int(np.searchsorted(np.cumsum(rooms), tasks)) + 1
-        below = [self._rooms_below(part) for part in parts[:_COMPARED]]
+        count = _touched(rooms, tasks)
+        below = [self._rooms_inside(part.domain) for part in parts[:_COMPARED]]
+        below = [inner if len(inner) else rooms[k : k + 1] for k, inner in enumerate(below)]
         if count >= len(below) or all(len(inner) == 1 for inner in below[:count]):
             return None
         largest = list(range(count))
         chosen = _exchanged(rooms, below, largest, tasks)
         if chosen == largest:
             return None
-        return self._share_out([parts[k] for k in chosen], [below[k] for k in chosen], tasks)
-
-    def _share_out(self, parts: list[_Part], below: list[NDArray[np.int64]], tasks: int) -> list[tuple[_Part, int]]:
-        """How many tasks each of the parts gets: the largest domains below are filled first, whosever they are."""
-        owners = np.repeat(np.arange(len(parts)), [len(inner) for inner in below])
-        rooms = np.concatenate(below)
-        order = np.lexsort((owners, -rooms))
-        filled = np.minimum(np.cumsum(rooms[order]), tasks)
-        amounts = np.zeros(len(parts), np.int64)
-        np.add.at(amounts, owners[order], np.diff(filled, prepend=0))
-        return [(part, amount) for part, amount in zip(parts, amounts.tolist(), strict=True) if amount]
-
-    def _rooms_below(self, part: _Part) -> NDArray[np.int64]:
-        """The room of what a part consists of, the largest first; nodes that belong to no smaller domain as one."""
-        rows = np.array(self._topology.children[part.domain] if part.domain >= 0 else (), np.int32)
-        begin, stop = self._topology.lo[rows] - self._base, self._topology.hi[rows] - self._base
-        rooms = self._room[stop] - self._room[begin]
-        rest = part.room - int(rooms.sum())
-        return np.sort(np.append(rooms, rest) if rest else rooms)[::-1]
-
-    def _best_fit(self, parts: list[_Part], tasks: int) -> _Part:
-        """The part, of those that hold all tasks, that is the closest and leaves the least behind."""
-        return min(parts, key=lambda part: (-part.own, self._fewest(part.domain, tasks), part.room, part.lo))
-
-    def _fewest(self, domain: int, tasks: int) -> int:
-        """How many children of a domain so many tasks must touch."""
-        children = self._topology.children[domain] if domain >= 0 else ()
-        if not children:
-            return 0
-        rows = np.array(children)
-        begin, stop = self._topology.lo[rows] - self._base, self._topology.hi[rows] - self._base
-        rooms = np.sort(self._room[stop] - self._room[begin])[::-1]
-        return int(np.searchsorted(np.cumsum(rooms), tasks)) + 1
+        # The largest domains below are filled first, whosever they are.
+        owners = np.repeat(np.arange(count), [len(below[k]) for k in chosen])
+        inner = np.concatenate([below[k] for k in chosen])
+        order = np.lexsort((owners, -inner))
+        amounts = np.zeros(count, np.int64)
+        np.add.at(amounts, owners[order], np.diff(np.minimum(np.cumsum(inner[order]), tasks), prepend=0))
+        return [(parts[k], amount) for k, amount in zip(chosen, amounts.tolist(), strict=True) if amount]
 
 
 def _exchanged(rooms: NDArray[np.int64], below: list[NDArray[np.int64]], chosen: list[int], tasks: int) -> list[int]:
     """Exchange chosen parts for others, one at a time, as long as that touches fewer domains below."""
 
     def touched(parts: list[int]) -> int:
-        inner = np.sort(np.concatenate([below[k] for k in parts]))[::-1]
-        return int(np.searchsorted(np.cumsum(inner), tasks)) + 1
+        return _touched(np.sort(np.concatenate([below[k] for k in parts]))[::-1], tasks)
 
-    fewest = touched(chosen)
-    improved = True
-    while improved:
-        improved = False
+    def better(chosen: list[int], fewest: int) -> list[int] | None:
         total = int(rooms[chosen].sum())
         for place, old in enumerate(chosen):
             for new in range(len(below)):
-                if new in chosen or total - rooms[old] + rooms[new] < tasks:
-                    continue
-                other = [*chosen[:place], new, *chosen[place + 1 :]]
-                count = touched(other)
-                if count < fewest:
-                    chosen, fewest, improved = sorted(other), count, True
-                    break
-            if improved:
-                break
+                if new not in chosen and total - rooms[old] + rooms[new] >= tasks:
+                    other = sorted([*chosen[:place], new, *chosen[place + 1 :]])
+                    if touched(other) < fewest:
+                        return other
+        return None
+
+    while (other := better(chosen, touched(chosen))) is not None:
+        chosen = other
     return chosen
+
+
+def _touched(rooms: NDArray[np.int64], tasks: int) -> int:
+    """How many pieces with these rooms, the largest first, so many tasks take."""
+    return int(np.searchsorted(np.cumsum(rooms), tasks)) + 1
 
 
 def _sums(values: NDArray[np.integer]) -> NDArray[np.int64]:
     return np.concatenate(([0], np.cumsum(values, dtype=np.int64)))
-
-
-def fewest_domains(session: Session, boards: Boards, tasks: Rows, domains: Rows) -> Rows | None:
-    """How many smaller domains equal tasks would touch in each of some domains; None: that cannot be told, or none."""
-    topology = session.snapshot.topology
-    classes, counts = count_classes(session.snapshot.tasks.cls[tasks])
-    if len(domains) < 2 or len(classes) > 1 or not any(topology.children[domain] for domain in domains.tolist()):
-        return None
-    base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
-    room = _sums(boards.get(int(classes[0]), FUTURE).slots(session.snapshot, base, end))
-    found = np.zeros(len(domains), np.int32)
-    for k, domain in enumerate(domains.tolist()):
-        children = np.array(topology.children[domain], np.int32)
-        if len(children):
-            rooms = np.sort(room[topology.hi[children] - base] - room[topology.lo[children] - base])[::-1]
-            found[k] = int(np.searchsorted(np.cumsum(rooms), int(counts[0]))) + 1
-    return found
 
 
 def domains_used(topology: TopologyTable, domain: int, nodes: Rows) -> tuple[int, ...]:

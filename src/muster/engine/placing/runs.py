@@ -1,14 +1,12 @@
-"""Placing runs of equal tasks: in order, each on the best node of the ground that they may use.
+"""Placing runs of equal tasks: in order, each on the best node that they may use.
 
 Tasks that are alike are placed together by one kernel call; the answer is the same as if each were asked for alone.
-Callers: what stands behind the door. Nothing is committed here: the caller keeps or rolls back the statement.
+Nothing is committed here: the caller keeps or rolls back the statement.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,7 +14,7 @@ from numpy.typing import NDArray
 from muster.engine.boards import Boards
 from muster.engine.constraints import placed_nodes
 from muster.engine.placing.packing import Packer
-from muster.engine.placing.terms import EARNEST, PROMISES, Found, Modes
+from muster.engine.placing.terms import EARNEST, EVERYWHERE, Found, Modes, Scope
 from muster.framework import FITS, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_CLOSED, QUEUE_FULL, Reason
 from muster.kernels.placement import FUTURE, MODE, fits
@@ -33,41 +31,8 @@ from muster.snapshot import (
     TaskStatus,
 )
 
-
-@dataclass(frozen=True, slots=True)
-class Stretch:
-    """Node rows lo..hi; with a mask over all nodes, only those of them that it marks."""
-
-    lo: int
-    hi: int
-    mask: Mask | None = None
-
-    def holds(self, node: int) -> bool:
-        return self.lo <= node < self.hi and (self.mask is None or bool(self.mask[node]))
-
-
-@dataclass(frozen=True, slots=True)
-class Ground:
-    """The nodes for a run: a domain, and whether it is packed into as few smaller domains as possible.
-
-    With stretches, these count and not the domain: each is filled before the next is looked at. With places, each task
-    has a node of its own: `places` is as long as the table of tasks.
-    """
-
-    domain: int = 0
-    packed: bool = False
-    stretches: tuple[Stretch, ...] = ()
-    places: Rows | None = None
-
-
-ANYWHERE = Ground()
-
-
-class _Step(NamedTuple):
-    """How far an attempt has come, and whether it ends there."""
-
-    next: int
-    is_last: bool = False
+#: Node rows lo..hi; with a mask over all nodes, only those of them that it marks.
+_Stretch = tuple[int, int, Mask | None]
 
 
 @dataclass(slots=True)
@@ -110,37 +75,74 @@ class Runs:
         self._rank_order = rank_order
         self._live = session.live_tasks()
         self._runs = _run_keys(session.snapshot, self._live)
+        self._everywhere: list[_Stretch] = [(0, len(session.snapshot.nodes), None)]
         #: Whether a queue holds all of a cluster that is full for a class, as of a length of the touch log.
         self._alone: dict[tuple[int, int], tuple[int, bool]] = {}
-        #: Domains as stretches.
-        self._wholes: dict[int, Stretch] = {}
+
+    # -- until a job is ready ----------------------------------------------------------------------------------
 
     def until_ready(
-        self, attempt: Attempt, statement: Statement, ground: Ground = ANYWHERE, modes: Modes = EARNEST
+        self, attempt: Attempt, statement: Statement, scope: Scope = EVERYWHERE, modes: Modes = EARNEST
     ) -> Found:
         """Place tasks until the job (or sub-group) is ready or nothing more fits.
 
         Tasks that were tried leave the attempt, placed or not. Where nothing is found, the statement is as it was.
         """
         mark = statement.mark()
-        start = 0
-        while start < len(attempt.tasks):
-            before = len(statement)
-            step = self._place_run(attempt, start, statement, ground, modes)
-            start = step.next
-            if step.is_last or (len(statement) > before and self.deficit(attempt) == 0):
+        tasks, start, total = attempt.tasks, 0, 0
+        while start < len(tasks):
+            end = self._run_end(tasks, start)
+            wanted = self._wanted(attempt, tasks[start:end])
+            placed = self._place_alike(tasks[start : start + wanted], statement, scope, modes) if wanted else 0
+            total += placed
+            if placed < wanted:
+                self._note_failure(attempt, int(tasks[start + placed]))
+            start = start + wanted if 0 < wanted == placed else end
+            if (placed < wanted and not may_go_on(self._session, attempt)) or (placed and self.deficit(attempt) == 0):
                 break
-        placed = sum(len(operation.tasks) for operation in statement.operations[mark:])
-        attempt.tasks = self._worthwhile(attempt, attempt.tasks[start:])
+        attempt.tasks = self._worthwhile(attempt, tasks[start:])
         if self.deficit(attempt) == 0:
             return Found.READY
         if self._pipelined_deficit(attempt) == 0:
             return Found.PROMISED
         statement.rollback(mark)
-        attempt.most = max(attempt.most, placed)
+        attempt.most = max(attempt.most, total)
         if attempt.verdict is None:
-            attempt.verdict = JobVerdict(GANG_INCOMPLETE, placed=placed)
+            attempt.verdict = JobVerdict(GANG_INCOMPLETE, placed=total)
         return Found.NOTHING
+
+    def deficit(self, attempt: Attempt) -> int:
+        """How many more tasks at least must be placed; 0 = ready."""
+        if attempt.is_part:
+            return self._session.subgroup_deficit(attempt.subgroup)
+        return self._session.job_deficit(attempt.job)
+
+    def _pipelined_deficit(self, attempt: Attempt) -> int:
+        if attempt.is_part:
+            return self._session.subgroup_pipelined_deficit(attempt.subgroup)
+        return self._session.job_pipelined_deficit(attempt.job)
+
+    def _wanted(self, attempt: Attempt, run: Rows) -> int:
+        """How many tasks of a run to place: what is missing, as far as the queue may hold them."""
+        session, table = self._session, self._session.snapshot.tasks
+        task = int(run[0])
+        if int(table.role[task]) in attempt.failed_roles:
+            return 0
+        cls = int(table.cls[task])
+        queue = int(session.snapshot.jobs.queue[attempt.job])
+        slots = session.queue_slots(queue, session.snapshot.classes.requests[cls, 0])
+        if slots <= 0:
+            attempt.verdict = JobVerdict(self._why_no_slots(queue, cls), cls=cls, task=task)
+            return 0
+        return min(len(run), max(1, self.deficit(attempt)), slots)
+
+    def _note_failure(self, attempt: Attempt, task: int) -> None:
+        """A task found no node: neither will others of its role."""
+        snapshot = self._session.snapshot
+        attempt.verdict = JobVerdict(INSUFFICIENT, cls=int(snapshot.tasks.cls[task]), task=task)
+        role = int(snapshot.tasks.role[task])
+        if snapshot.roles.names[role]:
+            attempt.failed_roles.add(role)
 
     def _worthwhile(self, attempt: Attempt, tasks: Rows) -> Rows:
         """Without the tasks of roles that found no node."""
@@ -149,18 +151,27 @@ class Runs:
         kept: Rows = tasks[~np.isin(self._session.snapshot.tasks.role[tasks], list(attempt.failed_roles))]
         return kept
 
-    def deficit(self, attempt: Attempt) -> int:
-        """How many more tasks at least must be placed; 0 = ready."""
-        if attempt.subgroup == NO_ROW:
-            return self._session.job_deficit(attempt.job)
-        return self._session.subgroup_deficit(attempt.subgroup)
+    def _why_no_slots(self, queue: int, cls: int) -> Reason:
+        """Why a queue may not hold one more task, as far as its user can do something about it."""
+        snapshot = self._session.snapshot
+        if not snapshot.queues.records[queue].open:
+            return QUEUE_CLOSED
+        known = self._alone.get((queue, cls))
+        if known is None or known[0] != snapshot.touched:
+            known = self._alone[queue, cls] = (snapshot.touched, self._queue_has_it_all(queue, cls))
+        return INSUFFICIENT if known[1] else QUEUE_FULL
 
-    def _pipelined_deficit(self, attempt: Attempt) -> int:
-        if attempt.subgroup == NO_ROW:
-            return self._session.job_pipelined_deficit(attempt.job)
-        return self._session.subgroup_pipelined_deficit(attempt.subgroup)
+    def _queue_has_it_all(self, queue: int, cls: int) -> bool:
+        """Whether the cluster is full and all of it is the queue's: then its share is not what it lacks."""
+        snapshot = self._session.snapshot
+        held = snapshot.queues.own_allocated
+        asked = snapshot.classes.requests[cls, 0] > 0
+        alone = (held.sum(axis=0) == held[queue])[asked].all()
+        return bool(alone) and not self._boards.get(cls, FUTURE).has_room(snapshot)
 
-    def in_order(self, tasks: Rows, statement: Statement, ground: Ground = ANYWHERE, modes: Modes = EARNEST) -> int:
+    # -- exactly these -----------------------------------------------------------------------------------------
+
+    def in_order(self, tasks: Rows, statement: Statement, scope: Scope = EVERYWHERE, modes: Modes = EARNEST) -> int:
         """Place tasks one run after the other, whatever queue and gang say; stop at the first that does not fit.
 
         Tasks that the statement has evicted are moved.
@@ -172,55 +183,12 @@ class Runs:
             if end - start > 1:
                 other = np.flatnonzero(status[tasks[start:end]] != status[tasks[start]])
                 end = start + int(other[0]) if len(other) else end
-            placed = self._place_alike(tasks[start:end], statement, ground, modes)
-            start += placed
+            start += self._place_alike(tasks[start:end], statement, scope, modes)
             if start < end:
                 break
         return start
 
-    def _place_run(self, attempt: Attempt, start: int, statement: Statement, ground: Ground, modes: Modes) -> _Step:
-        """Place the next tasks that are alike, as many as are needed; those that fail are passed over."""
-        session, table = self._session, self._session.snapshot.tasks
-        task = int(attempt.tasks[start])
-        role = int(table.role[task])
-        end = self._run_end(attempt.tasks, start)
-        if role in attempt.failed_roles:
-            return _Step(end)
-        cls = int(table.cls[task])
-        queue = int(session.snapshot.jobs.queue[attempt.job])
-        slots = session.queue_slots(queue, session.snapshot.classes.requests[cls, 0])
-        if slots <= 0:
-            attempt.verdict = JobVerdict(self._why_no_slots(queue, cls), cls=cls, task=task)
-            return _Step(end)
-        want = min(end - start, max(1, self.deficit(attempt)), slots)
-        placed = self._place_alike(attempt.tasks[start : start + want], statement, ground, modes)
-        if placed == want:
-            return _Step(start + want)
-        attempt.verdict = JobVerdict(INSUFFICIENT, cls=cls, task=int(attempt.tasks[start + placed]))
-        if session.snapshot.roles.names[role]:
-            attempt.failed_roles.add(role)
-        return _Step(end, is_last=not may_go_on(session, attempt))
-
-    def _why_no_slots(self, queue: int, cls: int) -> Reason:
-        """Why a queue may not hold one more task, as far as its user can do something about it."""
-        if not self._session.snapshot.queues.records[queue].open:
-            return QUEUE_CLOSED
-        return INSUFFICIENT if self._queue_has_it_all(queue, cls) else QUEUE_FULL
-
-    def _queue_has_it_all(self, queue: int, cls: int) -> bool:
-        """Whether the cluster is full and all of it is the queue's: then its share is not what it lacks."""
-        snapshot = self._session.snapshot
-        known = self._alone.get((queue, cls))
-        if known is None or known[0] != snapshot.touched:
-            known = self._alone[queue, cls] = (snapshot.touched, self._look_at_queue(queue, cls))
-        return known[1]
-
-    def _look_at_queue(self, queue: int, cls: int) -> bool:
-        snapshot = self._session.snapshot
-        held = snapshot.queues.own_allocated
-        asked = snapshot.classes.requests[cls, 0] > 0
-        alone = (held.sum(axis=0) == held[queue])[asked].all()
-        return bool(alone) and not self._boards.get(cls, FUTURE).has_room(snapshot)
+    # -- one run -----------------------------------------------------------------------------------------------
 
     def _run_end(self, tasks: Rows, start: int) -> int:
         """End of the run of tasks that can be placed by one call."""
@@ -231,53 +199,43 @@ class Runs:
         first = int(different.argmax())
         return start + first if different[first] else len(tasks)
 
-    def _place_alike(self, tasks: Rows, statement: Statement, ground: Ground, modes: Modes) -> int:
+    def _place_alike(self, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> int:
         """Place as many of a run as fit, on one kind of room after the other; return how many."""
-        if ground.places is not None:
-            return self._place_planned(tasks, ground.places[tasks], statement, modes)
+        if scope.places is not None:
+            return self._place_planned(tasks, scope.places[tasks], statement, modes)
         task = int(tasks[0])
         table = self._session.snapshot.tasks
-        if len(tasks) == 1 and self._place_nominated(task, statement, ground, modes):
+        stretches = self._stretches(scope)
+        if len(tasks) == 1 and self._place_nominated(task, statement, stretches, modes):
             return 1
         live = task in self._live or (
             bool(table.flags[task] & NEEDS_LIVE_CHECK) and table.status[task] == TaskStatus.RELEASING
         )
         cls = int(table.cls[task])
         placed = 0
-        stretches: Sequence[Stretch | None] = ground.stretches or (None,)
-        if modes == PROMISES and not ground.stretches:
-            stretches = (self._whole(ground.domain),)
-        for stretch in stretches:
+        for lo, hi, mask in stretches:
             for mode in modes:
                 board = self._boards.for_task(task, mode) if live else self._boards.get(cls, mode)
-                placed += self._fill(tasks[placed:], board, statement, ground, stretch)
+                board = board if mask is None else board.within(mask)
+                if scope.packed and scope.domain is not None:
+                    placed += self._pack(tasks[placed:], board, statement, scope.domain)
+                else:
+                    placed += statement.fill(tasks[placed:], board, lo, hi)
                 if placed == len(tasks):
                     return placed
         return placed
 
-    def _place_planned(self, tasks: Rows, nodes: Rows, statement: Statement, modes: Modes) -> int:
-        """Place the first tasks of a run on the nodes that a plan names, as far as they still fit there."""
-        for count, (task, node) in enumerate(zip(tasks.tolist(), nodes.tolist(), strict=True)):
-            if node == NO_ROW or not self._place_on(task, node, statement, modes):
-                return count
-        return len(tasks)
-
-    def _whole(self, domain: int) -> Stretch:
-        whole = self._wholes.get(domain)
-        if whole is None:
+    def _stretches(self, scope: Scope) -> list[_Stretch]:
+        """The nodes of a scope, the preferred ones first."""
+        if scope.mask is None:
+            if scope.domain is None:
+                return self._everywhere
             topology = self._session.snapshot.topology
-            whole = self._wholes[domain] = Stretch(int(topology.lo[domain]), int(topology.hi[domain]))
-        return whole
-
-    def _fill(self, tasks: Rows, board: Board, statement: Statement, ground: Ground, stretch: Stretch | None) -> int:
-        snapshot = self._session.snapshot
-        if stretch is not None:
-            inside = board if stretch.mask is None else board.within(stretch.mask)
-            return statement.fill(tasks, inside, stretch.lo, stretch.hi)
-        if ground.packed:
-            return self._pack(tasks, board, statement, ground.domain)
-        lo, hi = snapshot.topology.lo[ground.domain], snapshot.topology.hi[ground.domain]
-        return statement.fill(tasks, board, int(lo), int(hi))
+            return [(int(topology.lo[scope.domain]), int(topology.hi[scope.domain]), None)]
+        if scope.preference is None:
+            return [_stretch(scope.mask)]
+        steps = np.unique(scope.preference[scope.mask])[::-1]
+        return [_stretch(scope.mask & (scope.preference == step)) for step in steps]
 
     def _pack(self, tasks: Rows, board: Board, statement: Statement, domain: int) -> int:
         """Fill the parts of a domain that the packing names, then deal the nodes out by rank."""
@@ -285,14 +243,14 @@ class Runs:
         own = placed_nodes(snapshot, int(snapshot.tasks.job[tasks[0]]))
         base, end = int(snapshot.topology.lo[domain]), int(snapshot.topology.hi[domain])
         slots = board.slots(snapshot, base, end)
-        shares = Packer(snapshot.topology, domain, slots, own).plan(len(tasks))
+        shares = Packer(snapshot.topology, base, slots, own).plan(domain, len(tasks))
         mark = statement.mark()
-        placed = 0
         filled = [
             np.repeat(np.arange(share.lo, share.hi, dtype=np.int32), slots[share.lo - base : share.hi - base])
             for share in shares
             if share.full
         ]
+        placed = 0
         if filled:
             nodes = np.concatenate(filled)
             placed = len(nodes)
@@ -304,13 +262,23 @@ class Runs:
             statement.sort_nodes(mark)
         return placed
 
-    def _place_nominated(self, task: int, statement: Statement, ground: Ground, modes: Modes) -> bool:
+    # -- one node ----------------------------------------------------------------------------------------------
+
+    def _place_planned(self, tasks: Rows, nodes: Rows, statement: Statement, modes: Modes) -> int:
+        """Place the first tasks of a run on the nodes that a plan names, as far as they still fit there."""
+        for count, (task, node) in enumerate(zip(tasks.tolist(), nodes.tolist(), strict=True)):
+            if node == NO_ROW or not self._place_on(task, node, statement, modes):
+                return count
+        return len(tasks)
+
+    def _place_nominated(self, task: int, statement: Statement, stretches: list[_Stretch], modes: Modes) -> bool:
         """Use the node that an earlier cycle set aside for the task, if it still fits."""
-        snapshot = self._session.snapshot
-        node = int(snapshot.tasks.nominated[task])
-        if node == NO_ROW or snapshot.tasks.status[task] != TaskStatus.PENDING or not self._is_inside(ground, node):
+        table = self._session.snapshot.tasks
+        node = int(table.nominated[task])
+        if node == NO_ROW or table.status[task] != TaskStatus.PENDING:
             return False
-        return self._place_on(task, node, statement, modes)
+        inside = any(lo <= node < hi and (mask is None or mask[node]) for lo, hi, mask in stretches)
+        return inside and self._place_on(task, node, statement, modes)
 
     def _place_on(self, task: int, node: int, statement: Statement, modes: Modes) -> bool:
         """Place a task on one node, if it fits there."""
@@ -329,11 +297,14 @@ class Runs:
                 return True
         return False
 
-    def _is_inside(self, ground: Ground, node: int) -> bool:
-        if ground.stretches:
-            return any(stretch.holds(node) for stretch in ground.stretches)
-        topology = self._session.snapshot.topology
-        return bool(topology.lo[ground.domain] <= node < topology.hi[ground.domain])
+
+def _stretch(mask: Mask) -> _Stretch:
+    """The marked nodes; where they follow each other, without the mask."""
+    rows = np.flatnonzero(mask)
+    if len(rows) == 0:
+        return 0, 0, None
+    lo, hi = int(rows[0]), int(rows[-1]) + 1
+    return lo, hi, None if hi - lo == len(rows) else mask
 
 
 def _run_keys(snapshot: Snapshot, live: frozenset[int]) -> NDArray[np.int64]:
@@ -341,13 +312,12 @@ def _run_keys(snapshot: Snapshot, live: frozenset[int]) -> NDArray[np.int64]:
     tasks = snapshot.tasks
     keys = (tasks.cls.astype(np.int64) * (len(snapshot.roles) + 1) + tasks.role) * (len(snapshot.subgroups) + 1)
     keys += tasks.subgroup
-    alone = np.flatnonzero(tasks.nominated != NO_ROW)
+    # Tasks that hold a place may be moved, and are then checked one by one too.
+    checked = (tasks.status != TaskStatus.PENDING) & ((tasks.flags & NEEDS_LIVE_CHECK) != 0)
+    alone = np.flatnonzero((tasks.nominated != NO_ROW) | checked)
     keys[alone] = -1 - alone
     for task in live:
         keys[task] = -1 - task
-    # Tasks that hold a place may be moved, and are then checked one by one too.
-    placed = np.flatnonzero((tasks.status != TaskStatus.PENDING) & ((tasks.flags & NEEDS_LIVE_CHECK) != 0))
-    keys[placed] = -1 - placed
     return keys
 
 

@@ -8,6 +8,7 @@ from enum import Enum, IntEnum
 from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from muster.framework import JobVerdict
 from muster.kernels.placement import FREE_NOW, FUTURE, IDLE
@@ -59,6 +60,13 @@ class Scope:
     mask: Mask | None = None
     #: The caller has seen to the job's constraints.
     is_final: bool = False
+    # What follows is for those behind the door.
+    #: Into as few smaller domains as possible.
+    packed: bool = False
+    #: Nodes of the mask with larger numbers are filled first.
+    preference: NDArray[np.int8] | None = None
+    #: A node for each task, by task row.
+    places: Rows | None = None
 
 
 EVERYWHERE = Scope()

@@ -52,7 +52,7 @@ class _Requirement:
         assert part.levels is not None
         self._session = session
         self._job = job
-        self._roles = part.roles
+        self._part = part
         self._domains, self._owners = _domains_of(part.levels, len(session.snapshot.nodes))
         self._levels = part.levels
         #: What domains have free, as of a length of the touch log.
@@ -60,7 +60,7 @@ class _Requirement:
 
     def can_be_met(self, scenario: Scenario) -> bool:
         """Is there a domain that could hold the part's pending tasks if all victims went?"""
-        pending = scenario.pending[self._belong(scenario.pending)]
+        pending = scenario.pending[self._part.members(self._session.snapshot, scenario.pending)]
         if len(pending) == 0:
             return True
         snapshot = self._session.snapshot
@@ -71,11 +71,6 @@ class _Requirement:
         np.add.at(room, owners[inside], requests[snapshot.tasks.cls[scenario.victims[inside]]])
         total = requests[snapshot.tasks.cls[pending]].sum(axis=0)
         return bool(((room >= total).all(axis=1) & self._joinable(pending)).any())
-
-    def _belong(self, tasks: Rows) -> Mask:
-        if self._roles is None:
-            return np.ones(len(tasks), np.bool_)
-        return np.isin(self._session.snapshot.tasks.role[tasks], self._roles)
 
     def _room(self) -> Amounts:
         snapshot = self._session.snapshot
@@ -88,7 +83,8 @@ class _Requirement:
         """Domains that hold pods of the part, which the others must join; all if it has none."""
         snapshot = self._session.snapshot
         tasks = snapshot.tasks_of(self._job)
-        own = tasks[self._belong(tasks) & np.isin(snapshot.tasks.status[tasks], _SETTLED) & ~np.isin(tasks, pending)]
+        mine = self._part.members(snapshot, tasks) & np.isin(snapshot.tasks.status[tasks], _SETTLED)
+        own = tasks[mine & ~np.isin(tasks, pending)]
         if len(own) == 0:
             return np.ones(len(self._domains), np.bool_)
         return np.isin(np.arange(len(self._domains)), self._owners[snapshot.tasks.node[own]])
