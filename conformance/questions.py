@@ -16,7 +16,7 @@ from conformance.results import Mismatch, Value
 from conformance.scheduling import decode_all, open_session
 from conformance.topology_questions import SCORED_NODES, TOPOLOGY_QUESTIONS
 from muster.api import KubeObject, decode, names
-from muster.framework import FITS, Eviction, Evictor, Registry, Session, reason_number
+from muster.framework import FITS, Eviction, Evictor, Registry, Session, points, reason_number
 from muster.kernels.placement import score_node
 
 #: Recorded scores are cut after eight places; what floats lose comes on top.
@@ -183,7 +183,7 @@ def _every_admitted_job_enqueueable(session: Session, _: Value) -> Value:
     """As Volcano's test asks: each job is reported as admitted and then asked about again."""
     answers = []
     for job in np.flatnonzero(session.snapshot.jobs.live).tolist():
-        for tell in session.asked("job_enqueued"):
+        for tell in session.asked(points.JOB_ENQUEUED):
             tell(job)
         answers.append(session.job_enqueueable(job))
     return all(answers)
@@ -197,7 +197,7 @@ def _first_job_before_second(session: Session, _: Value) -> Value:
     """Compare the plugins' keys alone, without the session's own tie-breaks."""
     index = session.snapshot.jobs.index
     first, second = (
-        [ask(index[name]) for ask in session.asked("job_order")] for name in ("default/job1", "default/job2")
+        [ask(index[name]) for ask in session.asked(points.JOB_ORDER)] for name in ("default/job1", "default/job2")
     )
     return bool(first < second)
 
@@ -207,7 +207,7 @@ def _preemptable_victims(session: Session, _: Value) -> Value:
     tasks = session.snapshot.tasks
     victims = np.arange(len(tasks), dtype=np.int32)
     evictor = Evictor(int(tasks.job[0]), victims[:1])
-    for ask in session.asked("evictable"):
+    for ask in session.asked(points.EVICTABLE):
         answer = ask(Eviction.PREEMPT, evictor, victims)
         victims = victims if answer is None else answer
     return [tasks.ids[task] for task in victims.tolist()]
@@ -226,7 +226,7 @@ def _evictable_victims(session: Session, wanted: Value) -> Value:
     got = {}
     for name in wanted:
         victims = np.arange(len(tasks), dtype=np.int32)
-        for ask in session.asked("evictable"):
+        for ask in session.asked(points.EVICTABLE):
             answer = ask(kinds[name], Evictor(evictor, session.snapshot.tasks_of(evictor), breaks_gangs=True), victims)
             victims = victims if answer is None else answer
         got[name] = sorted(tasks.ids[task] for task in victims.tolist())

@@ -4,7 +4,7 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, field, inspect
 
-from muster.cli.inventory import argument_infos, extension_points, inventory, type_text, value_text
+from muster.cli.inventory import argument_infos, inventory, type_text, value_text
 from muster.cli.main import run
 from muster.framework import Action, Arguments, Plugin, Registry
 from muster.scheduler import builtin_registry
@@ -74,12 +74,6 @@ def test_every_built_in_part_says_what_it_is_for_and_every_argument_what_it_mean
         for argument in part.arguments:
             assert argument.meaning, f"{part.name}: {argument.name}"
         assert (part.kind == "plugin") == bool(part.points), part.name
-
-
-def test_opening_and_closing_are_no_extension_points() -> None:
-    points = extension_points()
-    assert {"divide_classes", "job_order", "queue_order"} <= set(points)
-    assert not {"open", "close", "name", "Args"} & set(points)
 
 
 def test_actions_have_arguments_too() -> None:

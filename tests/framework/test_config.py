@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from muster.api import UserError
-from muster.framework import PluginOption, SchedulerConfig, default_config, load_config, parse_config
-from muster.framework.plugin import BEHAVIOUR_FLAGS, FLAGS, OTHER_FLAGS
+from muster.framework import PluginOption, SchedulerConfig, default_config, load_config, parse_config, points
+from muster.framework.points import EVICTION_FLAGS, HIERARCHY_FLAG, OTHER_FLAGS, POINTS, Point
 
 WHOLE = """
 actions: "enqueue, allocate,backfill ,"
@@ -65,25 +66,30 @@ def test_the_default_is_what_the_docs_say() -> None:
 # -- flags --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("point", sorted(FLAGS))
-def test_a_flag_turns_its_point_off_and_no_point_of_another_flag(point: str) -> None:
-    option = PluginOption("any", flags={FLAGS[point]: False})
+AnyPoint = Point[..., Any, Any]
+FLAGGED = [point for point in POINTS if point.flag]
+FLAGS = {point.flag for point in FLAGGED}
+
+
+@pytest.mark.parametrize("point", FLAGGED, ids=lambda point: point.name)
+def test_a_flag_turns_its_point_off_and_no_point_of_another_flag(point: AnyPoint) -> None:
+    option = PluginOption("any", flags={point.flag: False})
     assert not option.is_on(point)
-    assert all(option.is_on(other) for other in FLAGS if FLAGS[other] != FLAGS[point])
+    assert all(option.is_on(other) for other in POINTS if other.flag != point.flag)
 
 
-@pytest.mark.parametrize("point", ["job_valid", "queue_deserved", "open"])
-def test_points_without_a_flag_are_always_on(point: str) -> None:
+@pytest.mark.parametrize("point", [points.JOB_VALID, points.QUEUE_DESERVED], ids=lambda point: point.name)
+def test_points_without_a_flag_are_always_on(point: AnyPoint) -> None:
     assert PluginOption("any", absent=False).is_on(point)
 
 
 def test_an_absent_flag_is_on_unless_the_option_says_otherwise() -> None:
-    assert PluginOption("any").is_on("job_order")
-    assert not PluginOption("any", absent=False).is_on("job_order")
-    assert PluginOption("any", flags={"enableJobOrder": True}, absent=False).is_on("job_order")
+    assert PluginOption("any").is_on(points.JOB_ORDER)
+    assert not PluginOption("any", absent=False).is_on(points.JOB_ORDER)
+    assert PluginOption("any", flags={"enableJobOrder": True}, absent=False).is_on(points.JOB_ORDER)
 
 
-@pytest.mark.parametrize("flag", sorted({*FLAGS.values(), *BEHAVIOUR_FLAGS, *OTHER_FLAGS}))
+@pytest.mark.parametrize("flag", sorted({*FLAGS, HIERARCHY_FLAG, *EVICTION_FLAGS.values(), *OTHER_FLAGS}))
 def test_every_flag_of_volcano_s_file_is_read(flag: str) -> None:
     config = parse_config(f"actions: allocate\ntiers: [{{plugins: [{{name: gang, {flag}: true}}]}}]", "c")
     assert config.tiers[0][0].flags == {flag: True}
@@ -183,7 +189,7 @@ def test_an_unknown_flag_lists_those_that_exist() -> None:
     assert message.startswith(
         "conf.yaml: tiers[0].plugins[0].enableJobOder: unknown field; known: name, arguments and the flags "
     )
-    assert all(flag in message for flag in FLAGS.values())
+    assert all(flag in message for flag in FLAGS)
 
 
 def test_text_that_is_not_yaml_says_where() -> None:

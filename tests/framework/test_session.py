@@ -24,6 +24,7 @@ from muster.framework import (
     SchedulerConfig,
     Session,
     Vote,
+    points,
     reason,
 )
 from muster.framework.reasons import NODE_NOT_READY, NOT_TRIED
@@ -85,8 +86,8 @@ def job(session: Session, name: str) -> int:
 
 def test_only_methods_that_a_plugin_overrides_are_asked() -> None:
     session = opened([plugin("p", job_ready=3), plugin("q")])
-    assert len(session.asked("job_ready")) == 1
-    assert session.asked("job_pipelined") == []
+    assert len(session.asked(points.JOB_READY)) == 1
+    assert session.asked(points.JOB_PIPELINED) == []
 
 
 def test_a_flag_takes_a_plugin_out_of_the_question() -> None:
@@ -367,7 +368,7 @@ def test_victims_are_those_all_agree_on_in_the_first_tier_with_an_opinion(
 
 @pytest.mark.parametrize("breaks_gangs", [True, False])
 def test_who_is_protected_stays_whatever_tier_says_so(breaks_gangs: bool) -> None:
-    opinion, shield = plugin("o", evictable=rows(1, 2, 3)), plugin("s", evictable=rows(2, 3))
+    opinion, shield = plugin("o", evictable=lambda *asked: asked[2]), plugin("s", evictable=rows(2, 3))
     shield.protects = True
     for tiers in ([[opinion], [shield]], [[shield], [opinion]], [[opinion, shield]]):
         session = opened(*tiers)

@@ -14,7 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject, Pod, PodGroup
-from muster.framework import SchedulerConfig, Session, parse_config
+from muster.framework import SchedulerConfig, Session, parse_config, points
 from muster.scheduler import builtin_registry
 from muster.snapshot import Mirror, Operation, OperationKind, Statement, TaskStatus
 from muster.testing import node, pod, pod_group, priority_class, queue
@@ -218,7 +218,7 @@ def test_queues_are_taken_from_only_while_they_have_too_much(name: str, world: W
             task for one in statement.operations if one.kind is OperationKind.EVICT for task in one.tasks.tolist()
         ]
         for queue_row in {int(snapshot.jobs.queue[snapshot.tasks.job[task]]) for task in victims}:
-            deserved = next(ask(queue_row) for ask in session.asked("queue_deserved"))
+            deserved = next(ask(queue_row) for ask in session.asked(points.QUEUE_DESERVED))
             mine = [task for task in victims if snapshot.jobs.queue[snapshot.tasks.job[task]] == queue_row]
             # Whoever went last, the queue had too much of something before that.
             assert any((after[queue_row] + snapshot.request(task) > deserved).any() for task in mine)

@@ -18,7 +18,7 @@ from muster.engine.waiting import (
     tasks_by_job,
     why_not_schedulable,
 )
-from muster.framework import Action, Arguments, JobVerdict, Session
+from muster.framework import Action, Arguments, JobVerdict, Session, points
 from muster.framework.reasons import NOT_TRIED
 from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, Statement
 
@@ -79,7 +79,7 @@ class Allocate(Action):
             hard_starts_whole=self.arguments.hard_starts_whole,
         )
         waiting = self._line_up(session)
-        line = TreeLine(session, waiting) if session.asked("queue_turn") else QueueLine(session, waiting)
+        line = TreeLine(session, waiting) if session.asked(points.QUEUE_TURN) else QueueLine(session, waiting)
         while (job := line.pop()) is not None:
             tasks, waiting[job] = waiting[job], waiting[job][:0]
             with session.turn(job):
@@ -107,7 +107,7 @@ class Allocate(Action):
     def _pending(self, session: Session) -> Rows:
         """Tasks to place; where queues do not form a tree, those that ask for nothing are left to backfill."""
         tasks, table = schedulable_tasks(session), session.snapshot.tasks
-        is_tree = bool(session.asked("queue_turn"))
+        is_tree = bool(session.asked(points.QUEUE_TURN))
         wanted: Mask = table.job[tasks] != NO_ROW if is_tree else (table.flags[tasks] & BEST_EFFORT) == 0
         return tasks[wanted]
 

@@ -1,7 +1,6 @@
 """Every plugin and action as data: summary, arguments, extension points, and the package it comes from.
 
-Made from the classes themselves, so that it cannot drift from them. Callers: `muster plugins`,
-`muster config check` and the reference pages.
+Made from the classes themselves, so that it cannot drift from them.
 """
 
 from __future__ import annotations
@@ -17,6 +16,7 @@ from msgspec import inspect as types
 
 from muster.framework import Action, Plugin, Registry
 from muster.framework.plugin import Arguments
+from muster.framework.points import implemented
 from muster.framework.registry import ACTION_GROUP, PLUGIN_GROUP
 
 OWN_PACKAGE = "muster"
@@ -57,15 +57,6 @@ class PartInfo:
         }
 
 
-def extension_points() -> list[str]:
-    """Names of all extension points, in the order of the contract; opening and closing are not among them."""
-    return [
-        name
-        for name, member in vars(Plugin).items()
-        if not name.startswith("_") and inspect.isfunction(member) and name not in ("open", "close")
-    ]
-
-
 def inventory(registry: Registry) -> list[PartInfo]:
     """Describe everything that a registry holds: plugins by name, then actions by name."""
     plugins = [_describe("plugin", known) for _, known in sorted(registry.plugins.items())]
@@ -76,7 +67,7 @@ def inventory(registry: Registry) -> list[PartInfo]:
 def _describe(kind: str, known: type[Plugin] | type[Action]) -> PartInfo:
     points: tuple[str, ...] = ()
     if issubclass(known, Plugin):
-        points = tuple(point for point in extension_points() if getattr(known, point) is not getattr(Plugin, point))
+        points = tuple(point.name for point in implemented(known))
     return PartInfo(
         kind=kind,
         name=known.name,

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import inspect
-
-from muster.cli.inventory import PartInfo, extension_points, inventory
+from muster.cli.inventory import PartInfo, inventory
 from muster.docs.markdown import code, page, table
-from muster.framework import Plugin
 from muster.framework.config import DEFAULT_YAML
-from muster.framework.plugin import BEHAVIOUR_FLAGS, FLAGS, OTHER_FLAGS
+from muster.framework.points import HIERARCHY_FLAG, OTHER_FLAGS, POINTS
 from muster.framework.registry import NOT_YET_ACTIONS, NOT_YET_PLUGINS
 from muster.scheduler import builtin_registry
 
@@ -35,8 +32,17 @@ def plugin_page() -> str:
         "## Extension points",
         "What the session asks plugins, and what the answers cause. A plugin is asked only what it implements.",
         table(
-            ("extension point", "flag", "question"),
-            [(f"`{point}`", _flag(point), _question(point)) for point in extension_points()],
+            ("extension point", "question", "answer", "answers combine", "flag"),
+            [
+                (
+                    f"`{point.name}`",
+                    point.question.replace("\n", " "),
+                    point.answer.words,
+                    point.rule.words,
+                    f"`{point.flag}`" if point.flag else "always on",
+                )
+                for point in POINTS
+            ],
         ),
         "## Not supported yet",
         "A configuration that names one of these is refused with a message that says so.",
@@ -84,20 +90,12 @@ def _part(part: PartInfo) -> str:
     return "\n\n".join(blocks)
 
 
-def _question(point: str) -> str:
-    return (inspect.getdoc(getattr(Plugin, point)) or "").replace("\n", " ")
-
-
-def _flag(point: str) -> str:
-    return f"`{FLAGS[point]}`" if point in FLAGS else "always on"
-
-
 def _flag_rows() -> list[tuple[str, str]]:
     points: dict[str, list[str]] = {}
-    for point, flag in FLAGS.items():
-        points.setdefault(flag, []).append(f"`{point}`")
-    rows = [(f"`{flag}`", ", ".join(points[flag])) for flag in sorted(points)]
-    rows += [(f"`{flag}`", "nothing: changes how the plugin works, off unless set") for flag in sorted(BEHAVIOUR_FLAGS)]
+    for point in POINTS:
+        points.setdefault(point.flag, []).append(f"`{point.name}`")
+    rows = [(f"`{flag}`", ", ".join(points[flag])) for flag in sorted(points) if flag]
+    rows.append((f"`{HIERARCHY_FLAG}`", "nothing: changes how the plugin works, off unless set"))
     rows += [(f"`{flag}`", "nothing: accepted, without effect") for flag in sorted(OTHER_FLAGS)]
     return rows
 

@@ -14,7 +14,7 @@ from typing import NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.framework import Session
+from muster.framework import Session, points
 from muster.snapshot import (
     ACTIVE_STATUSES,
     BEST_EFFORT,
@@ -192,7 +192,7 @@ def best_effort_tasks(session: Session, job: int) -> Rows:
 def relies_on_best_effort(session: Session, job: int) -> bool:
     """Whether a minimum (of the job, a role, a sub-group) is met only by counting pending best-effort tasks."""
     jobs, roles = session.snapshot.jobs, session.snapshot.roles
-    if not jobs.counts[job, BEST_EFFORT_PENDING] or not session.asked("job_ready"):
+    if not jobs.counts[job, BEST_EFFORT_PENDING] or not session.asked(points.JOB_READY):
         return False
     minimum = int(jobs.min_member[job])
     if _relies(jobs.counts[job], minimum):

@@ -22,7 +22,8 @@ from muster.engine.boards import Boards, boards_of
 from muster.engine.constraints import Constraint, job_constraint, job_domain, subgroup_constraint
 from muster.engine.domains import domain_future_idle, domain_totals, gradients, holding
 from muster.engine.gangs import Portion, by_subgroup, pending_tasks_of, requests_of, required_subgroups
-from muster.framework.plugin import Plugin, overrides
+from muster.framework import points
+from muster.framework.plugin import Plugin
 from muster.framework.session import Session
 from muster.kernels.placement import FUTURE
 from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, Amounts, Mask, Rows
@@ -208,9 +209,9 @@ class LookAhead:
         """Scores with what was handed out so far; plugins that cannot be asked about that speak for now."""
         scores = np.zeros(len(rows))
         job, subgroup = self._job, part.portion.subgroup
-        for ask in self._session.asked("domain_score"):
+        for ask in self._session.asked(points.DOMAIN_SCORE):
             plugin = getattr(ask, "__self__", None)
-            if isinstance(plugin, Plugin) and overrides(plugin, "expected_domain_score"):
+            if isinstance(plugin, Plugin) and points.EXPECTED_DOMAIN_SCORE.is_implemented(type(plugin)):
                 expected = plugin.expected_domain_score(part.request, self._used[rows], self._allocatable[rows])
                 scores = scores + expected
             else:

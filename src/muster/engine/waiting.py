@@ -11,7 +11,6 @@ from muster.api import Pod
 from muster.api.names import QUEUE_GATE
 from muster.engine.constraints import why_not_placeable
 from muster.framework import JobVerdict, Session
-from muster.framework.entrance import why_queue_refuses
 from muster.framework.reasons import (
     DEVICE_CLAIM,
     GPU_PART,
@@ -83,7 +82,7 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
         return JobVerdict(QUARANTINED, jobs.aside[job])
     if not jobs.has_group[job]:
         return JobVerdict(GROUP_MISSING, jobs.records[job].id)
-    refusal = why_queue_refuses(session, job)
+    refusal = session.why_queue_refuses(job)
     if refusal is not None:
         return refusal
     if jobs.phase[job] == _PENDING:

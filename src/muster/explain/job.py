@@ -40,7 +40,7 @@ from muster.explain.queues import (
     queue_pictures,
     why_nobody_leaves,
 )
-from muster.framework import Eviction, JobVerdict, Reason, Session
+from muster.framework import NO_CLASS, Eviction, JobVerdict, Reason, Session
 from muster.framework.reasons import (
     GANG_INCOMPLETE,
     INSUFFICIENT,
@@ -53,7 +53,6 @@ from muster.framework.reasons import (
     QUEUE_OVERUSED,
     SEARCH_ENDED,
 )
-from muster.framework.verdicts import NO_CLASS
 from muster.plugins.minruntime import protection
 from muster.snapshot import GATED as GATED_TASK
 from muster.snapshot import NO_ROW, READY_STATUSES, JobPhase, Rows, TaskStatus

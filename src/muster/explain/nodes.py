@@ -13,9 +13,8 @@ from numpy.typing import NDArray
 
 from muster.explain.model import ClosestNode, Holder, Named, NodeGroup
 from muster.explain.words import counted, joined, nodes_text
-from muster.framework import FITS, JobVerdict, Reason, Session, Verdicts, reason, reason_number
+from muster.framework import FITS, NO_CLASS, JobVerdict, Reason, Session, Verdicts, reason, reason_number
 from muster.framework.reasons import INSUFFICIENT, NODE_NOT_READY
-from muster.framework.verdicts import NO_CLASS
 from muster.snapshot import ALLOCATED_STATUSES, NO_ROW, Amounts, Mask, Rows, Snapshot
 
 TOO_SMALL = reason(

@@ -16,7 +16,7 @@ from muster.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from muster.explain.job import job_verdict
 from muster.explain.loans import Account, Loan, find_loans
 from muster.explain.nodes import refine_verdict
-from muster.framework import Reason, Session
+from muster.framework import Reason, Session, points
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, QueueRecord, TaskStatus
 
 
@@ -263,9 +263,5 @@ def _pending(session: Session) -> Amounts:
 
 def _fair_share(session: Session, queue: int) -> Amounts | None:
     """The first plugin's word on what a queue may have now; else on what it deserves."""
-    for point in ("queue_fair_share", "queue_deserved"):
-        for ask in session.asked(point):
-            answer: Amounts | None = ask(queue)
-            if answer is not None:
-                return answer
-    return None
+    fair = session.ask(points.QUEUE_FAIR_SHARE, queue)
+    return session.ask(points.QUEUE_DESERVED, queue) if fair is None else fair

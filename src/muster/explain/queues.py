@@ -8,7 +8,7 @@ from __future__ import annotations
 import numpy as np
 
 from muster.explain.model import Explanation, Named, QueuePicture
-from muster.framework import FITS, Session
+from muster.framework import FITS, Session, points
 from muster.scheduler.job_statuses import no_evictions_text
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, TaskStatus
 
@@ -104,7 +104,7 @@ def _why_queues_keep(session: Session, job: int, explanation: Explanation) -> st
 
 def _entitled(session: Session, queue: int) -> Amounts | None:
     """What a queue may keep while others want more: what it deserves or its fair share; None: no plugin says."""
-    said = [ask(queue) for point in ("queue_deserved", "queue_fair_share") for ask in session.asked(point)]
+    said = [ask(queue) for point in (points.QUEUE_DESERVED, points.QUEUE_FAIR_SHARE) for ask in session.asked(point)]
     known: list[Amounts] = [answer for answer in said if answer is not None]
     return np.maximum.reduce(known) if known else None
 
@@ -114,28 +114,22 @@ def _picture(session: Session, queue: int, resources: frozenset[str]) -> QueuePi
     record = snapshot.queues.records[queue]
     axis = snapshot.axis
     allocated = snapshot.queues.tree_allocated[queue]
+    deserved = session.ask(points.QUEUE_DESERVED, queue)
     return QueuePicture(
         name=record.name,
         weight=record.weight,
         allocated={name: int(allocated[axis.index[name]]) for name in axis.names if name in resources},
-        deserved=_said(session, "queue_deserved", queue, resources) or _only(record.deserved, resources),
-        fair_share=_said(session, "queue_fair_share", queue, resources),
+        deserved=_said(session, deserved, resources) or _only(record.deserved, resources),
+        fair_share=_said(session, session.ask(points.QUEUE_FAIR_SHARE, queue), resources),
         limit=_only(record.capability, resources),
         guarantee=_only(record.guarantee, resources),
     )
 
 
-def _said(session: Session, point: str, queue: int, resources: frozenset[str]) -> Named:
-    """The first plugin's word on what a queue is entitled to; nothing where it is entitled to everything."""
-    for ask in session.asked(point):
-        answer: Amounts | None = ask(queue)
-        if answer is not None:
-            return {
-                name: int(amount)
-                for name, amount in zip(session.snapshot.axis.names, answer, strict=True)
-                if name in resources and amount < UNLIMITED
-            }
-    return {}
+def _said(session: Session, amounts: Amounts | None, resources: frozenset[str]) -> Named:
+    """What a queue is entitled to, by name; nothing where it is entitled to everything."""
+    named = () if amounts is None else zip(session.snapshot.axis.names, amounts, strict=True)
+    return {name: int(amount) for name, amount in named if name in resources and amount < UNLIMITED}
 
 
 def _only(amounts: Named, resources: frozenset[str]) -> Named:

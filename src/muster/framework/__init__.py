@@ -1,4 +1,8 @@
-"""Extension points, sessions, tiers, the registry, reason codes and configuration."""
+"""How policy is asked for: the contract of plugins, the table of extension points, and the session that asks.
+
+Enters: a snapshot, a configuration and a registry. Leaves: what actions commit, and verdicts on jobs that stay behind.
+`points` is the table, `plugin` the contract, `questions` and `victim_questions` are how answers are asked for.
+"""
 
 from muster.framework.config import (
     PluginOption,
@@ -23,21 +27,32 @@ from muster.framework.plugin import (
     Vote,
 )
 from muster.framework.profiles import PROFILES, Profile, find_config, profile, profile_yaml
-from muster.framework.reasons import FITS, Reason, Verdicts, all_reasons, reason, reason_number
+from muster.framework.reasons import (
+    FITS,
+    NO_CLASS,
+    JobVerdict,
+    Reason,
+    VerdictCache,
+    Verdicts,
+    all_reasons,
+    reason,
+    reason_number,
+)
 from muster.framework.registry import Action, Registry
-from muster.framework.session import Committed, Session
-from muster.framework.tallies import MADE_ROOM, ActionTally
-from muster.framework.verdicts import JobVerdict, VerdictCache
+from muster.framework.session import MADE_ROOM, ActionTally, Committed, Session
+from muster.snapshot.classes import Division
 
 __all__ = [
     "FITS",
     "MADE_ROOM",
+    "NO_CLASS",
     "PROFILES",
     "Action",
     "ActionTally",
     "Arguments",
     "Committed",
     "Departure",
+    "Division",
     "Eviction",
     "Evictor",
     "JobVerdict",

@@ -23,9 +23,12 @@ from typing import Any
 
 from muster.api import UserError
 from muster.api.documents import read_yaml
-from muster.framework.plugin import BEHAVIOUR_FLAGS, EVICTION_FLAGS, FLAGS, OTHER_FLAGS, Eviction
+from muster.framework.plugin import Eviction
+from muster.framework.points import EVICTION_FLAGS, HIERARCHY_FLAG, OTHER_FLAGS, POINTS, Point
 
-_KNOWN_FLAGS = frozenset(FLAGS.values()) | frozenset(EVICTION_FLAGS.values()) | BEHAVIOUR_FLAGS | OTHER_FLAGS
+_KNOWN_FLAGS = frozenset(
+    {HIERARCHY_FLAG, *OTHER_FLAGS, *EVICTION_FLAGS.values(), *(point.flag for point in POINTS if point.flag)}
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,10 +41,9 @@ class PluginOption:
     #: What an absent flag means; True in configuration files.
     absent: bool = True
 
-    def is_on(self, point: str) -> bool:
+    def is_on(self, point: Point[..., Any, Any]) -> bool:
         """Is the extension point enabled?"""
-        flag = FLAGS.get(point)
-        return True if flag is None else self.flags.get(flag, self.absent)
+        return self.flags.get(point.flag, self.absent) if point.flag else True
 
     def has_opinion(self, kind: Eviction) -> bool:
         """Does the plugin's opinion on single victims count?"""
@@ -50,7 +52,7 @@ class PluginOption:
 
     @property
     def hierarchy(self) -> bool:
-        return self.flags.get("enableHierarchy", False)
+        return self.flags.get(HIERARCHY_FLAG, False)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,13 +9,16 @@ asked counts as "protected": whatever a plugin's failure does, it evicts nobody.
 from __future__ import annotations
 
 import logging
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Any, Final
 
+from muster.api import UserError
 from muster.framework.plugin import Plugin
-from muster.framework.reasons import QUARANTINED
-from muster.framework.verdicts import JobVerdict
+from muster.framework.points import POINTS, Point
+from muster.framework.reasons import QUARANTINED, JobVerdict
+from muster.snapshot import Snapshot
 from muster.snapshot.mirror.quarantine import shortened
 
 if TYPE_CHECKING:
@@ -29,16 +32,64 @@ STRIKES: Final = 3
 OUT_SECONDS: Final = 60.0
 
 
+class PluginError(UserError):
+    """A plugin answered what its contract does not allow; the plugin is to be mended, not Muster."""
+
+    def __init__(self, plugin: str, point: Point[..., Any, Any], problem: str) -> None:
+        super().__init__(f"plugin {plugin}: {point.name}: {problem}; the contract is {point.contract}")
+        self.plugin = plugin
+        self.asked = point.name
+
+
+class _Checked:
+    """Stands for a method of a plugin that is not ours, and looks at its answers before anybody counts on them."""
+
+    __slots__ = ("__self__", "_method", "_point", "_snapshot")
+
+    def __init__(self, plugin: Plugin, point: Point[..., Any, Any], snapshot: Snapshot) -> None:
+        self.__self__ = plugin
+        self._method = getattr(plugin, point.name)
+        self._point = point
+        self._snapshot = snapshot
+
+    def __call__(self, *about: object) -> object:
+        answer = self._method(*about)
+        if problem := self._point.answer.problem(answer, about, self._snapshot):
+            raise PluginError(self.__self__.name, self._point, problem)
+        return answer
+
+
+def answering(plugin: Plugin, point: Point[..., Any, Any], snapshot: Snapshot) -> Callable[..., Any]:
+    """The method that answers an extension point; what plugins from elsewhere answer is checked on the way."""
+    if type(plugin).__module__.startswith("muster."):
+        method: Callable[..., Any] = getattr(plugin, point.name)
+        return method
+    return _Checked(plugin, point, snapshot)
+
+
 def blamed(fault: BaseException) -> tuple[str, str]:
     """The innermost plugin on the way to an exception, and what it was asked; both "" if there is none."""
-    found = ("", "")
+    if isinstance(fault, PluginError):
+        return fault.plugin, fault.asked
+    names, found = {point.name for point in POINTS}, ("", "")
     trace: TracebackType | None = fault.__traceback__
     while trace is not None:
-        owner = trace.tb_frame.f_locals.get("self")
-        if isinstance(owner, Plugin):
-            found = (owner.name, trace.tb_frame.f_code.co_name)
+        owner, asked = trace.tb_frame.f_locals.get("self"), trace.tb_frame.f_code.co_name
+        # Of the plugin's own methods on the way, the one that was asked and not those that it used.
+        if isinstance(owner, Plugin) and (owner.name != found[0] or asked in names):
+            found = (owner.name, asked)
         trace = trace.tb_next
     return found
+
+
+def told(fault: Exception) -> str:
+    """A failure in words: who failed, at what, and what is expected there."""
+    plugin, asked = blamed(fault)
+    if isinstance(fault, PluginError):
+        return str(fault)
+    who = f"plugin {plugin}.{asked}" if plugin else "the scheduler"
+    contract = next((f"; the contract is {point.contract}" for point in POINTS if point.name == asked), "")
+    return f"{who} failed: {type(fault).__name__}: {fault}{contract if plugin else ''}"
 
 
 @dataclass(slots=True)
@@ -113,9 +164,8 @@ class Turn:
 def _note(session: Session, job: int, error: Exception) -> None:
     plugin, asked = blamed(error)
     record = session.snapshot.jobs.records[job]
-    who = f"plugin {plugin}.{asked}" if plugin else "the scheduler"
-    log.error("event=job-failed job=%s who=%r", record.id, who, exc_info=error)
-    why = shortened(f"{who} failed: {type(error).__name__}: {error}")
+    log.error("event=job-failed job=%s plugin=%s asked=%s", record.id, plugin, asked, exc_info=error)
+    why = shortened(told(error))
     session.faults.append(Fault(job, error, plugin, why, session.step))
     session.record(job, JobVerdict(QUARANTINED, why))
     session.snapshot.jobs.aside[job] = why  # nobody asks about it again in this cycle

@@ -6,7 +6,7 @@ with the argument's name), `open(session)` prepares, `close()` reports. Plugins 
 never change it. Answers must depend on the input alone: no clock but `session.now`, no randomness but
 `session.rng`. Rows (job, queue, task, class, node) are row numbers of the session's snapshot.
 
-How the answers of several plugins are combined is Volcano's tier rule and stands in each docstring.
+How the answers of several plugins become one, and what they must be like, stands in `muster.framework.points`.
 """
 
 from __future__ import annotations
@@ -14,8 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
-from inspect import isfunction
-from typing import TYPE_CHECKING, Any, ClassVar, Final
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import msgspec
 import numpy as np
@@ -393,67 +392,3 @@ class Plugin:
     def scenario_validator(self, kind: Eviction, scenario: Scenario) -> bool:
         """Is the outcome of a dry run acceptable? Every plugin must agree."""
         return True
-
-
-#: Extension point -> the flag of Volcano's configuration file that turns it off. Points without a flag are always on.
-FLAGS: dict[str, str] = {
-    "job_order": "enableJobOrder",
-    "queue_order": "enableQueueOrder",
-    "task_order": "enableTaskOrder",
-    "subgroup_order": "enabledSubJobOrder",
-    "job_ready": "enableJobReady",
-    "job_pipelined": "enableJobPipelined",
-    "subgroup_ready": "enabledSubJobReady",
-    "subgroup_pipelined": "enabledSubJobPipelined",
-    "job_starving": "enableJobStarving",
-    "job_enqueueable": "enableJobEnqueued",
-    "job_enqueued": "enableJobEnqueued",
-    "node_mask": "enablePredicate",
-    "task_mask": "enablePredicate",
-    "node_score": "enableNodeOrder",
-    "task_score": "enableNodeOrder",
-    "domain_gradients": "enabledHyperNodeGradient",
-    "domain_score": "enabledHyperNodeOrder",
-    "overused": "enabledOverused",
-    "queue_allocatable": "enabledAllocatable",
-    "preemptive": "enablePreemptive",
-    "must_leave": "enabledVictim",
-}
-#: The flag that turns off a plugin's opinion on victims that are chosen task by task, by kind of eviction.
-EVICTION_FLAGS: dict[Eviction, str] = {
-    Eviction.PREEMPT: "enablePreemptable",
-    Eviction.RECLAIM: "enableReclaimable",
-}
-#: Flags that change what a plugin does rather than whether it is asked; off unless set.
-BEHAVIOUR_FLAGS: frozenset[str] = frozenset({"enableHierarchy"})
-#: Flags of Volcano's file that concern points Muster does not have; accepted, without effect.
-OTHER_FLAGS: frozenset[str] = frozenset(
-    {
-        "enableClusterOrder",
-        "enableNamespaceOrder",
-        "enableBestNode",
-        "enableTargetJob",
-        "enableReservedNodes",
-    }
-)
-
-
-def overrides(plugin: Plugin, point: str) -> bool:
-    """Does the plugin implement the extension point?"""
-    return getattr(type(plugin), point) is not getattr(Plugin, point)
-
-
-#: The methods of `Plugin`, in its order.
-POINTS: Final = tuple(name for name, value in vars(Plugin).items() if isfunction(value) and not name.startswith("_"))
-
-
-_IMPLEMENTED: Final[dict[type[Plugin], tuple[str, ...]]] = {}
-
-
-def implemented(kind: type[Plugin]) -> tuple[str, ...]:
-    """The extension points that plugins of a class answer; a class does not change, so it is looked at once."""
-    points = _IMPLEMENTED.get(kind)
-    if points is None:
-        points = tuple(point for point in POINTS if getattr(kind, point) is not getattr(Plugin, point))
-        _IMPLEMENTED[kind] = points
-    return points

@@ -1,45 +1,244 @@
-"""Who answers which extension point, and what every way of asking has in common. Base of the session's parts."""
+"""What the session asks plugins about jobs, nodes, domains and queues, and how many answers become one.
+
+Part of the session. Points and rules are those of `points`; every order is total: where plugins see no difference, age
+and name decide.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Sequence
+from itertools import pairwise
 from typing import Any
 
-from muster.framework.plugin import POINTS, Plugin, Rejection
-from muster.snapshot import Rows, Snapshot
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.framework import points
+from muster.framework.plugin import NodeScores, Plugin, Purpose, Rejection
+from muster.framework.points import A, P, Point, R
+from muster.framework.reasons import FITS, NODE_NOT_READY, NODE_QUARANTINED, Verdicts
+from muster.snapshot import Amounts, Pieces, Rows, Snapshot
+
+#: A bound method of a plugin, or what stands for one and has its `__self__`.
+Ask = Callable[..., Any]
 
 
-@dataclass(slots=True)
-class Points:
-    """Bound methods per extension point, in tier order; `tiers` keeps the tiers apart."""
+class Asking:
+    """Who answers which extension point in a session: methods in tier order, and the same tier by tier."""
 
-    flat: dict[str, list[Any]] = field(default_factory=lambda: {point: [] for point in POINTS})
-    tiers: dict[str, list[list[Any]]] = field(default_factory=lambda: {point: [] for point in POINTS})
+    snapshot: Snapshot
 
-    def drop(self, plugin: Plugin) -> None:
-        """Ask a plugin no more. Lists stay the same ones: whoever holds one does without it too."""
-        for methods in (*self.flat.values(), *(tier for tiers in self.tiers.values() for tier in tiers)):
+    def __init__(self) -> None:
+        self._asked: dict[Point[..., Any, Any], list[Any]] = {point: [] for point in points.POINTS}
+        self._tiers: dict[Point[..., Any, Any], list[list[Any]]] = {point: [] for point in points.POINTS}
+
+    def asked(self, point: Point[P, A, R]) -> list[Callable[P, A]]:
+        """The methods that answer an extension point, in tier order."""
+        return self._asked[point]
+
+    def ask(self, point: Point[P, A, R], *about: P.args, **named: P.kwargs) -> R:
+        """What plugins say together."""
+        return point.rule.combine(ask(*about, **named) for ask in self._asked[point])
+
+    def _ask_no_more(self, plugin: Plugin) -> None:
+        """Drop a plugin. Lists stay the same ones: whoever holds one does without it too."""
+        for methods in (*self._asked.values(), *(tier for tiers in self._tiers.values() for tier in tiers)):
             methods[:] = [method for method in methods if method.__self__ is not plugin]
 
 
-class Questions:
-    """Asks plugins about a snapshot."""
+class OrderQuestions(Asking):
+    """Who comes first."""
 
-    snapshot: Snapshot
-    _points: Points
+    #: The methods that order jobs, and beside each those of the same plugin that order them as victims: one by one and
+    #: many at once, where there are any.
+    _victim_order: list[tuple[Ask, Ask | None, Ask | None]]
 
-    def blame(self, plugin: str, subject: object) -> None:
-        """Count a failure against a plugin, and go on without it if it was one too many."""
-        raise NotImplementedError
+    def _pair_orders(self) -> None:
+        """Find out who orders victims otherwise than jobs."""
+        alone, many = (
+            {id(ask.__self__): ask for ask in self._asked[point]}
+            for point in (points.VICTIM_ORDER, points.VICTIM_ORDERS)
+        )
+        owners = [(ask, id(ask.__self__)) for ask in self._asked[points.JOB_ORDER]]
+        self._victim_order = [(ask, alone.get(owner), many.get(owner)) for ask, owner in owners]
 
-    def asked(self, point: str) -> list[Callable[..., Any]]:
-        """The methods that answer an extension point, in tier order."""
-        return self._points.flat[point]
+    def job_key(self, job: int) -> tuple[Any, ...]:
+        """Order of a job among the jobs of its queue."""
+        jobs = self.snapshot.jobs
+        keys = [ask(job) for ask in self.asked(points.JOB_ORDER)]
+        return (*keys, float(jobs.created[job]), jobs.records[job].id)
 
-    def _first_rejection(self, point: str, job: int, tasks: Rows) -> Rejection | None:
-        for ask in self._points.flat[point]:
-            rejection: Rejection | None = ask(job, tasks)
-            if rejection is not None:
-                return rejection
-        return None
+    def queue_key(self, queue: int) -> tuple[Any, ...]:
+        """Order of a queue among all queues."""
+        record = self.snapshot.queues.records[queue]
+        keys = [ask(queue) for ask in self.asked(points.QUEUE_ORDER)]
+        return (*keys, record.created, record.name)
+
+    def queue_turn_key(self, queue: int, job: int, leaving: Amounts | None = None) -> tuple[Any, ...]:
+        """Order of a queue among its siblings when queues take turns down the tree; see `Plugin.queue_turn`."""
+        record = self.snapshot.queues.records[queue]
+        keys = [ask(queue, job, leaving) for ask in self.asked(points.QUEUE_TURN)]
+        return (*keys, record.created, record.name)
+
+    def victim_key(self, job: int, left: Rows) -> tuple[Any, ...]:
+        """Order of a job of which `left` is left, as `job_key`; victims of a queue go from the last to the first."""
+        jobs = self.snapshot.jobs
+        keys = [for_victim(job, left) if for_victim else ask(job) for ask, for_victim, _ in self._victim_order]
+        return (*keys, float(jobs.created[job]), jobs.records[job].id)
+
+    def sort_victims(self, jobs: Rows, left: Pieces) -> Rows:
+        """Order jobs by `victim_key`, with what is left of each."""
+        table, rows = self.snapshot.jobs, jobs.tolist()
+        columns = [_numbers([table.records[job].id for job in rows]), table.created[jobs]]
+        for ask, for_victim, for_many in reversed(self._victim_order):
+            if for_many:
+                columns.append(for_many(jobs, left))
+            elif for_victim:
+                columns.append(_numbers([for_victim(job, left[piece]) for piece, job in enumerate(rows)]))
+            else:
+                columns.append(_numbers([ask(job) for job in rows]))
+        ordered: Rows = jobs[np.lexsort(columns)]
+        return ordered
+
+    def subgroup_key(self, subgroup: int) -> tuple[Any, ...]:
+        """Order of a sub-group among those of its job."""
+        table = self.snapshot.subgroups
+        keys = [ask(subgroup) for ask in self.asked(points.SUBGROUP_ORDER)]
+        return (*keys, int(table.index[subgroup]), table.names[subgroup])
+
+    def sort_tasks(self, tasks: Rows) -> Rows:
+        """Order tasks by job row, then by the plugins' keys, then by index, age and uid."""
+        owners = self.snapshot.tasks.job[tasks]
+        by_job = np.argsort(owners, kind="stable")
+        ordered: Rows = tasks[by_job]
+        follows = np.flatnonzero(owners[by_job[1:]] == owners[by_job[:-1]])
+        if len(follows):  # tasks that are alone in their job need no key
+            shared = np.zeros(len(tasks), np.bool_)
+            shared[follows] = shared[follows + 1] = True
+            ordered[shared] = self._sort_by_keys(ordered[shared])
+        return ordered
+
+    def _sort_by_keys(self, tasks: Rows) -> Rows:
+        table = self.snapshot.tasks
+        keys: list[NDArray[Any]] = [ask(tasks) for ask in self.asked(points.TASK_ORDER)]
+        ordered: Rows = tasks[np.lexsort([table.rank[tasks], *reversed(keys), table.job[tasks]])]
+        return ordered
+
+
+class PlacingQuestions(Asking):
+    """Who may start, where, and how much of it."""
+
+    #: Node verdicts by class key; the scheduler keeps them as long as no node changes.
+    _known_verdicts: dict[bytes, Verdicts]
+
+    # -- gangs ---------------------------------------------------------------------------------------------
+
+    def job_valid(self, job: int) -> Rejection | None:
+        return self.ask(points.JOB_VALID, job)
+
+    def job_deficit(self, job: int) -> int:
+        """How many more tasks at least the job needs to be ready; 0 = ready."""
+        asked = self.asked(points.JOB_READY)
+        # Gang alone, nearly always, and several times per turn.
+        return asked[0](job) if len(asked) == 1 else self.ask(points.JOB_READY, job)
+
+    def job_pipelined_deficit(self, job: int) -> int:
+        return self.ask(points.JOB_PIPELINED, job)
+
+    def subgroup_deficit(self, subgroup: int) -> int:
+        """As `job_deficit`; a job without sub-groups of its own is one sub-group."""
+        job = int(self.snapshot.subgroups.job[subgroup])
+        if not self.snapshot.jobs.records[job].sub_groups:
+            return self.job_deficit(job)
+        return self.ask(points.SUBGROUP_READY, subgroup)
+
+    def subgroup_pipelined_deficit(self, subgroup: int) -> int:
+        job = int(self.snapshot.subgroups.job[subgroup])
+        if not self.snapshot.jobs.records[job].sub_groups:
+            return self.job_pipelined_deficit(job)
+        return self.ask(points.SUBGROUP_PIPELINED, subgroup)
+
+    def job_starving(self, job: int) -> bool:
+        return bool(self.asked(points.JOB_STARVING)) and self.ask(points.JOB_STARVING, job)
+
+    def job_enqueueable(self, job: int) -> bool:
+        return self.why_not_admitted(job) is None
+
+    def why_not_admitted(self, job: int) -> Rejection | None:
+        """Why the job may not be admitted; None: it may."""
+        return points.JOB_ENQUEUEABLE.rule.combine(
+            (ask(job) for ask in tier) for tier in self._tiers[points.JOB_ENQUEUEABLE]
+        )
+
+    # -- nodes ---------------------------------------------------------------------------------------------
+
+    def node_verdicts(self, cls: int) -> Verdicts:
+        """First reason against each node for a class, free resources and other pods aside."""
+        key = self.snapshot.classes.keys[cls]
+        verdicts = self._known_verdicts.get(key)
+        if verdicts is None:
+            verdicts = np.where(self.snapshot.nodes.ready, FITS, NODE_NOT_READY.number).astype(np.int16)
+            verdicts[self.snapshot.nodes.aside] = NODE_QUARANTINED.number
+            for ask in self.asked(points.NODE_MASK):
+                verdicts = np.where(verdicts == FITS, ask(cls), verdicts)
+            self._known_verdicts[key] = verdicts
+        return verdicts
+
+    def task_verdicts(self, task: int) -> Verdicts | None:
+        """First reason against each node that other pods give; None: there is none."""
+        return self.ask(points.TASK_MASK, task)
+
+    def node_scores(self, cls: int) -> list[NodeScores]:
+        return self.ask(points.NODE_SCORE, cls)
+
+    def task_scores(self, task: int) -> NDArray[np.float64] | None:
+        return self.ask(points.TASK_SCORE, task)
+
+    def live_tasks(self) -> frozenset[int]:
+        """Pending tasks for which other pods matter."""
+        owners = {
+            id(method.__self__) for point in (points.TASK_MASK, points.TASK_SCORE) for method in self._asked[point]
+        }
+        concerned = [ask() for ask in self._asked[points.LIVE_TASKS] if id(ask.__self__) in owners]
+        return frozenset(int(task) for tasks in concerned for task in tasks)
+
+    # -- domains of the network ------------------------------------------------------------------------------
+
+    def domain_gradients(self, job: int, subgroup: int, scope: int) -> Sequence[Rows] | None:
+        """The first plugin's word on which domains to try; None: nobody has an opinion."""
+        return self.ask(points.DOMAIN_GRADIENTS, job, subgroup, scope)
+
+    def domain_scores(self, job: int, subgroup: int, domains: Rows) -> NDArray[np.float64]:
+        scores = self.ask(points.DOMAIN_SCORE, job, subgroup, domains)
+        return np.zeros(len(domains)) if scores is None else scores
+
+    def search_space(self, job: int, purpose: Purpose) -> Rows | None:
+        return self.ask(points.SEARCH_SPACE, job, purpose)
+
+    # -- queues --------------------------------------------------------------------------------------------
+
+    def overused(self, queue: int) -> bool:
+        return self.ask(points.OVERUSED, queue)
+
+    def queue_slots(self, queue: int, request: Amounts) -> int:
+        """How many more tasks with this request the queue may hold."""
+        return self.ask(points.QUEUE_ALLOCATABLE, queue, request)
+
+    def preemptive(self, queue: int, tasks: Rows) -> bool:
+        return self.ask(points.PREEMPTIVE, queue, tasks)
+
+    def over_capacity(self, job: int, tasks: Rows) -> Rejection | None:
+        """Why the queues above a job may not hold these tasks too; None: they may."""
+        return self.ask(points.OVER_CAPACITY, job, tasks)
+
+    def over_quota(self, job: int, tasks: Rows) -> Rejection | None:
+        """Why a job that is not preemptible may not have these tasks; None: it may."""
+        return self.ask(points.OVER_QUOTA, job, tasks)
+
+
+def _numbers(keys: Sequence[Any]) -> NDArray[Any]:
+    """Numbers that stand to each other as the keys do."""
+    numbers = np.zeros(len(keys), np.int32)
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    numbers[order] = np.cumsum([False, *(keys[one] != keys[next_one] for one, next_one in pairwise(order))])
+    return numbers

@@ -1,7 +1,7 @@
 """One cycle's view: a snapshot, the plugins that advise on it, and the rules that combine their answers.
 
-Actions ask the session, the session asks the plugins that implement the point and have it enabled; orders and victims
-are asked about in `orders` and `victim_questions`. The lists per extension point are made once, at opening.
+Actions ask the session, the session asks the plugins that implement the point and have it enabled (`questions`,
+`victim_questions`). The lists per extension point are made once, at opening.
 What actions commit is collected as `committed`; verdicts on jobs that stay behind are collected as `verdicts`. Nothing
 here talks to a cluster.
 """
@@ -10,40 +10,40 @@ from __future__ import annotations
 
 import logging
 import random
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import numpy as np
-from numpy.typing import NDArray
 
-from muster.framework.config import PluginOption, SchedulerConfig
-from muster.framework.entrance import let_in_where_nobody_decides
-from muster.framework.faults import OUT_SECONDS, STRIKES, Fault, Strikes, Turn
-from muster.framework.orders import OrderQuestions
-from muster.framework.plugin import (
-    Eviction,
-    NodeScores,
-    Plugin,
-    Purpose,
-    Rejection,
-    Vote,
-    implemented,
-    overrides,
+from muster.framework import points
+from muster.framework.config import SchedulerConfig
+from muster.framework.faults import OUT_SECONDS, STRIKES, Fault, Strikes, Turn, answering
+from muster.framework.plugin import Eviction, Plugin, Rejection
+from muster.framework.points import Point
+from muster.framework.questions import Ask, OrderQuestions, PlacingQuestions
+from muster.framework.reasons import (
+    QUARANTINED,
+    QUEUE_BROKEN,
+    QUEUE_CLOSED,
+    QUEUE_MISSING,
+    QUEUE_NOT_A_LEAF,
+    JobVerdict,
+    Verdicts,
 )
-from muster.framework.questions import Points
-from muster.framework.reasons import FITS, NODE_NOT_READY, NODE_QUARANTINED, NOT_ADMITTED, Verdicts
 from muster.framework.registry import Registry
-from muster.framework.tallies import ActionTally
-from muster.framework.verdicts import JobVerdict
 from muster.framework.victim_questions import VictimQuestions, protects
-from muster.snapshot import Amounts, JobPhase, Operation, Rows, Snapshot, Statement
+from muster.snapshot import NO_ROW, Amounts, JobPhase, Operation, Rows, Snapshot, Statement
 from muster.snapshot.classes import Division, divide_classes
 
 log = logging.getLogger("muster.framework")
 
-_NO_LIMIT = 2**31 - 1
+#: Actions that start waiting jobs.
+_STARTING: Final = ("allocate", "backfill")
+#: The outcome of an attempt that made room.
+MADE_ROOM: Final = "made-room"
 
 
 @dataclass(slots=True)
@@ -54,7 +54,21 @@ class Committed:
     operations: list[Operation]
 
 
-class Session(OrderQuestions, VictimQuestions):
+@dataclass(slots=True)
+class ActionTally:
+    """What one action of a cycle did; an action that evicts nobody has its time only."""
+
+    #: By the wall clock.
+    seconds: float = 0.0
+    #: Turns in which a job looked for victims, by outcome: `MADE_ROOM`, or the code of the reason why not.
+    attempts: Counter[str] = field(default_factory=Counter)
+    #: Scenarios that were tried: victims gone, the beneficiary placed.
+    dry_runs: int = 0
+    #: Searches that a bound on dry runs or domains ended before all had been tried.
+    cut_short: int = 0
+
+
+class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
     """What actions and plugins of one cycle work with."""
 
     def __init__(
@@ -70,6 +84,7 @@ class Session(OrderQuestions, VictimQuestions):
         memory: dict[str, float] | None = None,
         strikes: Strikes | None = None,
     ) -> None:
+        super().__init__()
         self.snapshot = snapshot
         self.config = config
         #: Seconds since the epoch, from the injected clock.
@@ -109,9 +124,8 @@ class Session(OrderQuestions, VictimQuestions):
         self.step = ""
         self._hierarchical: dict[str, bool] = {option.name: option.hierarchy for option in config.plugin_options()}
         self.plugins: dict[str, Plugin] = {}
-        self._points = Points()
         self._open(registry)
-        let_in_where_nobody_decides(self)
+        self._let_in_where_nobody_decides()
 
     # -- opening and closing -------------------------------------------------------------------------------
 
@@ -129,31 +143,25 @@ class Session(OrderQuestions, VictimQuestions):
                 self.plugins[option.name] = plugin
                 plugin.open(self)
         for entries in tiers:
-            bound: dict[str, list[Any]] = {}
+            bound: dict[Point[..., Any, Any], list[Ask]] = {}
             for option, plugin in entries:
-                for point in implemented(type(plugin)):
+                for point in points.implemented(type(plugin)):
                     if option.is_on(point):
-                        bound.setdefault(point, []).append(getattr(plugin, point))
+                        bound.setdefault(point, []).append(answering(plugin, point, self.snapshot))
             for point, methods in bound.items():
-                self._points.tiers[point].append(methods)
-                self._points.flat[point].extend(methods)
-        self._opinions = {kind: self._opinions_on(kind, tiers) for kind in Eviction}
-        self._victim_order = [
-            (ask, ask.__self__.victim_order if overrides(ask.__self__, "victim_order") else None)
-            for ask in self._points.flat["job_order"]
-        ]
+                self._tiers[point].append(methods)
+                self._asked[point].extend(methods)
+        self._opinions = {kind: self._opinions_on(kind) for kind in Eviction}
+        self._pair_orders()
 
-    def _opinions_on(self, kind: Eviction, tiers: Sequence[Sequence[tuple[PluginOption, Plugin]]]) -> list[list[Any]]:
+    def _opinions_on(self, kind: Eviction) -> list[list[Ask]]:
         """Who says which single tasks may be victims, tier by tier."""
-        asked = [
-            [
-                plugin.evictable
-                for option, plugin in tier
-                if overrides(plugin, "evictable") and kind in plugin.victim_kinds and option.has_opinion(kind)
-            ]
-            for tier in tiers
+        having = {option.name for option in self.config.plugin_options() if option.has_opinion(kind)}
+        tiers = [
+            [ask for ask in tier if kind in ask.__self__.victim_kinds and ask.__self__.name in having]
+            for tier in self._tiers[points.EVICTABLE]
         ]
-        return [tier for tier in asked if tier]
+        return [tier for tier in tiers if tier]
 
     def _divide(self, plugins: Iterable[Plugin]) -> dict[str, Rows]:
         divisions: dict[str, Division] = {}
@@ -190,8 +198,8 @@ class Session(OrderQuestions, VictimQuestions):
         if plugin is None:
             return
         log.error("event=plugin-dropped plugin=%s after=%d seconds=%d", name, STRIKES, OUT_SECONDS)
-        self._points.drop(plugin)
-        self._victim_order = [pair for pair in self._victim_order if getattr(pair[0], "__self__", None) is not plugin]
+        self._ask_no_more(plugin)
+        self._pair_orders()
         self.protects_all |= protects(type(plugin))
 
     def close(self) -> None:
@@ -205,154 +213,52 @@ class Session(OrderQuestions, VictimQuestions):
     def has_action(self, name: str) -> bool:
         return name in self.config.actions
 
-    # -- gangs ---------------------------------------------------------------------------------------------
+    # -- admission -------------------------------------------------------------------------------------------
 
-    def job_valid(self, job: int) -> Rejection | None:
-        for ask in self._points.flat["job_valid"]:
-            rejection: Rejection | None = ask(job)
-            if rejection is not None:
-                return rejection
+    def why_queue_refuses(self, job: int) -> JobVerdict | None:
+        """Why the queue of a job takes no jobs, or not this one; None: it does."""
+        queues = self.snapshot.queues
+        queue, name = int(self.snapshot.jobs.queue[job]), self.snapshot.jobs.records[job].queue
+        if queue == NO_ROW:
+            return JobVerdict(QUEUE_MISSING, name)
+        if queue in queues.aside:
+            return JobVerdict(QUARANTINED, queues.aside[queue])
+        if queue in queues.broken:
+            return JobVerdict(QUEUE_BROKEN, queues.broken[queue])
+        if self.asked(points.QUEUE_TURN):
+            if not queues.records[queue].open:
+                return JobVerdict(QUEUE_CLOSED, name)
+            if queue in queues.parents:
+                return JobVerdict(QUEUE_NOT_A_LEAF, name)
         return None
 
-    def job_deficit(self, job: int) -> int:
-        """How many more tasks at least the job needs to be ready; 0 = ready."""
-        asked = self._points.flat["job_ready"]
-        if len(asked) == 1:  # gang alone, nearly always, and several times per turn
-            deficit: int = asked[0](job)
-            return deficit
-        return max((ask(job) for ask in asked), default=0)
+    def _let_in_where_nobody_decides(self) -> None:
+        """Admit waiting jobs if no action decides on it; plugins are not asked.
 
-    def job_pipelined_deficit(self, job: int) -> int:
-        return max((ask(job) for ask in self._points.flat["job_pipelined"]), default=0)
-
-    def subgroup_deficit(self, subgroup: int) -> int:
-        """As `job_deficit`; a job without sub-groups of its own is one sub-group."""
-        job = int(self.snapshot.subgroups.job[subgroup])
-        if not self.snapshot.jobs.records[job].sub_groups:
-            return self.job_deficit(job)
-        return max((ask(subgroup) for ask in self._points.flat["subgroup_ready"]), default=0)
-
-    def subgroup_pipelined_deficit(self, subgroup: int) -> int:
-        job = int(self.snapshot.subgroups.job[subgroup])
-        if not self.snapshot.jobs.records[job].sub_groups:
-            return self.job_pipelined_deficit(job)
-        return max((ask(subgroup) for ask in self._points.flat["subgroup_pipelined"]), default=0)
-
-    def job_starving(self, job: int) -> bool:
-        asked = self._points.flat["job_starving"]
-        return bool(asked) and all(ask(job) for ask in asked)
-
-    def job_enqueueable(self, job: int) -> bool:
-        return self.why_not_admitted(job) is None
-
-    def why_not_admitted(self, job: int) -> Rejection | None:
-        """Why the job may not be admitted; None: it may.
-
-        A reject wins at once, the first tier with a permit ends the question.
+        A PodGroup is admitted before it has pods: controllers make them only when its phase says so. Where `enqueue`
+        is configured it admits jobs one by one; without it all are let in at once, unless their queue cannot have them.
+        Where queues take turns in a tree all actions start jobs; else evicting alone helps only who was let in before.
         """
-        for tier in self._points.tiers["job_enqueueable"]:
-            permitted = False
-            for ask in tier:
-                vote: Vote | Rejection = ask(job)
-                if isinstance(vote, Rejection):
-                    return vote
-                if vote == Vote.REJECT:
-                    return Rejection(NOT_ADMITTED)
-                permitted = permitted or vote == Vote.PERMIT
-            if permitted:
-                return None
-        return None
+        starts_jobs = bool(self.asked(points.QUEUE_TURN)) or any(map(self.has_action, _STARTING))
+        if self.has_action("enqueue") or not starts_jobs:
+            return
+        jobs = self.snapshot.jobs
+        waiting = np.flatnonzero(jobs.live & jobs.has_group & (jobs.phase == JobPhase.PENDING))
+        queues = jobs.queue[waiting]
+        for queue in np.unique(queues):
+            same = waiting[queues == queue]
+            if queue != NO_ROW and self.why_queue_refuses(int(same[0])) is None:
+                jobs.phase[same] = JobPhase.INQUEUE
+                continue
+            for job in same.tolist():
+                verdict = self.why_queue_refuses(job)
+                if verdict is not None:
+                    self.record(job, verdict)
 
     def admit(self, job: int) -> None:
         """Let a waiting job in: it may be allocated from now on."""
-        for tell in self._points.flat["job_enqueued"]:
-            tell(job)
+        self.ask(points.JOB_ENQUEUED, job)
         self.snapshot.jobs.phase[job] = JobPhase.INQUEUE
-
-    # -- nodes ---------------------------------------------------------------------------------------------
-
-    def node_verdicts(self, cls: int) -> Verdicts:
-        """First reason against each node for a class, free resources and other pods aside."""
-        key = self.snapshot.classes.keys[cls]
-        verdicts = self._known_verdicts.get(key)
-        if verdicts is None:
-            verdicts = np.where(self.snapshot.nodes.ready, FITS, NODE_NOT_READY.number).astype(np.int16)
-            verdicts[self.snapshot.nodes.aside] = NODE_QUARANTINED.number
-            for ask in self._points.flat["node_mask"]:
-                verdicts = np.where(verdicts == FITS, ask(cls), verdicts)
-            self._known_verdicts[key] = verdicts
-        return verdicts
-
-    def task_verdicts(self, task: int) -> Verdicts | None:
-        """First reason against each node that other pods give; None: there is none."""
-        combined: Verdicts | None = None
-        for ask in self._points.flat["task_mask"]:
-            answer: Verdicts | None = ask(task)
-            if answer is not None:
-                combined = answer if combined is None else np.where(combined == FITS, answer, combined)
-        return combined
-
-    def node_scores(self, cls: int) -> list[NodeScores]:
-        return [ask(cls) for ask in self._points.flat["node_score"]]
-
-    def task_scores(self, task: int) -> NDArray[np.float64] | None:
-        total: NDArray[np.float64] | None = None
-        for ask in self._points.flat["task_score"]:
-            answer: NDArray[np.float64] | None = ask(task)
-            if answer is not None:
-                total = answer if total is None else total + answer
-        return total
-
-    def live_tasks(self) -> frozenset[int]:
-        """Pending tasks for which other pods matter."""
-        points = self._points.flat
-        owners = {id(method.__self__) for point in ("task_mask", "task_score") for method in points[point]}
-        return frozenset(
-            int(task) for ask in points["live_tasks"] if id(getattr(ask, "__self__", None)) in owners for task in ask()
-        )
-
-    # -- domains of the network ------------------------------------------------------------------------------
-
-    def domain_gradients(self, job: int, subgroup: int, scope: int) -> Sequence[Rows] | None:
-        """The first plugin's word on which domains to try; None: nobody has an opinion."""
-        for ask in self._points.flat["domain_gradients"]:
-            gradients: Sequence[Rows] | None = ask(job, subgroup, scope)
-            if gradients:
-                return gradients
-        return None
-
-    def domain_scores(self, job: int, subgroup: int, domains: Rows) -> NDArray[np.float64]:
-        total = np.zeros(len(domains))
-        for ask in self._points.flat["domain_score"]:
-            total = total + ask(job, subgroup, domains)
-        return total
-
-    def search_space(self, job: int, purpose: Purpose) -> Rows | None:
-        for ask in self._points.flat["search_space"]:
-            domains: Rows | None = ask(job, purpose)
-            if domains is not None and len(domains):
-                return domains
-        return None
-
-    # -- queues --------------------------------------------------------------------------------------------
-
-    def overused(self, queue: int) -> bool:
-        return any(ask(queue) for ask in self._points.flat["overused"])
-
-    def queue_slots(self, queue: int, request: Amounts) -> int:
-        """How many more tasks with this request the queue may hold."""
-        return min((ask(queue, request) for ask in self._points.flat["queue_allocatable"]), default=_NO_LIMIT)
-
-    def preemptive(self, queue: int, tasks: Rows) -> bool:
-        return all(ask(queue, tasks) for ask in self._points.flat["preemptive"])
-
-    def over_capacity(self, job: int, tasks: Rows) -> Rejection | None:
-        """Why the queues above a job may not hold these tasks too; None: they may."""
-        return self._first_rejection("over_capacity", job, tasks)
-
-    def over_quota(self, job: int, tasks: Rows) -> Rejection | None:
-        """Why a job that is not preemptible may not have these tasks; None: it may."""
-        return self._first_rejection("over_quota", job, tasks)
 
     # -- changes -------------------------------------------------------------------------------------------
 

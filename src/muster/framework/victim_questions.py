@@ -7,22 +7,14 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import Any, Final, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
+from muster.framework import points
 from muster.framework.faults import blamed
-from muster.framework.plugin import (
-    Departure,
-    Eviction,
-    Evictor,
-    Plugin,
-    Rejection,
-    Scenario,
-    ScenarioFilter,
-    implemented,
-)
-from muster.framework.questions import Questions
+from muster.framework.plugin import Departure, Eviction, Evictor, Plugin, Rejection, Scenario, ScenarioFilter
+from muster.framework.questions import Ask, Asking
 from muster.framework.reasons import NOBODY_RECLAIMS
 from muster.snapshot import Mask, Rows
 
@@ -30,25 +22,23 @@ log = logging.getLogger("muster.framework")
 
 T = TypeVar("T")
 
-#: A bound method of a plugin.
-Ask = Callable[..., Any]
-
-#: Where plugins keep others from being evicted.
-_PROTECTING: Final = frozenset({"evictable", "scenario_filters", "scenario_validator", "protected"})
-
 
 def protects(plugin: type[Plugin]) -> bool:
     """Whether a plugin has a say in who may not be evicted."""
-    return not _PROTECTING.isdisjoint(implemented(plugin))
+    return any(point.is_implemented(plugin) for point in points.PROTECTING)
 
 
-class VictimQuestions(Questions):
+class VictimQuestions(Asking):
     """Who has to go, and who must not."""
 
     #: By kind: the plugins' opinions on victims chosen task by task, tier by tier.
     _opinions: dict[Eviction, list[list[Ask]]]
     #: True: a plugin with a say in who may not be evicted cannot be asked, so nobody may be.
     protects_all: bool
+
+    def blame(self, plugin: str, subject: object) -> None:
+        """Count a failure against a plugin, and go on without it if it was one too many."""
+        raise NotImplementedError
 
     def _ask(self, ask: Callable[..., T], *about: object, otherwise: T) -> T:
         """Ask one plugin; its failure is noted, and the cautious answer taken."""
@@ -65,7 +55,7 @@ class VictimQuestions(Questions):
         nobody: Rows | None = candidates[:0]
         if self.protects_all:
             candidates = candidates[:0]
-        for ask in list(self._points.flat["evictable"]):
+        for ask in list(self._asked[points.EVICTABLE]):
             if len(candidates) and ask.__self__.protects:
                 answer = self._ask(ask, kind, evictor, candidates, otherwise=nobody)
                 if answer is not None and len(answer) < len(candidates):
@@ -80,14 +70,12 @@ class VictimQuestions(Questions):
         candidates = self.may_go(kind, evictor, candidates)
         if len(candidates) == 0:
             return candidates
-        tiers = self._points.tiers["evictable"] if evictor.breaks_gangs else self._opinions[kind]
+        tiers = self._tiers[points.EVICTABLE] if evictor.breaks_gangs else self._opinions[kind]
         nobody: Rows | None = candidates[:0]
         for tier in tiers:
-            agreed: Rows | None = None
-            for ask in list(tier):
-                answer = self._ask(ask, kind, evictor, candidates, otherwise=nobody)
-                if answer is not None:
-                    agreed = answer if agreed is None else agreed[np.isin(agreed, answer)]
+            agreed = points.EVICTABLE.rule.combine(
+                self._ask(ask, kind, evictor, candidates, otherwise=nobody) for ask in list(tier)
+            )
             if agreed is not None:
                 return agreed[np.isin(agreed, candidates)]
         return candidates[:0]
@@ -95,50 +83,45 @@ class VictimQuestions(Questions):
     def must_leave(self) -> list[Departure]:
         """Who has to go although nobody takes their place."""
         nobody: list[Departure] = []
-        return [departure for ask in self.asked("must_leave") for departure in self._ask(ask, otherwise=nobody)]
+        return [departure for ask in self.asked(points.MUST_LEAVE) for departure in self._ask(ask, otherwise=nobody)]
 
     # -- the solver's evictions ------------------------------------------------------------------------------
 
     def can_reclaim(self, job: int, tasks: Rows) -> Rejection | None:
         """Why a job may not take from other queues; None: it may. Without any plugin to say so, nobody may."""
-        if not self._points.flat["can_reclaim"]:
-            return Rejection(NOBODY_RECLAIMS)
-        return self._first_rejection("can_reclaim", job, tasks)
+        return (
+            self.ask(points.CAN_RECLAIM, job, tasks) if self.asked(points.CAN_RECLAIM) else Rejection(NOBODY_RECLAIMS)
+        )
 
     def start_solution(self, kind: Eviction, job: int) -> None:
-        for tell in self._points.flat["solution_start"]:
-            tell(kind, job)
+        self.ask(points.SOLUTION_START, kind, job)
 
     def scenario_filters(self, kind: Eviction, job: int) -> list[ScenarioFilter]:
-        return [check for ask in self._points.flat["scenario_filters"] for check in ask(kind, job)]
+        return [check for ask in self.asked(points.SCENARIO_FILTERS) for check in ask(kind, job)]
 
     def is_valid_scenario(self, scenario: Scenario) -> bool:
-        asked = self._points.flat["scenario_validator"]
+        asked = self.asked(points.SCENARIO_VALIDATOR)
         return not self.protects_all and all(self._ask(ask, scenario.kind, scenario, otherwise=False) for ask in asked)
 
     def has_steady_victims(self, kind: Eviction) -> bool:
         """Whether many nodes and tasks may be asked about at once; see `Plugin.steady_victims`."""
-        protecting = [ask for ask in self._points.flat["evictable"] if ask.__self__.protects]
+        protecting = [ask for ask in self._asked[points.EVICTABLE] if ask.__self__.protects]
         # Steady plugins always have an opinion, so no later tier is ever asked.
         deciding = self._opinions[kind][:1]
         return all(ask.__self__.steady_victims for asked in (protecting, *deciding) for ask in asked)
 
     def select_victims(self, evictor: Evictor, domain: int, candidates: Rows) -> Rows | None:
         """The first plugin's own choice of victims; None: nobody makes one."""
-        for ask in self._points.flat["select_victims"]:
-            chosen: Rows | None = ask(evictor, domain, candidates)
-            if chosen is not None:
-                return chosen
-        return None
+        return self.ask(points.SELECT_VICTIMS, evictor, domain, candidates)
 
     def victim_queue_key(self, queue: int, evictor: int) -> tuple[Any, ...]:
         """Order of a queue as a source of victims for the queue `evictor`; smaller is taken from first."""
-        return tuple(ask(queue, evictor) for ask in self._points.flat["victim_queue_order"])
+        return self.ask(points.VICTIM_QUEUE_ORDER, queue, evictor)
 
     def protected(self, kind: Eviction, evictor: int, jobs: Rows) -> Mask:
         """Which jobs must keep their minimum against the job `evictor`; see `Plugin.protected`."""
         mask: Mask = np.full(len(jobs), self.protects_all)
         everybody: Mask = np.ones(len(jobs), np.bool_)
-        for ask in self._points.flat["protected"]:
+        for ask in self.asked(points.PROTECTED):
             mask |= self._ask(ask, kind, evictor, jobs, otherwise=everybody)
         return mask

@@ -22,9 +22,8 @@ from numpy.typing import NDArray
 from muster.api import KaiPodGroup, PodGroup, waits_for
 from muster.api.names import KAI_STALE_STAMP, STALE_STAMP, START_STAMP
 from muster.engine.evictions.stale import stale_jobs
-from muster.framework import JobVerdict, Reason, Session, reason_number
+from muster.framework import NO_CLASS, JobVerdict, Reason, Session, reason_number
 from muster.framework.reasons import FITS, INSUFFICIENT, PROMISED
-from muster.framework.verdicts import NO_CLASS
 from muster.scheduler.job_statuses import JobStatus, job_statuses, no_evictions_text, unschedulable_jobs, verdict_text
 from muster.snapshot import GroupTable, JobPhase, JobRecord, Mask, OperationKind, Rows, Snapshot, TaskStatus
 from muster.snapshot.columns import BEST_EFFORT_PENDING, FINISHED_STATUSES

@@ -12,7 +12,7 @@ from typing import Final
 
 import numpy as np
 
-from muster.framework import Session
+from muster.framework import Session, points
 from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, UNLIMITED, Amounts, TaskStatus
 
 _CPU: Final = "cpu"
@@ -61,7 +61,7 @@ def _requests(session: Session) -> Amounts:
 
 def _deserved(session: Session) -> Amounts | None:
     """int64[queues, resources] by the first plugin that says; None: none does."""
-    for ask in session.asked("queue_deserved"):
+    for ask in session.asked(points.QUEUE_DESERVED):
         rows = [ask(queue) for queue in range(len(session.snapshot.queues))]
         if rows and all(row is not None for row in rows):
             return np.array(rows, np.int64)

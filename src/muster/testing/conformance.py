@@ -10,7 +10,10 @@ arrived in another order, and the snapshot must be untouched afterwards.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+import difflib
+import inspect
+import itertools
+from collections.abc import Mapping
 from typing import Any
 
 import numpy as np
@@ -20,6 +23,7 @@ from muster.api import HyperNode, KubeObject, NetworkTopology, ObjectMeta, SubGr
 from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.framework import (
     Departure,
+    Division,
     Eviction,
     Evictor,
     NodeScores,
@@ -27,14 +31,14 @@ from muster.framework import (
     PluginOption,
     Purpose,
     Registry,
-    Rejection,
+    Scenario,
     SchedulerConfig,
     Session,
-    Vote,
+    points,
 )
-from muster.framework.plugin import overrides
-from muster.framework.reasons import all_reasons
-from muster.snapshot import NO_ROW, Mirror, TaskStatus
+from muster.framework.answers import FILTERS, KEY
+from muster.framework.points import Point
+from muster.snapshot import NO_ROW, Mirror, Pieces, Rows, TaskStatus
 from muster.testing.builders import gang, node, pod, pod_group, priority_class, queue
 from muster.testing.fingerprint import fingerprint
 
@@ -49,13 +53,20 @@ def check_plugin(plugin: type[Plugin], arguments: Mapping[str, Any] | None = Non
     session = _open(plugin, arguments or {}, objects)
     before = fingerprint(session.snapshot)
     first = _ask_everything(session, plugin.name)
-    assert first, f"plugin {plugin.name} implements no extension point"
-    assert _same(first, _ask_everything(session, plugin.name)), f"plugin {plugin.name}: another answer when asked twice"
+    assert first, f"plugin {plugin.name} implements no extension point{_near_misses(plugin)}"
+    assert first == _ask_everything(session, plugin.name), f"plugin {plugin.name}: another answer when asked twice"
     session.close()
     assert fingerprint(session.snapshot) == before, f"plugin {plugin.name} changed the snapshot"
     other = _open(plugin, arguments or {}, list(reversed(objects)))
     turned = _ask_everything(other, plugin.name)
-    assert _same(first, turned), f"plugin {plugin.name}: another answer when objects arrive in another order"
+    assert first == turned, f"plugin {plugin.name}: another answer when objects arrive in another order"
+
+
+def _near_misses(plugin: type[Plugin]) -> str:
+    """Methods that are called almost as an extension point."""
+    own = [name for name in vars(plugin) if not name.startswith("_") and callable(getattr(plugin, name))]
+    meant = {name: difflib.get_close_matches(name, [point.name for point in points.POINTS], 1) for name in own}
+    return "".join(f"; it has {name}: did you mean {found[0]}?" for name, found in meant.items() if found)
 
 
 def sample_cluster() -> list[KubeObject]:
@@ -113,171 +124,101 @@ def _open(plugin: type[Plugin], arguments: Mapping[str, Any], objects: list[Kube
 
 def _ask_everything(session: Session, name: str) -> Answers:
     """Ask every implemented point about every row; answers are kept under names that do not depend on rows."""
-    plugin = session.plugins[name]
+    plugin, samples = session.plugins[name], _Samples(session)
     answers: Answers = {}
-    for point, (rows, check) in _questions(session).items():
-        if not overrides(plugin, point):
-            continue
-        for label, arguments in rows:
-            answer = getattr(plugin, point)(*arguments)
-            problem = check(answer)
-            assert not problem, f"plugin {name}: {point}({label}): {problem}"
-            answers[f"{point} {label}"] = _domains(answer) if point in _DOMAIN_POINTS else _by_name(session, answer)
-        if point.endswith("_order") and point != "task_order":
-            _check_comparable(name, point, [answers[f"{point} {label}"] for label, _ in rows])
+    for point in points.implemented(type(plugin)):
+        asked = samples.questions(point)
+        for label, about in asked:
+            answer = getattr(plugin, point.name)(*about)
+            problem = point.answer.problem(answer, about, session.snapshot)
+            assert not problem, f"plugin {name}: {point.name}({label}): {problem}; the contract is {point.contract}"
+            answers[f"{point.name} {label}"] = _by_name(session, point, answer)
+        if point.answer is KEY:
+            _check_comparable(name, point.name, [answers[f"{point.name} {label}"] for label, _ in asked])
     return answers
 
 
-#: Points whose answers are rows of domains, which are numbered alike in every snapshot.
-_DOMAIN_POINTS = ("domain_gradients", "search_space")
-
-Row = tuple[str, tuple[Any, ...]]
-Check = Callable[[Answer], str]
+#: What is asked about, and how it is called in every session.
+Sample = tuple[str, Any]
 
 
-def _questions(session: Session) -> dict[str, tuple[list[Row], Check]]:
-    snapshot = session.snapshot
-    jobs: list[Row] = [
-        (record.id, (row,)) for row, record in enumerate(snapshot.jobs.records) if snapshot.jobs.live[row]
-    ]
-    queues: list[Row] = [(record.name, (row,)) for row, record in enumerate(snapshot.queues.records)]
-    subgroups: list[Row] = [
-        (f"{snapshot.jobs.records[snapshot.subgroups.job[row]].id} {name}", (row,))
-        for row, name in enumerate(snapshot.subgroups.names)
-    ]
-    pending = sorted(snapshot.pending_tasks().tolist(), key=lambda task: snapshot.tasks.ids[task])
-    tasks: list[Row] = [(snapshot.tasks.ids[task], (task,)) for task in pending]
-    classes: list[Row] = [(snapshot.tasks.ids[task], (int(snapshot.tasks.cls[task]),)) for task in pending]
-    # By name, so that a plugin that goes through them in order meets the same order in every snapshot.
-    found = np.flatnonzero(snapshot.tasks.status == TaskStatus.RUNNING).tolist()
-    running = np.array(sorted(found, key=lambda task: snapshot.tasks.ids[task]), np.int32)
-    victims: list[Row] = [
-        (f"{kind.name} {label}", (kind, Evictor(int(snapshot.tasks.job[task]), np.array([task], np.int32)), running))
-        for kind in Eviction
-        for label, (task,) in tasks
-    ]
-    every_job = np.array([row for _, (row,) in sorted(jobs)], np.int32)
-    holders: list[Row] = [
-        (f"{kind.name} {label}", (kind, row, every_job)) for kind in Eviction for label, (row,) in jobs
-    ]
-    all_pending = np.array(pending, np.int32)
-    request = snapshot.request(pending[0])
-    count, flag, key = _a_count, _a_bool, _anything
-    domains = snapshot.topology.inside(0)
-    placing: list[Row] = [(label, (row, NO_ROW)) for label, (row,) in jobs]
-    placing += [(label, (int(snapshot.subgroups.job[row]), row)) for label, (row,) in subgroups]
-    return {
-        "job_order": (jobs, key),
-        "queue_order": (queues, key),
-        "subgroup_order": (subgroups, key),
-        "victim_queue_order": ([(f"{a} {b}", (x, y)) for a, (x,) in queues for b, (y,) in queues], key),
-        "task_order": ([("pending", (all_pending,))], lambda answer: _an_array(answer, np.int64, len(pending))),
-        "job_valid": (
-            jobs,
-            lambda answer: (
-                "" if answer is None or isinstance(answer, Rejection) else _not("a Rejection or None", answer)
-            ),
-        ),
-        "job_ready": (jobs, count),
-        "job_pipelined": (jobs, count),
-        "subgroup_ready": (subgroups, count),
-        "subgroup_pipelined": (subgroups, count),
-        "job_starving": (jobs, flag),
-        "job_enqueueable": (
-            jobs,
-            lambda answer: "" if isinstance(answer, Vote | Rejection) else _not("a Vote or a Rejection", answer),
-        ),
-        "node_mask": (classes, lambda answer: _verdicts(answer, len(snapshot.nodes))),
-        "task_mask": (tasks, lambda answer: "" if answer is None else _verdicts(answer, len(snapshot.nodes))),
-        "node_score": (classes, lambda answer: _scores(answer, session)),
-        "task_score": (
-            tasks,
-            lambda answer: "" if answer is None else _an_array(answer, np.float64, len(snapshot.nodes)),
-        ),
-        "domain_gradients": (
-            [(label, (*row, 0)) for label, row in placing],
-            lambda answer: next((found for step in answer or () if (found := _rows(step, len(domains)))), ""),
-        ),
-        "domain_score": (
-            [(label, (*row, domains)) for label, row in placing],
-            lambda answer: _an_array(answer, np.float64, len(domains)),
-        ),
-        "search_space": (
-            [(f"{label} {purpose.name}", (row, purpose)) for label, (row,) in jobs for purpose in Purpose],
-            lambda answer: "" if answer is None else _rows(answer, len(domains)),
-        ),
-        "overused": (queues, flag),
-        "queue_allocatable": ([(label, (row, request)) for label, (row,) in queues], count),
-        "preemptive": ([(label, (row, all_pending)) for label, (row,) in queues], flag),
-        "protected": (holders, lambda answer: _a_mask(answer, len(jobs))),
-        "evictable": (victims, lambda answer: _a_choice(answer, running)),
-        "must_leave": ([("everybody", ())], lambda answer: _departures(answer, running)),
-    }
+class _Samples:
+    """Something to ask about for every parameter of an extension point, by the parameter's name."""
 
+    def __init__(self, session: Session) -> None:
+        snapshot = self._snapshot = session.snapshot
+        tasks, subgroups = snapshot.tasks, snapshot.subgroups
+        by_id = sorted(range(len(tasks)), key=lambda task: tasks.ids[task])
+        pending = [task for task in by_id if task in set(snapshot.pending_tasks().tolist())]
+        running = np.array([task for task in by_id if tasks.status[task] == TaskStatus.RUNNING], np.int32)
+        jobs = sorted((record.id, row) for row, record in enumerate(snapshot.jobs.records) if snapshot.jobs.live[row])
+        every_job = np.array([row for _, row in jobs], np.int32)
+        queues = [(record.name, row) for row, record in enumerate(snapshot.queues.records)]
+        waiting, nobody = np.array(pending, np.int32), np.empty(0, np.int32)
+        capacity = snapshot.nodes.allocatable()
+        self._of: dict[str, list[Sample]] = {
+            "session": [("", session)],
+            "job": jobs,
+            "jobs": [("all", every_job)],
+            "victims": [("all", every_job)],
+            "queue": queues,
+            "reclaimer": queues,
+            "task": [(tasks.ids[task], task) for task in pending],
+            "tasks": [("pending", waiting)],
+            "cls": [(tasks.ids[task], int(tasks.cls[task])) for task in pending],
+            "subgroup": [
+                (f"{snapshot.jobs.records[job].id} {name}", row)
+                for row, (job, name) in enumerate(zip(subgroups.job, subgroups.names, strict=True))
+            ],
+            "left": [("running", running)],
+            "leaving": [("nobody", None), ("one", snapshot.request(int(running[0])))],
+            "request": [("one", snapshot.request(pending[0]))],
+            "kind": [(kind.name, kind) for kind in Eviction],
+            "evictor": [
+                (tasks.ids[task], Evictor(int(tasks.job[task]), np.array([task], np.int32))) for task in pending
+            ],
+            "candidates": [("running", running)],
+            "scenario": [
+                (kind.name, Scenario(kind, int(tasks.job[pending[0]]), waiting[:1], running, running, nobody))
+                for kind in Eviction
+            ],
+            "purpose": [(purpose.name, purpose) for purpose in Purpose],
+            "scope": [("root", 0)],
+            "domain": [("root", 0)],
+            "domains": [("all", snapshot.topology.inside(0))],
+            "used": [("half", capacity // 2)],
+            "allocatable": [("all", capacity)],
+        }
 
-# -- what answers must look like: each check returns what is wrong, "" if nothing is ------------------------------
+    def questions(self, point: Point[..., Any, Any]) -> list[tuple[str, tuple[Any, ...]]]:
+        """Every combination of what the parameters may be, with its name."""
+        names = list(inspect.signature(point.method).parameters)[1:]
+        return [
+            (" ".join(label for label, _ in chosen), tuple(value for _, value in chosen))
+            for chosen in itertools.product(*(self._values(point, name) for name in names))
+            if self._belong_together({name: value for name, (_, value) in zip(names, chosen, strict=True)})
+        ]
 
+    def _values(self, point: Point[..., Any, Any], name: str) -> list[Sample]:
+        if point is points.PROTECTED and name == "evictor":  # a job, as many victims are asked about for it
+            return self._of["job"]
+        if point is points.VICTIM_ORDERS and name == "left":
+            left = [self._running_of(job) for job in self._of["jobs"][0][1].tolist()]
+            return [("running", Pieces(np.concatenate(left), np.cumsum([0, *map(len, left)], dtype=np.int32)))]
+        if name == "subgroup" and point.name.startswith("domain_"):
+            return [("no sub-group", NO_ROW), *self._of[name]]
+        return self._of[name]
 
-def _not(expected: str, answer: Answer) -> str:
-    return f"expected {expected}, got {answer!r}"
+    def _running_of(self, job: int) -> Rows:
+        own = self._snapshot.tasks_of(job)
+        running: Rows = own[self._snapshot.tasks.status[own] == TaskStatus.RUNNING]
+        return running
 
-
-def _anything(_answer: Answer) -> str:
-    return ""
-
-
-def _a_count(answer: Answer) -> str:
-    is_count = isinstance(answer, int | np.integer) and not isinstance(answer, bool) and answer >= 0
-    return "" if is_count else _not("a number of zero or more", answer)
-
-
-def _a_bool(answer: Answer) -> str:
-    return "" if isinstance(answer, bool | np.bool_) else _not("True or False", answer)
-
-
-def _an_array(answer: Answer, dtype: type, length: int) -> str:
-    if not isinstance(answer, np.ndarray) or answer.dtype != dtype or answer.shape != (length,):
-        return _not(f"an array of {length} {dtype.__name__}", answer)
-    return "" if np.isfinite(answer).all() else "expected finite numbers"
-
-
-def _a_mask(answer: Answer, length: int) -> str:
-    is_mask = isinstance(answer, np.ndarray) and answer.dtype == np.bool_ and answer.shape == (length,)
-    return "" if is_mask else _not(f"an array of {length} truth values", answer)
-
-
-def _verdicts(answer: Answer, n_nodes: int) -> str:
-    if problem := _an_array(answer, np.int16, n_nodes):
-        return problem
-    known = {0, *(reason.number for reason in all_reasons())}
-    return "" if set(answer.tolist()) <= known else "contains numbers that no declared reason has"
-
-
-def _scores(answer: Answer, session: Session) -> str:
-    if not isinstance(answer, NodeScores):
-        return _not("NodeScores", answer)
-    width = 2 + len(session.snapshot.axis)
-    if any(len(term) != width for term in answer.terms):
-        return f"expected terms of {width} numbers: kind, weight, and one per resource"
-    return "" if answer.fixed is None else _an_array(answer.fixed, np.float64, len(session.snapshot.nodes))
-
-
-def _rows(answer: Answer, count: int) -> str:
-    if not isinstance(answer, np.ndarray) or answer.dtype != np.int32:
-        return _not("an array of int32 rows", answer)
-    return "" if set(answer.tolist()) <= set(range(count)) else f"expected rows below {count}, got {answer!r}"
-
-
-def _a_choice(answer: Answer, candidates: Answer) -> str:
-    if answer is None or set(np.asarray(answer).tolist()) <= set(candidates.tolist()):
-        return ""
-    return "names tasks that were not among the candidates"
-
-
-def _departures(answer: Answer, running: Answer) -> str:
-    if not all(isinstance(one, Departure) for one in answer):
-        return _not("Departures", answer)
-    return next((problem for one in answer if (problem := _a_choice(one.tasks, running))), "")
+    def _belong_together(self, about: dict[str, Any]) -> bool:
+        """Sub-groups go with their own job, scenarios with their kind."""
+        if "job" in about and about.get("subgroup", NO_ROW) != NO_ROW:
+            return bool(self._snapshot.subgroups.job[about["subgroup"]] == about["job"])
+        return "scenario" not in about or about["scenario"].kind is about["kind"]
 
 
 def _check_comparable(plugin: str, point: str, keys: list[Answer]) -> None:
@@ -287,30 +228,19 @@ def _check_comparable(plugin: str, point: str, keys: list[Answer]) -> None:
         raise AssertionError(f"plugin {plugin}: {point}: keys cannot be compared: {error}") from error
 
 
-# -- comparing sessions whose rows differ ---------------------------------------------------------------------------
-
-
-def _by_name(session: Session, answer: Answer) -> Answer:
-    """Make an answer comparable: node rows are sorted by name in every snapshot, so arrays stand as they are."""
-    if isinstance(answer, NodeScores):
-        fixed = None if answer.fixed is None else answer.fixed.tolist()
-        return fixed, [list(term) for term in answer.terms]
-    if isinstance(answer, Departure):
-        return [session.snapshot.tasks.ids[task] for task in answer.tasks.tolist()], answer.why
-    if isinstance(answer, list | tuple) and any(isinstance(one, Departure) for one in answer):
-        return [_by_name(session, one) for one in answer]
-    if isinstance(answer, np.ndarray):
-        if answer.dtype == np.int32:
-            return sorted(session.snapshot.tasks.ids[task] for task in answer.tolist())
-        return answer.tolist()
+def _by_name(session: Session, point: Point[..., Any, Any], answer: Answer) -> Answer:
+    """Make an answer comparable between sessions whose task rows differ; nodes and domains stand alike in all."""
+    ids = session.snapshot.tasks.ids
+    match answer:
+        case NodeScores():
+            return None if answer.fixed is None else answer.fixed.tolist(), [list(term) for term in answer.terms]
+        case Division():
+            return sorted((ids[task], answer.names[part]) for task, part in enumerate(answer.parts.tolist()))
+        case Departure():
+            return [ids[task] for task in answer.tasks.tolist()], answer.why
+        case np.ndarray():
+            are_tasks = "rows" in point.answer.words and "domains" not in point.answer.words
+            return sorted(ids[task] for task in answer.tolist()) if are_tasks else answer.tolist()
+        case list() | tuple() if point.answer is not KEY:
+            return len(answer) if point.answer is FILTERS else [_by_name(session, point, one) for one in answer]
     return answer
-
-
-def _domains(answer: Answer) -> Answer:
-    if answer is None or isinstance(answer, np.ndarray):
-        return None if answer is None else answer.tolist()
-    return [step.tolist() for step in answer]
-
-
-def _same(one: Answers, other: Answers) -> bool:
-    return one == other

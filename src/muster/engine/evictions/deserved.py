@@ -10,7 +10,7 @@ from __future__ import annotations
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.framework import Plugin, Session
+from muster.framework import Plugin, Session, points
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Mask, Rows
 
 
@@ -40,7 +40,7 @@ def have_too_much(session: Session, tasks: Rows, wanted: Mask, units: NDArray[np
 
 def _deserved_of(session: Session, queue: int) -> Amounts | None:
     """What the queue deserves, by the first plugin that says so; None: nobody does, or he sees to it himself."""
-    for ask in session.asked("queue_deserved"):
+    for ask in session.asked(points.QUEUE_DESERVED):
         answer: Amounts | None = ask(queue)
         if answer is not None:
             plugin = getattr(ask, "__self__", None)

@@ -22,7 +22,7 @@ from muster.engine.evictions.records import VictimRecords
 from muster.engine.evictions.restraint import would_bounce
 from muster.engine.lines import QueueLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
-from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session
+from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
 from muster.framework.reasons import (
     NEVER_PREEMPTS,
     NO_ROOM_BY_EVICTION,
@@ -208,7 +208,7 @@ def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Reje
     if kind is Eviction.PREEMPT and never_preempts(session, tasks):
         return Rejection(NEVER_PREEMPTS)
     if kind is Eviction.RECLAIM:
-        refusal = session.can_reclaim(job, tasks) if session.asked("can_reclaim") else None
+        refusal = session.can_reclaim(job, tasks) if session.asked(points.CAN_RECLAIM) else None
         if refusal is None and not session.preemptive(int(session.snapshot.jobs.queue[job]), tasks):
             refusal = Rejection(OVER_FAIR_SHARE)
         if refusal is not None:
@@ -227,7 +227,7 @@ def jobs_in_need(
 
     With `grows`, those that have what they need, and more tasks that wait.
     """
-    if kind is Eviction.RECLAIM and not (session.asked("queue_deserved") or session.asked("evictable")):
+    if kind is Eviction.RECLAIM and not session.asked(points.QUEUE_DESERVED) and not session.asked(points.EVICTABLE):
         return {}  # nobody says what queues deserve: each could take from each, for ever
     tasks = schedulable_tasks(session)
     if not best_effort:

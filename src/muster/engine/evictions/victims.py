@@ -11,7 +11,7 @@ from itertools import pairwise
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.framework import Session
+from muster.framework import Session, points
 from muster.snapshot import Rows
 
 
@@ -38,8 +38,8 @@ def queue_levels(session: Session, evictor: int) -> NDArray[np.int64]:
 
     As plugins say by `victim_queue_order`; where one has only `queue_order`, by its reverse: most over its share first.
     """
-    givers = {id(getattr(ask, "__self__", None)) for ask in session.asked("victim_queue_order")}
-    served = [ask for ask in session.asked("queue_order") if id(getattr(ask, "__self__", None)) not in givers]
+    givers = {id(getattr(ask, "__self__", None)) for ask in session.asked(points.VICTIM_QUEUE_ORDER)}
+    served = [ask for ask in session.asked(points.QUEUE_ORDER) if id(getattr(ask, "__self__", None)) not in givers]
     queues = range(len(session.snapshot.queues))
     given = {queue: session.victim_queue_key(queue, evictor) for queue in queues}
     turn = {queue: tuple(ask(queue) for ask in served) for queue in queues}

@@ -33,7 +33,7 @@ from muster.engine.placing.terms import (
 )
 from muster.engine.placing.walk import Walk
 from muster.engine.waiting import gated_verdict
-from muster.framework import JobVerdict, Session
+from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, PLACES_SEARCH_ENDED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
 from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, OperationKind, Rows, Statement, TaskStatus
@@ -62,7 +62,7 @@ class Door:
         self._walk = Walk(session, self._boards, self._runs, search, hard_starts_whole=hard_starts_whole)
         self._nested = Nested(session, self._boards, self._runs, search)
         #: Where queues are a tree, a gang without constraints starts and grows chunk by chunk.
-        self._by_chunks = bool(session.asked("queue_turn"))
+        self._by_chunks = bool(session.asked(points.QUEUE_TURN))
 
     def place(
         self,

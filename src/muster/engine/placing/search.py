@@ -15,7 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
-from muster.framework import FITS, Session
+from muster.framework import FITS, Session, points
 from muster.kernels.search import ENDED, NONE, Gang, make_desk, packed, search_places
 from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Amounts, Mask, Rows, TopologyTable
 from muster.snapshot.labels import LabelTopology
@@ -206,7 +206,7 @@ class _Problem:
         session, snapshot = self._session, self._session.snapshot
         waiting = sum(len(kind.tasks) for kind in self._kinds)
         needs = [waiting if everything else max(1, session.job_deficit(job))]
-        is_gang = bool(session.asked("job_ready")) and not everything
+        is_gang = bool(session.asked(points.JOB_READY)) and not everything
         minimums = is_gang and 0 < snapshot.jobs.min_roles_total[job] <= snapshot.jobs.min_member[job]
         for role in self._roles:
             counts = snapshot.roles.counts[role]

@@ -1,15 +1,19 @@
 """Predicates: the nodes on which a task may run at all, free resources aside.
 
-What follows from the pod and the nodes' own objects is asked once per class (`node_mask`): readiness, cordons,
-node selector and affinity, taints, volumes. What depends on other pods is asked right before a placement
-(`task_mask`), and only for the tasks that it concerns (`live_tasks`): host ports, required pod affinity and
-anti-affinity, topology spread. A cluster without such pods pays one look at the task flags.
-The rules are Kubernetes'; names and defaults of the arguments are Volcano's. The number of pods per node is an
-ordinary resource and not looked at here.
+What follows from the pod and the nodes' own objects is asked once per class (`node_mask`): readiness, cordons, node
+selector and affinity, taints, volumes. What depends on other pods is asked right before a placement (`task_mask`), and
+only for the tasks that it concerns (`live_tasks`): host ports, required pod affinity and anti-affinity, topology
+spread. A cluster without such pods pays one look at the task flags. The rules are Kubernetes'; names and defaults of
+the arguments are Volcano's. The number of pods per node is an ordinary resource and not looked at here.
+
+A host port of a node can be held by one pod, per protocol and address; 0.0.0.0 (also written "") stands for all
+addresses of the node, so it clashes with every other. Ports of ordinary containers and of sidecars count; other init
+containers are gone by then.
 """
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, Any, Final, cast
@@ -22,13 +26,12 @@ from muster.api import Pod, ResourceClaim
 from muster.framework.plugin import Arguments, Plugin
 from muster.framework.reasons import NODE_NOT_READY, Verdicts, reason
 from muster.framework.registry import read_arguments
-from muster.plugins.predicates.host_ports import HostPorts
-from muster.plugins.predicates.neighbours import neighbours_of
+from muster.plugins.predicates.neighbours import Neighbours, neighbours_of
 from muster.plugins.predicates.node_rules import required_affinity, selector_mask, terms_mask
 from muster.plugins.predicates.pod_affinity import RequiredPodAffinity
 from muster.plugins.predicates.topology_spread import HARD, TopologySpread
 from muster.plugins.predicates.volumes import VolumeRules
-from muster.snapshot import NEEDS_LIVE_CHECK, Rows
+from muster.snapshot import NEEDS_LIVE_CHECK, Rows, TaskStatus
 from muster.snapshot.devices import claim_keys, device_nodes
 
 if TYPE_CHECKING:
@@ -55,6 +58,16 @@ DEVICE_NODE = reason(
 TAINT = reason("taint", "have a taint that the pod does not tolerate", remedy="add a toleration, or remove the taint")
 
 _PROPORTIONAL: Final = "predicate.resources"
+HOST_PORT = reason(
+    "host-port",
+    "have a pod that holds one of the host ports",
+    eviction_helps=True,
+    remedy="wait for that pod to finish, add nodes, or use another port",
+)
+_ANY: Final = "0.0.0.0"  # noqa: S104  # an address to compare with, nothing listens here
+_FINISHED: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.GONE)
+#: (address, protocol, port)
+HostPort = tuple[str, str, int]
 
 
 class PredicatesArguments(Arguments, frozen=True, kw_only=True):
@@ -215,3 +228,54 @@ def volume_wait_s(config: SchedulerConfig) -> float:
     given = (option.arguments for option in config.plugin_options() if option.name == Predicates.name)
     arguments = read_arguments(Predicates, next(given, {}), f"plugin {Predicates.name}")
     return float(cast("PredicatesArguments", arguments).volume_timeout_s)
+
+
+class HostPorts:
+    """Who holds which host port, or would once it is placed."""
+
+    def __init__(self, neighbours: Neighbours) -> None:
+        self._residents = neighbours.residents
+        self._ports: dict[int, list[HostPort]] = {}
+        self._holders: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
+        self._rivals: dict[HostPort, Rows] = {}
+        tasks = neighbours.snapshot.tasks
+        flagged = np.flatnonzero((tasks.flags & NEEDS_LIVE_CHECK) != 0)
+        for row in flagged[~np.isin(tasks.status[flagged], _FINISHED)].tolist():
+            ports = host_ports(tasks.pods[row])
+            if ports:
+                self._ports[row] = ports
+                for address, protocol, port in ports:
+                    self._holders[protocol, port].append((address, row))
+
+    def live(self, task: int) -> bool:
+        """Does the task want host ports?"""
+        return task in self._ports
+
+    def reject(self, task: int, verdicts: Verdicts) -> None:
+        """Write the reason against each node that is not yet rejected."""
+        for wanted in self._ports.get(task, ()):
+            taken = self._residents.nodes_of(self._rows(wanted))
+            taken = taken[verdicts[taken] == 0]
+            verdicts[taken] = HOST_PORT.number
+
+    def _rows(self, wanted: HostPort) -> Rows:
+        """Tasks that want the same port of the same address."""
+        rows = self._rivals.get(wanted)
+        if rows is None:
+            address, protocol, port = wanted
+            holders = self._holders[protocol, port]
+            rivals = [row for other, row in holders if _ANY in (address, other) or address == other]
+            rows = self._rivals[wanted] = np.array(rivals, np.int32)
+        return rows
+
+
+def host_ports(pod: Pod) -> list[HostPort]:
+    """Host ports of a pod, each once, in order."""
+    sidecars = [container for container in pod.spec.init_containers if container.restart_policy == "Always"]
+    found = {
+        (port.host_ip or _ANY, port.protocol or "TCP", port.host_port)
+        for container in (*pod.spec.containers, *sidecars)
+        for port in container.ports
+        if port.host_port > 0
+    }
+    return sorted(found)

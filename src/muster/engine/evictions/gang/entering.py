@@ -24,7 +24,7 @@ from muster.engine.evictions.gang.need import GangNeed
 from muster.engine.evictions.gang.places import domains_with_room
 from muster.engine.evictions.gang.yields import without_pods
 from muster.engine.evictions.records import RunnerUp
-from muster.framework import Plugin, Purpose, Session
+from muster.framework import Plugin, Purpose, Session, points
 from muster.snapshot import NO_ROW, Rows
 
 #: So many domains of a tier are compared by what victims cost there; with more, those where the least is missing.
@@ -122,7 +122,7 @@ class Entrances:
 
     def _answer(self) -> tuple[Rows | None, bool]:
         """The first plugin's word, and whether it is final."""
-        for ask in self._session.asked("search_space"):
+        for ask in self._session.asked(points.SEARCH_SPACE):
             answer: Rows | None = ask(self._need.job, Purpose.EVICT)
             if answer is not None and len(answer):
                 plugin = getattr(ask, "__self__", None)

@@ -23,7 +23,7 @@ from muster.engine.evictions.solver.turns import Waiting
 from muster.engine.gangs import next_tasks, requests_of
 from muster.engine.queue_tree import TreeLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
-from muster.framework import Eviction, JobVerdict, Session
+from muster.framework import Eviction, JobVerdict, Session, points
 from muster.framework.reasons import SEARCH_ENDED
 from muster.snapshot import NO_ROW, Rows, Statement, TaskStatus
 
@@ -49,7 +49,7 @@ class SolverStrategy:
 
     def jobs(self) -> dict[int, Rows]:
         session = self._session
-        if self._kind is Eviction.RECLAIM and not session.asked("can_reclaim"):
+        if self._kind is Eviction.RECLAIM and not session.asked(points.CAN_RECLAIM):
             return {}  # nobody says what queues may take back
         #: Pending tasks, in order, of all jobs that could be placed.
         self._pending: dict[int, Rows] = {}
