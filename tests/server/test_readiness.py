@@ -8,7 +8,7 @@ import pytest
 
 from muster.framework import default_config, parse_config
 from muster.scheduler import builtin_registry
-from muster.server.readiness import settle_memory, warm_up
+from muster.server.service import settle_memory, warm_up
 
 
 @pytest.fixture

@@ -7,12 +7,9 @@ import pytest
 
 from muster.api import KubeObject
 from muster.testing import node, pod
-from muster.topology.dot import dot_text
-from muster.topology.layout import MAX_NAMED, Box, lay_out
-from muster.topology.outline import MAX_NODES, MAX_SIDE, outline, text_lines
-from muster.topology.svg import svg_text
+from muster.topology.drawings import MAX_NODES, MAX_SIDE, bar, dot_text, free_text, outline, text_lines
+from muster.topology.svg import MAX_NAMED, Box, lay_out, svg_text
 from muster.topology.view import Objects, make_view
-from muster.topology.words import bar, free_text
 from tests.topology.trees import hyper_node, two_racks
 
 SVG = "{http://www.w3.org/2000/svg}"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster.api import ObjectMeta, Topology, TopologyLevel, TopologySpec
 from muster.testing import node, pod
-from muster.topology.outline import outline, text_lines
+from muster.topology.drawings import outline, text_lines
 from muster.topology.view import Objects, make_view
 from tests.topology.trees import hyper_node
 

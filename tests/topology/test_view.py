@@ -1,6 +1,6 @@
 from muster.snapshot.hypernodes import ROOT
 from muster.testing import node, pod
-from muster.topology.document import view_document
+from muster.topology.drawings import view_document
 from muster.topology.view import DomainView, Objects, TopologyView, make_view, prune, scarce_resource
 from tests.topology.trees import hyper_node, two_racks
 

@@ -18,10 +18,8 @@ from muster.cli.screen import make_console
 from muster.cli.sources import ObjectSource, read
 from muster.simulate import simulate
 from muster.topology.check import Finding, check_topology
-from muster.topology.document import view_document
-from muster.topology.dot import dot_text
+from muster.topology.drawings import Line, dot_text, outline, text_lines, view_document
 from muster.topology.generate import Plan, generate
-from muster.topology.outline import Line, outline, text_lines
 from muster.topology.svg import svg_text
 from muster.topology.view import Objects, TopologyView, make_view, prune
 

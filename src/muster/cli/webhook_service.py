@@ -19,7 +19,7 @@ from muster.admission.live import LiveFacts
 from muster.api import BackendError, UserError
 from muster.cli.crd_reports import as_yaml
 from muster.cli.run import log_to_stderr, parse_address, stop_on_signals
-from muster.server.certificates import CertificateFiles
+from muster.server.http import CertificateFiles
 from muster.server.webhooks import Desk, WebhookServer
 
 log = logging.getLogger("muster.server")

@@ -10,7 +10,7 @@ from muster.cli.sources import ObjectSource
 from muster.cli.topology_reports import ShowOptions, look_at
 from muster.docs.markdown import code, page, table
 from muster.topology.check import CODES, check_topology
-from muster.topology.document import FIELDS, view_document
+from muster.topology.drawings import FIELDS, view_document
 from muster.topology.svg import svg_text
 from muster.topology.view import Objects, make_view
 

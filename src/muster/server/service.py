@@ -9,8 +9,10 @@ raises costs that cycle; how often that may happen, see `health`.
 
 from __future__ import annotations
 
+import gc
 import json
 import logging
+import sys
 import threading
 import time
 from collections.abc import Mapping
@@ -18,17 +20,17 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
 
-from muster.api import UserError
-from muster.framework import Sharding
+from muster.api import Container, Node, ObjectMeta, Pod, PodGroup, PodGroupSpec, PodSpec, Quantity, Queue, UserError
+from muster.api.objects.node import NodeStatus
+from muster.api.objects.pod import ResourceRequirements
+from muster.framework import Registry, SchedulerConfig, Session, Sharding
 from muster.scheduler import Cluster, Scheduler, builtin_registry
-from muster.server.certificates import CertificateFiles
 from muster.server.health import GIVE_UP_AFTER, Health
+from muster.server.http import CertificateFiles
 from muster.server.metrics import Metrics
-from muster.server.readiness import settle_memory, warm_up
 from muster.server.reload import ConfigFile
-from muster.server.status import StatusServer
-from muster.server.token_reviews import TokenReviews
-from muster.snapshot import NO_ROW, TaskStatus
+from muster.server.status import StatusServer, TokenReviews
+from muster.snapshot import NO_ROW, Mirror, TaskStatus
 from muster.snapshot.records import stamp_text
 
 log = logging.getLogger("muster.server")
@@ -42,6 +44,11 @@ _BACKLOG_S: Final = 1.0
 _IDLE_S: Final = 5.0
 #: Seconds for which another replica may lead after our cycles have failed.
 _AWAY_S: Final = 60.0
+
+#: Objects made before the youngest are looked at; the default, 700, is a few pods.
+_YOUNG: Final = 50_000
+#: Seconds that a cycle may keep the watches from running, and they it.
+_SWITCH_SECONDS: Final = 0.001
 
 
 class LiveCluster(Cluster, Protocol):
@@ -255,3 +262,45 @@ class Service:
         self.metrics.record_quarantine(self.scheduler.mirror.quarantine, self.scheduler.strikes.count)
         self.metrics.record_waiting(self.health.undecided_s())
         return self.metrics.text()
+
+
+# -- once, so that the first decision is as fast as the others -------------------------------------------------
+
+
+def warm_up(config: SchedulerConfig, registry: Registry) -> None:
+    """Run the actions once on a picture of one node and a gang of two."""
+    mirror = Mirror()
+    for item in _picture():
+        mirror.upsert(item)
+    try:
+        session = Session(mirror.snapshot(), config, registry)
+        for name in config.actions:
+            registry.make_action(name, config.arguments_of(name)).run(session)
+    except Exception as fault:  # noqa: BLE001  # a plugin that fails here fails in cycles too, and is reported there
+        log.warning("event=warm-up-failed error=%r", str(fault))
+
+
+def settle_memory() -> None:
+    """Leave what is there now to live on, and let threads take turns quickly."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(_YOUNG, 20, 50)
+    sys.setswitchinterval(_SWITCH_SECONDS)
+
+
+def _picture() -> list[Node | Queue | PodGroup | Pod]:
+    amounts = {"cpu": Quantity.of("1"), "pods": Quantity.of("9")}
+    requests = ResourceRequirements(requests={"cpu": Quantity.of("100m")})
+    pods = [
+        Pod(
+            metadata=ObjectMeta(name=name, annotations={"scheduling.k8s.io/group-name": "warm-up"}),
+            spec=PodSpec(containers=[Container(name="main", resources=requests)]),
+        )
+        for name in ("a", "b")
+    ]
+    return [
+        Node(metadata=ObjectMeta(name="warm-up"), status=NodeStatus(allocatable=amounts, capacity=amounts)),
+        Queue(metadata=ObjectMeta(name="default")),
+        PodGroup(metadata=ObjectMeta(name="warm-up"), spec=PodGroupSpec(min_member=2, queue="default")),
+        *pods,
+    ]

@@ -1,20 +1,39 @@
 """`/healthz`, `/readyz`, `/metrics` and `/debug/quarantine`, for probes, Prometheus and operators. Read-only.
 
-Where it is asked for, metrics and what is in quarantine are told only to those whose token the cluster knows and allows
-to read them; probes have no token, and learn no more than whether something is wrong.
+Where it is asked for, metrics and what is in quarantine are told only to those of whom the cluster says whose token
+they bear (TokenReview) and that they may read it (SubjectAccessReview). Answers are kept for a minute, refusals for
+less, and only so many, by a digest of the token; while the cluster does not answer, nobody is let in on its word of
+before. Probes have no token, and learn no more than whether something is wrong.
 """
 
 from __future__ import annotations
 
+import hashlib
+import threading
+import time
+from collections import OrderedDict
 from collections.abc import Callable
 from http import HTTPStatus
 from typing import Final
 
-from muster.server.certificates import CertificateFiles
-from muster.server.http import BoundedHandler, BoundedServer, Limits, Listener, Probe
-from muster.server.token_reviews import TokenReviews
+import msgspec
+
+from muster.api import MusterError
+from muster.server.http import BoundedHandler, BoundedServer, CertificateFiles, Limits, Listener, Probe
 
 _LIMITS: Final = Limits(n_connections=16)
+_TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105  # a path
+_ACCESS_REVIEWS: Final = "/apis/authorization.k8s.io/v1/subjectaccessreviews"
+_PATH: Final = "/metrics"
+_KEEP_S: Final = 60.0
+_KEEP_REFUSAL_S: Final = 5.0
+_MAX_KEPT: Final = 256
+#: No token of a cluster is longer.
+_MAX_TOKEN: Final = 16 * 2**10
+
+Refusal = tuple[HTTPStatus, str]
+#: Posts a document to a path of the API server and returns its answer. Raises MusterError.
+Ask = Callable[[str, bytes], bytes]
 
 
 class StatusServer(Listener):
@@ -66,3 +85,90 @@ class StatusServer(Listener):
 
 def _probed(wrong: str) -> tuple[HTTPStatus, str]:
     return (HTTPStatus.SERVICE_UNAVAILABLE, f"{wrong}\n") if wrong else (HTTPStatus.OK, "ok\n")
+
+
+# -- who may read metrics --------------------------------------------------------------------------------------
+
+
+class _User(msgspec.Struct):
+    username: str = ""
+    uid: str = ""
+    groups: list[str] = []
+    extra: dict[str, list[str]] = {}
+
+
+class _Authentication(msgspec.Struct):
+    authenticated: bool = False
+    user: _User = msgspec.field(default_factory=_User)
+
+
+class _TokenAnswer(msgspec.Struct):
+    status: _Authentication = msgspec.field(default_factory=_Authentication)
+
+
+class _Access(msgspec.Struct):
+    allowed: bool = False
+
+
+class _AccessAnswer(msgspec.Struct):
+    status: _Access = msgspec.field(default_factory=_Access)
+
+
+_TOKEN_ANSWER = msgspec.json.Decoder(_TokenAnswer)
+_ACCESS_ANSWER = msgspec.json.Decoder(_AccessAnswer)
+
+
+class TokenReviews:
+    """Asks the cluster; from any thread."""
+
+    def __init__(self, ask: Ask, clock: Callable[[], float] = time.monotonic) -> None:
+        self._ask = ask
+        self._clock = clock
+        self._lock = threading.Lock()
+        #: Until when an answer holds, by the digest of its token.
+        self._known: OrderedDict[bytes, tuple[float, Refusal | None]] = OrderedDict()
+
+    def refusal(self, authorization: str) -> Refusal | None:
+        """Why the bearer of a header may not read metrics; None: it may."""
+        scheme, _, token = authorization.partition(" ")
+        token = token.strip()
+        if scheme.lower() != "bearer" or not token or len(token) > _MAX_TOKEN:
+            return HTTPStatus.UNAUTHORIZED, "expected the header Authorization: Bearer TOKEN"
+        digest = hashlib.sha256(token.encode()).digest()
+        with self._lock:
+            until, refusal = self._known.get(digest, (0.0, None))
+            if self._clock() < until:
+                return refusal
+        try:
+            refusal = self._review(token)
+        except (MusterError, msgspec.MsgspecError) as fault:
+            return HTTPStatus.SERVICE_UNAVAILABLE, f"the cluster cannot be asked whose token that is: {fault}"
+        self._keep(digest, refusal)
+        return refusal
+
+    def _keep(self, digest: bytes, refusal: Refusal | None) -> None:
+        with self._lock:
+            self._known[digest] = (self._clock() + (_KEEP_S if refusal is None else _KEEP_REFUSAL_S), refusal)
+            self._known.move_to_end(digest)
+            if len(self._known) > _MAX_KEPT:
+                self._known.popitem(last=False)
+
+    def _review(self, token: str) -> Refusal | None:
+        found = _TOKEN_ANSWER.decode(self._post(_TOKEN_REVIEWS, "authentication.k8s.io/v1", {"token": token})).status
+        if not found.authenticated:
+            return HTTPStatus.UNAUTHORIZED, "the cluster does not know the token"
+        user = found.user
+        spec = {
+            "user": user.username,
+            "uid": user.uid,
+            "groups": user.groups,
+            "extra": user.extra,
+            "nonResourceAttributes": {"path": _PATH, "verb": "get"},
+        }
+        if _ACCESS_ANSWER.decode(self._post(_ACCESS_REVIEWS, "authorization.k8s.io/v1", spec)).status.allowed:
+            return None
+        return HTTPStatus.FORBIDDEN, f"{user.username} may not get {_PATH}: a ClusterRole has to allow it"
+
+    def _post(self, path: str, api_version: str, spec: object) -> bytes:
+        kind = "TokenReview" if path == _TOKEN_REVIEWS else "SubjectAccessReview"
+        return self._ask(path, msgspec.json.encode({"apiVersion": api_version, "kind": kind, "spec": spec}))

@@ -17,8 +17,7 @@ from typing import Final
 
 from muster.admission import HOOKS, BadReviewError, Hook, Known, Settings, answer
 from muster.api import MusterError
-from muster.server.certificates import CertificateFiles
-from muster.server.http import BoundedHandler, BoundedServer, Limits, Listener, Probe
+from muster.server.http import BoundedHandler, BoundedServer, CertificateFiles, Limits, Listener, Probe
 
 log = logging.getLogger("muster.server")
 

@@ -4,17 +4,18 @@ Made from objects as they stand in files or in a cluster, faults included: a tre
 is drawn as far as it can be, with each fault on the HyperNode that has it; so is a very deep one, whose lowest domains
 are left out with their nodes standing in the last one drawn. Amounts are of one resource, in base
 units. Domains and nodes are in natural order of their names, and a node stands in the smallest domain that
-holds it.
+holds it. Clusters with one Topology (labels of nodes) and no HyperNodes are drawn as if they had those.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 
-from muster.api import HyperNode, KubeObject, Node, Pod, Topology, pod_request, to_base
+from muster.api import HyperNode, KubeObject, Node, ObjectMeta, Pod, Topology, pod_request, to_base
+from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.snapshot.hypernodes import ROOT, HyperNodeForest, build_forest, natural
-from muster.topology.label_tree import label_tree
+from muster.snapshot.labels import LabelTopology, NodeLabels, build_label_topology
 
 _ENDED = ("Succeeded", "Failed")
 #: How many domains are drawn inside each other at most; networks have three or four.
@@ -220,3 +221,30 @@ class _Maker:
             total=sum(view.total for view in views),
             used=sum(view.used for view in views),
         )
+
+
+# -- a label topology as HyperNodes ----------------------------------------------------------------------------
+
+
+def label_tree(topology: Topology, nodes: Mapping[str, Node]) -> dict[str, HyperNode]:
+    """The domains of a topology over the nodes, by name."""
+    listed = [nodes[name] for name in sorted(nodes)]
+    levels = [level.node_label for level in topology.spec.levels]
+    table = build_label_topology(topology.name, levels, NodeLabels(listed), len(listed))
+    made = [_hyper_node(table, domain, listed) for domain in range(1, len(table))]
+    return {item.name: item for item in made}
+
+
+def _hyper_node(table: LabelTopology, domain: int, nodes: list[Node]) -> HyperNode:
+    level, depth = int(table.level[domain]), len(table.labels)
+    if level == depth:
+        members = [_member("Node", nodes[row].name) for row in table.nodes(domain).tolist()]
+    else:
+        inner = [child for child in table.at_level(level + 1).tolist() if table.parent[child] == domain]
+        members = [_member("HyperNode", table.names[child]) for child in inner]
+    spec = HyperNodeSpec(tier=depth - level + 1, tier_name=table.level_name(level), members=members)
+    return HyperNode(metadata=ObjectMeta(name=table.names[domain]), spec=spec)
+
+
+def _member(kind: str, name: str) -> Member:
+    return Member(type=kind, selector=MemberSelector(exact_match=ExactMatch(name=name)))

@@ -26,7 +26,7 @@ from muster.explain import JobState, explain_job, find_job, headline
 from muster.explain.words import counted, duration_text
 from muster.framework import Session
 from muster.simulate import SimulationResult, simulate
-from muster.topology.outline import outline, text_lines
+from muster.topology.drawings import outline, text_lines
 
 OBJECTS = Path(__file__).parent / "objects"
 TIMELINE = OBJECTS / "pretrain.timeline"
