@@ -17,6 +17,7 @@ import pytest
 from muster.api import KubeObject, Node, Pod, PodGroup, Queue
 from muster.api.kinds import type_of
 from muster.cluster import MemoryCluster
+from muster.cluster.embedded_server import _without_nonsense
 from muster.cluster.kubernetes.client.kinds import ObjectDecoder
 from muster.framework import find_config
 from muster.scheduler import Scheduler, builtin_registry
@@ -70,7 +71,7 @@ class Stage:
             if fault:
                 self.cluster.store.put_unreadable(thing, fault)
             else:
-                self.cluster.store.put(thing)
+                self.cluster.store.put(_without_nonsense(thing))
 
     def cycle(self) -> None:
         self.cluster.advance_to(self.cluster.now() + 1.0)
@@ -175,17 +176,22 @@ def good(number: int) -> list[tuple[KubeObject, str]]:
 def test_good_gangs_start_whatever_stands_beside_them(part: int) -> None:
     stage = Stage(("muster", "volcano", "kai", "muster")[part])
     rng = Random(part if not os.environ.get("MUSTER_SOAK") else None)
+    before = 0
     for case in range(part, CASES, PARTS):
         seed = rng.randrange(2**63)
         documents = hostile(Random(seed))
         try:
             play(stage, case, decoded(documents))
         except Exception as fault:
-            raise AssertionError(f"seed {seed}: {json.dumps(documents)[:5000]}") from fault
+            raise AssertionError(f"seed {seed} after {before}: {json.dumps(documents)[:5000]}") from fault
+        before = seed
 
 
 def play(stage: Stage, case: int, bad: list[tuple[KubeObject, str]]) -> None:
-    """Put bad objects before, between or after those of a good gang, look at what starts, and clean up."""
+    """Put bad objects before, between or after those of a good gang and look at what starts.
+
+    What was there before goes in the same batch of events; where it is to be seen that nothing stays, before the end.
+    """
     first, second = good(case), good(case + CASES)
     place = (0, 1, len(first))[case % 3]
     stage.started.clear()
@@ -195,13 +201,12 @@ def play(stage: Stage, case: int, bad: list[tuple[KubeObject, str]]) -> None:
         stage._restart()
     stage.put(second)
     stage.cycle()
-    stage.cycle()
     pods = {thing.key for thing, _ in (*first, *second) if isinstance(thing, Pod)}
     assert pods <= stage.started, pods - stage.started
     stage.remove([thing for thing, _ in (*bad, *first, *second)])
     stage.remove([thing for thing in stage.objects() if isinstance(thing, Pod)])
-    stage.cycle()
     if case // PARTS % _CHECK_EVERY == _CHECK_EVERY - 1:
+        stage.cycle()
         stage.check_clean()
 
 
