@@ -18,12 +18,13 @@ from conformance.scheduling import NOW
 from muster.api import HyperNode, KubeObject, Node, Pod, PodGroup, PriorityClass, Queue, decode, names
 from muster.engine.constraints import UNCONSTRAINED
 from muster.engine.domains import ROOT, gradients
+from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.candidates import Pool
-from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
-from muster.engine.evictions.gang.choice import Chooser, GangOptions, Rules
-from muster.engine.evictions.gang.dry_run import DryRun, shortest_prefix
+from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, bundle_order, efficiency, make_bundles
+from muster.engine.evictions.gang.choice import Chooser, GangOptions
 from muster.engine.evictions.gang.need import gang_need, needed_tasks
-from muster.engine.evictions.gang.yields import efficiency
+from muster.engine.evictions.simulation import Simulation, shortest_prefix
+from muster.engine.placing import Scope
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
 from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Amounts, Mirror, Rows
@@ -249,8 +250,9 @@ def _chooser(session: Session, kind: Eviction, job: int, options: GangOptions) -
     if len(tasks) == 0:
         return None
     need = gang_need(session, job, tasks)
-    dry = DryRun(session, need, session.statement())
-    return Chooser(Rules.of(session, kind, options), need, Pool(session, kind).of(job), dry)
+    simulation = Simulation(session, job, session.statement())
+    budgets = Budgets(session, options.ignore_budgets)
+    return Chooser(session, kind, options, budgets, need, Pool(session, kind).of(job), simulation)
 
 
 def _pending_of(session: Session, job: int) -> Rows:
@@ -297,8 +299,9 @@ def _nomination_plan(given: Body) -> Body:
     session = _session(items)
     job = session.snapshot.jobs.index["default/job"]
     need = gang_need(session, job, needed_tasks(session, job, session.sort_tasks(_pending_of(session, job))))
-    dry = DryRun(session, need, session.statement())
-    placements = dry.within(session.snapshot.topology.index[_DOMAIN], _rows(session, given["victims"]))
+    simulation = Simulation(session, job, session.statement())
+    where = Scope(session.snapshot.topology.index[_DOMAIN])
+    placements = simulation.placements(need.tasks, _rows(session, given["victims"]), where)
     placed = sum(len(operation.tasks) for operation in placements or ())
     return {"ok": placements is not None, _OPERATIONS: placed + len(given["victims"]) if placements else 0}
 

@@ -16,7 +16,8 @@ from muster.api import KaiPodGroup, KubeObject, Pod, group_of, role_of
 from muster.cluster import MemoryCluster
 from muster.engine.evictions.solver import strategy as path
 from muster.engine.evictions.solver.pool import Unit
-from muster.engine.evictions.solver.search import Search, Solution
+from muster.engine.evictions.solver.search import Search
+from muster.engine.evictions.solver.trial import Outcome
 from muster.engine.gangs import PodSet, active_count, pod_sets
 from muster.framework import Eviction, SchedulerConfig, Session
 from muster.plugins.fairshare import FairShare
@@ -222,17 +223,17 @@ def test_budgets_are_kept(action: str, objects: list[KubeObject], trim: bool) ->
 class Minimal(Search):
     """A search whose solutions are looked at: could any unit stay?"""
 
-    def solve(self, pending: Rows) -> Solution | None:
+    def solve(self, pending: Rows) -> Outcome | None:
         solution = super().solve(pending)
-        if solution is not None and len(solution.outcome.victims):
+        if solution is not None and len(solution.victims):
             event("solution with victims")
             self._check(pending, solution)
         return solution
 
-    def _check(self, pending: Rows, solution: Solution) -> None:
+    def _check(self, pending: Rows, solution: Outcome) -> None:
         statement, trials = self._statement, self._trials
-        taken = set(solution.outcome.victims.tolist())
-        units = [unit for unit in self._units if not taken.isdisjoint(unit.tasks.tolist())]
+        taken = set(solution.victims.tolist())
+        units = [unit for unit in self.units if not taken.isdisjoint(unit.tasks.tolist())]
         done = statement.operations[self._base :]
         statement.rollback(self._base)
         for unit in units:

@@ -22,8 +22,8 @@ from muster.actions.solver_arguments import (
 )
 from muster.engine.evictions.pipeline import Limits, run
 from muster.engine.evictions.solver.strategy import SolverStrategy
+from muster.engine.evictions.task.picking import PickOptions
 from muster.engine.evictions.task.strategy import TaskOptions, TaskStrategy, WithinJobs
-from muster.engine.evictions.task.topology_aware import CandidateOptions
 from muster.framework import Eviction, Session
 
 
@@ -70,7 +70,7 @@ class EvictionArguments(GangEvictionArguments, frozen=True, kw_only=True):
         """Whether Volcano's dotted flag asks for whole gangs."""
         return False
 
-    def evict(self, session: Session, kind: Eviction, action: str, picks: CandidateOptions | None = None) -> None:
+    def evict(self, session: Session, kind: Eviction, action: str, picks: PickOptions | None = None) -> None:
         """Let jobs make room for themselves, the chosen way."""
         limits = Limits(self.max_disruption_ratio)
         if self.chosen == "solver":

@@ -7,9 +7,9 @@ from typing import Annotated, ClassVar
 import msgspec
 from msgspec import Meta
 
+from muster.engine.evictions.departures import evict_departures
 from muster.engine.evictions.gang.choice import GangOptions
 from muster.engine.evictions.gang.strategy import GangStrategy, GrowthStrategy
-from muster.engine.evictions.must_leave import evict_departures
 from muster.engine.evictions.pipeline import Limits, run
 from muster.framework import Action, Arguments, Eviction, Session
 

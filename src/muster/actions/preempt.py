@@ -7,8 +7,8 @@ from typing import Annotated, ClassVar
 import msgspec
 
 from muster.actions.eviction_arguments import EvictionArguments
-from muster.engine.evictions.must_leave import evict_departures
-from muster.engine.evictions.task.topology_aware import CandidateOptions
+from muster.engine.evictions.departures import evict_departures
+from muster.engine.evictions.task.picking import PickOptions
 from muster.framework import Action, Arguments, Eviction, Session
 
 
@@ -51,6 +51,6 @@ class Preempt(Action):
     def run(self, session: Session) -> None:
         arguments = self.arguments
         assert isinstance(arguments, PreemptArguments)
-        picks = CandidateOptions(arguments.percentage, arguments.at_least, arguments.at_most)
+        picks = PickOptions(arguments.percentage, arguments.at_least, arguments.at_most)
         arguments.evict(session, Eviction.PREEMPT, self.name, picks if arguments.topology_aware else None)
         evict_departures(session, self.name, ignores_budgets=arguments.ignore_pdb)

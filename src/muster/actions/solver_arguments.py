@@ -6,7 +6,7 @@ from typing import Annotated, Protocol, TypeAlias
 
 from msgspec import Meta
 
-from muster.engine.evictions.solver.options import SolverOptions
+from muster.engine.evictions.solver.search import SolverOptions
 
 MaxTrialsPerJob: TypeAlias = Annotated[
     int, Meta(ge=1, description="Solver: the most dry runs for one job; a job that needs more is left waiting.")

@@ -26,8 +26,7 @@ from numpy.typing import NDArray
 
 from muster.api import UserError, parse_seconds
 from muster.api.names import ROOT_QUEUE
-from muster.engine.evictions.protection import keep_minimum
-from muster.engine.evictions.surplus import roles_hold
+from muster.engine.evictions.surplus import keep_minimum, roles_hold
 from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Scenario, ScenarioFilter
 from muster.snapshot import NO_ROW, READY_STATUSES, Mask, QueueTable, Rows, TaskStatus
 

@@ -81,7 +81,7 @@ def _evict(plain: Evict, committed: Committed, operation: Operation, task: int, 
     if not isinstance(operation.record, VictimRecords):
         return plain
     record = operation.record.of_task(task)
-    why, facts = f"{committed.action}: {record.as_text()}", record.to_json()
+    why, facts = f"{committed.action}: {record.text}", dict(record.facts)
     if heir:
         why, facts = f"{why}; its new place goes to {heir}", facts | {"placeTakenBy": heir}
     return replace(plain, why=why, record=facts, reason=record.reason)

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from muster.api import KaiPodGroup, PodGroup, waits_for
 from muster.api.names import KAI_STALE_STAMP, STALE_STAMP, START_STAMP
-from muster.engine.evictions.stale import stale_jobs
+from muster.engine.evictions.departures import stale_jobs
 from muster.framework import NO_CLASS, JobVerdict, Reason, Session, reason_number
 from muster.framework.reasons import FITS, INSUFFICIENT, PROMISED
 from muster.scheduler.job_statuses import JobStatus, job_statuses, no_evictions_text, unschedulable_jobs, verdict_text

@@ -8,8 +8,7 @@ import numpy as np
 import pytest
 
 from muster.api import KubeObject, Pod
-from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
-from muster.engine.evictions.gang.yields import efficiency
+from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, bundle_order, efficiency, make_bundles
 from muster.framework import Session
 from muster.snapshot import Amounts, Rows
 from muster.testing import node, pod, pod_group

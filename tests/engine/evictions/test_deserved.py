@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.engine.evictions.deserved import have_too_much
+from muster.engine.evictions.restraint import have_too_much
 from muster.framework import Session
 from muster.snapshot import Rows
 from muster.testing import node, queue

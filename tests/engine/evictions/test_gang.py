@@ -11,7 +11,8 @@ import pytest
 
 from muster.api import KubeObject, Pod, PodGroup
 from muster.api.names import PREEMPTABLE
-from muster.engine.evictions.records import Reasons
+from muster.engine.evictions.gang.strategy import BundleRecords
+from muster.engine.evictions.records import VictimRecord, VictimRecords
 from muster.framework import Eviction, Evictor, Plugin, PluginOption, Purpose, Registry, SchedulerConfig, Session
 from muster.scheduler.decisions import decisions_of
 from muster.snapshot import Mirror, OperationKind, Rows
@@ -429,11 +430,11 @@ def test_a_plugin_may_choose_the_domain() -> None:
 # -- records -----------------------------------------------------------------------------------------------------
 
 
-def reasons_of(session: Session) -> Reasons:
-    found = [o.record for c in session.committed for o in c.operations if o.kind is OperationKind.EVICT]
-    assert len(found) == 1
-    assert isinstance(found[0], Reasons)
-    return found[0]
+def records_of(session: Session) -> list[VictimRecord]:
+    """One record per bundle that was taken."""
+    (found,) = [o.record for c in session.committed for o in c.operations if o.kind is OperationKind.EVICT]
+    assert isinstance(found, BundleRecords)
+    return [found.of_bundle(number) for number in range(len(found.choice.taken))]
 
 
 def test_every_eviction_says_why() -> None:
@@ -445,39 +446,39 @@ def test_every_eviction_says_why() -> None:
         *topology_gang("new", 1, 1, gpu=8),
     ]
     session = act(objects, PREEMPT)
-    reasons = reasons_of(session)
-    record = reasons.of_task(int(session.committed[0].operations[0].tasks[0]))
-    assert (record.beneficiary, record.domain) == ("default/new", "s0-r0")
-    assert (record.bundle.kind, record.bundle.job, record.bundle.tasks) == (
+    operation = session.committed[0].operations[0]
+    assert isinstance(operation.record, VictimRecords)
+    record = operation.record.of_task(int(operation.tasks[0]))
+    facts: dict[str, Any] = dict(record.facts)
+    bundle = facts["bundle"]
+    assert (facts["beneficiary"], facts["domain"]) == ("default/new", "s0-r0")
+    assert (bundle["kind"], bundle["job"], bundle["tasks"]) == (
         "whole",
         "default/mine",
-        ("default/mine-0", "default/mine-1"),
+        ["default/mine-0", "default/mine-1"],
     )
-    assert record.bundle.frees["nvidia.com/gpu"] == record.bundle.costs["nvidia.com/gpu"] == 8000
-    assert record.bundle.roi == 1.0
-    assert record.ratio == 1.0
-    assert record.next_bundle is not None
-    assert record.next_bundle.name == "default/wide"
-    assert record.next_domain is not None
-    assert record.next_domain.name == "s0-r1"
-    assert record.as_text() == (
+    assert bundle["frees"]["nvidia.com/gpu"] == bundle["costs"]["nvidia.com/gpu"] == "8"
+    assert (bundle["roi"], facts["ratio"]) == (1.0, 1.0)
+    assert facts["nextBundle"]["name"] == "default/wide"
+    assert facts["nextDomain"]["name"] == "s0-r1"
+    assert record.text == (
         "makes room for default/new in s0-r0: default/mine goes whole, 2 pods in s0-r0, worth 1.00 of what it costs; "
-        f"next would have been default/wide: {record.next_bundle.reason}; "
-        f"next domain s0-r1: {record.next_domain.reason}"
+        f"next would have been default/wide: {facts['nextBundle']['reason']}; "
+        f"next domain s0-r1: {facts['nextDomain']['reason']}"
     )
 
 
 def test_pods_that_a_gang_can_spare_say_so() -> None:
     session = act([node("n", gpu=8), *running("old", ["n"] * 8, minimum=4, gpu=1), *waiting("new", 2, gpu=1)], PREEMPT)
-    (record,) = reasons_of(session).records()
-    assert (record.bundle.kind, record.bundle.roi, record.domain) == ("safe", None, "")
-    assert record.as_text().startswith("makes room for default/new: default/old can spare 2 pods")
+    (record,) = records_of(session)
+    assert (record.reason, record.facts["domain"]) == ("safe", "")
+    assert record.text.startswith("makes room for default/new: default/old can spare 2 pods")
 
 
 def test_a_gang_that_ends_goes_with_all_that_it_has_in_the_domain() -> None:
     """Two pods to spare are not enough, so the gang ends; the fourth pod is not needed and would run for nothing."""
     session = act([node("n", gpu=5), *running("old", ["n"] * 4, minimum=2, gpu=1), *waiting("new", 1, gpu=4)], PREEMPT)
     assert len(evicted(session)) == 4
-    kinds = {record.bundle.kind: record.as_text() for record in reasons_of(session).records()}
+    kinds = {record.reason: record.text for record in records_of(session)}
     assert kinds.keys() == {"rest", "whole"}
     assert "default/old ends, so 2 pods beyond its minimum go too" in kinds["rest"]

@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 
 from muster.api import KubeObject
 from muster.engine.evictions.gang.bundles import BundleKind
-from muster.engine.evictions.gang.dry_run import DryRun
-from muster.engine.evictions.gang.need import gang_need, needed_tasks
-from muster.engine.evictions.records import Reasons
+from muster.engine.evictions.gang.need import needed_tasks
+from muster.engine.evictions.gang.strategy import BundleRecords
+from muster.engine.evictions.simulation import Simulation
+from muster.engine.placing import Scope
 from muster.framework import SchedulerConfig, Session
 from muster.snapshot import Operation, OperationKind, Rows, TaskStatus
 from muster.testing import pod, pod_group, queue
@@ -106,9 +107,9 @@ def operations(session: Session, kind: OperationKind) -> list[Operation]:
     return [o for committed in session.committed for o in committed.operations if o.kind is kind]
 
 
-def reasons(session: Session) -> list[Reasons]:
+def reasons(session: Session) -> list[BundleRecords]:
     found = [operation.record for operation in operations(session, OperationKind.EVICT)]
-    return [record for record in found if isinstance(record, Reasons)]
+    return [record for record in found if isinstance(record, BundleRecords)]
 
 
 @given(worlds(waiting=3), ACTIONS)
@@ -161,9 +162,9 @@ def test_no_unit_of_the_victims_can_be_given_back(world: World, action: str) -> 
             assert _placed_without(world, CONFIGS[action], found, unit) is None
 
 
-def _units(found: Reasons) -> list[Rows]:
+def _units(found: BundleRecords) -> list[Rows]:
     """What goes together: all that a gang loses if it is broken, else every pod by itself."""
-    bundles = found.bundles
+    bundles = found.choice.taken
     broken = set(bundles.job[bundles.kind == BundleKind.WHOLE].tolist())
     owners = bundles.job[bundles.owners()]
     units: list[Rows] = [bundles.tasks[owners == job] for job in sorted(broken)]
@@ -171,14 +172,15 @@ def _units(found: Reasons) -> list[Rows]:
     return [*units, *(np.split(spared, len(spared)) if len(spared) else [])]
 
 
-def _placed_without(world: World, config: SchedulerConfig, found: Reasons, unit: Rows) -> list[Operation] | None:
+def _placed_without(world: World, config: SchedulerConfig, found: BundleRecords, unit: Rows) -> list[Operation] | None:
     """The dry run of the same choice with one unit less, in a fresh session."""
     session = open_session(world.objects(), config)
     pending = session.snapshot.pending_tasks()
-    mine = session.sort_tasks(pending[session.snapshot.tasks.job[pending] == found.beneficiary])
-    need = gang_need(session, found.beneficiary, needed_tasks(session, found.beneficiary, mine))
-    victims = found.bundles.tasks[~np.isin(found.bundles.tasks, unit)]
-    return DryRun(session, need, session.statement()).within(found.domain, victims)
+    mine = session.sort_tasks(pending[session.snapshot.tasks.job[pending] == found.need.job])
+    tasks = needed_tasks(session, found.need.job, mine)
+    victims = found.choice.taken.tasks[~np.isin(found.choice.taken.tasks, unit)]
+    simulation = Simulation(session, found.need.job, session.statement())
+    return simulation.placements(tasks, victims, Scope(found.choice.domain))
 
 
 @given(worlds(waiting=3), ACTIONS)
@@ -186,11 +188,11 @@ def test_no_gang_keeps_running_below_its_minimum_inside_the_domain(world: World,
     session = act(world.objects(), CONFIGS[action])
     snapshot = session.snapshot
     for found in reasons(session):
-        lo, hi = snapshot.topology.lo[found.domain], snapshot.topology.hi[found.domain]
-        for number in range(len(found.bundles)):
-            if found.bundles.kind[number] != BundleKind.WHOLE:
+        lo, hi = snapshot.topology.lo[found.choice.domain], snapshot.topology.hi[found.choice.domain]
+        for number in range(len(found.choice.taken)):
+            if found.choice.taken.kind[number] != BundleKind.WHOLE:
                 continue
-            own = snapshot.tasks_of(int(found.bundles.job[number]))
+            own = snapshot.tasks_of(int(found.choice.taken.job[number]))
             inside = own[(snapshot.tasks.node[own] >= lo) & (snapshot.tasks.node[own] < hi)]
             assert (snapshot.tasks.status[inside] == TaskStatus.RELEASING).all()
 
@@ -199,7 +201,7 @@ def test_no_gang_keeps_running_below_its_minimum_inside_the_domain(world: World,
 def test_the_same_cluster_gives_the_same_record_whatever_its_order(world: World, action: str, seed: int) -> None:
     def told(objects: Sequence[KubeObject]) -> list[str]:
         session = act(objects, CONFIGS[action])
-        return [record.as_text() for found in reasons(session) for record in found.records()]
+        return [found.of_bundle(number).text for found in reasons(session) for number in range(len(found.choice.taken))]
 
     objects = world.objects()
     shuffled = list(objects)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from numpy.typing import NDArray
 
-from muster.engine.evictions.task.node_victims import NodeOffers, fewest_victims, share_out
+from muster.engine.evictions.task.offers import NodeOffers, fewest_victims, share_out
 
 Ints = NDArray[np.int64]
 

@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.engine.evictions import pipeline
-from muster.engine.evictions.gang.dry_run import give_back, shortest_prefix
+from muster.engine.evictions.simulation import shortest_prefix, trim
 from muster.engine.placing import promise
 from muster.kernels.placement import FUTURE, IDLE
 from muster.snapshot import OperationKind, Rows, TaskStatus
@@ -41,7 +41,7 @@ def test_what_is_kept_cannot_be_done_without(sizes: list[int], needed: int) -> N
 
     if sum(map(len, units)) < needed:
         return
-    kept = give_back(units, works)
+    kept = trim(units, works)
     held = sum(map(len, kept))
     assert held >= needed
     assert all(held - len(unit) < needed for unit in kept)
@@ -49,7 +49,7 @@ def test_what_is_kept_cannot_be_done_without(sizes: list[int], needed: int) -> N
 
 def test_the_last_units_go_back_first() -> None:
     units = [np.array([number], np.int32) for number in range(6)]
-    kept = give_back(units, lambda victims: len(victims) >= 2)
+    kept = trim(units, lambda victims: len(victims) >= 2)
     assert [int(unit[0]) for unit in kept] == [0, 1]
 
 
@@ -60,7 +60,7 @@ def test_many_needless_units_cost_few_trials() -> None:
         trials.append(len(victims))
         return 0 in victims
 
-    kept = give_back([np.array([number], np.int32) for number in range(1024)], works)
+    kept = trim([np.array([number], np.int32) for number in range(1024)], works)
     assert len(kept) == 1
     assert len(trials) <= 32
 
@@ -94,8 +94,8 @@ def calls(method: str) -> set[str]:
     return found
 
 
-def test_nobody_evicts_beside_the_pipeline_and_its_strategies() -> None:
-    assert {path.partition("/evictions/")[0] for path in calls("evict")} == {"engine"}
+def test_strategies_evict_through_the_simulation_that_the_pipeline_hands_out() -> None:
+    assert calls("evict") == {"engine/evictions/pipeline.py", "engine/evictions/simulation.py"}
 
 
 def test_only_the_pipeline_commits_an_eviction() -> None:

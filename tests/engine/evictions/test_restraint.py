@@ -3,8 +3,7 @@
 import numpy as np
 
 from muster.api import KubeObject
-from muster.engine.evictions.deserved import have_too_much
-from muster.engine.evictions.restraint import would_bounce
+from muster.engine.evictions.restraint import have_too_much, would_bounce
 from muster.framework import Eviction, Session, parse_config
 from muster.kernels.placement import FUTURE
 from muster.snapshot import Rows

@@ -2,7 +2,7 @@
 
 import numpy as np
 
-from muster.engine.evictions.task.supply import Supply, slots_in
+from muster.engine.evictions.task.offers import Supply, slots_in
 from muster.framework import Session
 from muster.snapshot import Rows
 from muster.testing import node

@@ -5,7 +5,8 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from muster.engine.evictions.gang.yields import burden, coverage, efficiency, missing_amounts, without_pods
+from muster.engine.evictions.gang.bundles import burden, coverage, efficiency
+from muster.engine.evictions.gang.need import missing_amounts, without_pods
 from muster.snapshot import Amounts, Mirror, Snapshot
 from muster.testing import node, pod
 

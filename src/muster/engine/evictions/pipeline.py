@@ -18,8 +18,9 @@ import numpy as np
 
 from muster.engine.constraints import why_not_placeable
 from muster.engine.evictions.budgets import warn_of_limit, within_ratio
-from muster.engine.evictions.records import VictimRecords
+from muster.engine.evictions.records import VictimRecord, VictimRecords
 from muster.engine.evictions.restraint import would_bounce
+from muster.engine.evictions.simulation import Simulation
 from muster.engine.lines import QueueLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
@@ -97,10 +98,10 @@ class Strategy(Protocol[C]):
         """Who is kept from being evicted for the job, with numbers."""
         ...
 
-    def solve(self, need: Need, candidates: C, statement: Statement, accepts: Callable[[Plan], bool]) -> Plan | None:
-        """Victims that make room, written to the statement with the beneficiary's places; None: there are none.
+    def solve(self, need: Need, candidates: C, simulation: Simulation, accepts: Callable[[Plan], bool]) -> Plan | None:
+        """Victims that make room, left in the simulation with the beneficiary's places; None: there are none.
 
-        `accepts` says of a plan in the statement whether it may be done; who has others tries the next one.
+        `accepts` says of a plan in the simulation whether it may be done; who has others tries the next one.
         """
         ...
 
@@ -128,10 +129,10 @@ def run(session: Session, kind: Eviction, strategy: Strategy[C], limits: Limits,
             pipeline.serve(job, jobs[job])
 
 
-def send_away(session: Session, tasks: Rows, action: str, record: VictimRecords) -> None:
+def send_away(session: Session, tasks: Rows, action: str, record: VictimRecord) -> None:
     """Evict for nobody's benefit, which two actions do: what is left of a stale gang, and who must leave its place."""
     with session.statement(action) as statement:
-        statement.evict(tasks, note=record.of_task(int(tasks[0])).as_text(), record=record)
+        statement.evict(tasks, note=record.text, record=record)
         statement.commit()
 
 
@@ -161,7 +162,8 @@ class _Pipeline:
         with self._session.statement(self._action) as statement:
             # Its own reservations are not in its way.
             statement.release(self._session.snapshot.tasks_of(job))
-            plan = self._strategy.solve(need, candidates, statement, lambda plan: self._accepts(need, plan, refused))
+            simulation = Simulation(self._session, job, statement)
+            plan = self._strategy.solve(need, candidates, simulation, lambda plan: self._accepts(need, plan, refused))
             if plan is None:
                 statement.rollback()
                 reason = NO_ROOM_BY_EVICTION if candidates else NO_VICTIMS

@@ -7,7 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import BEST_EFFORT, BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Mask, Rows, Snapshot, TaskStatus
 
 _NO_LIMIT: Final = 2**30
 _COUNTED: Final = [*READY_STATUSES, BEST_EFFORT_PENDING]
@@ -181,3 +181,29 @@ class _GroupBudget:
             self._spare[policy] -= 1
         self._slack[subgroup] = slack - 1
         return True
+
+
+def spare_of_protected(snapshot: Snapshot, protected: Rows, tasks: Rows) -> Mask:
+    """Which tasks may go together, taken in the order given, so that every protected gang keeps its minimum."""
+    mask: Mask = np.ones(len(tasks), np.bool_)
+    if len(protected):
+        concerned = np.flatnonzero(np.isin(snapshot.tasks.job[tasks], protected))
+        mask[concerned] = spare_tasks(snapshot, tasks[concerned])
+    return mask
+
+
+def keep_minimum(snapshot: Snapshot, jobs: Rows, taken: Rows, moved: Rows) -> bool:
+    """Whether each of the jobs that loses a task has its minimum without those in `taken`.
+
+    `moved` have a place elsewhere and count as there. The answer is the same before and after the statement has
+    evicted and moved them. A job that is below its minimum loses nothing.
+    """
+    table = snapshot.tasks
+    for job in jobs[np.isin(jobs, table.job[taken])].tolist():
+        own = snapshot.tasks_of(job)
+        status = table.status[own]
+        needs_no_place = (status == TaskStatus.PENDING) & ((table.flags[own] & BEST_EFFORT) != 0)
+        here = np.isin(status, READY_STATUSES) | needs_no_place | np.isin(own, moved)
+        if not holds_minimum(snapshot, job, own[here & ~np.isin(own, taken)]):
+            return False
+    return True

@@ -13,7 +13,7 @@ from muster.api.names import KAI_SUBGROUP, START_STAMP
 from muster.api.objects.scheduling import KaiPodGroupSpec, KaiSubGroup
 from muster.engine.evictions import pipeline
 from muster.engine.evictions.pipeline import Limits
-from muster.engine.evictions.solver.options import SolverOptions
+from muster.engine.evictions.solver.search import SolverOptions
 from muster.engine.evictions.solver.strategy import SolverStrategy
 from muster.framework import Eviction, SchedulerConfig, Session, profile
 from muster.scheduler import builtin_registry

@@ -12,9 +12,8 @@ from hypothesis import strategies as st
 
 from muster.api import KubeObject
 from muster.engine.evictions.solver import search
-from muster.engine.evictions.solver.forecast import forecast
+from muster.engine.evictions.solver.places import FreePlaces, Places, forecast
 from muster.engine.evictions.solver.pool import Unit
-from muster.engine.evictions.solver.room import Places, Room
 from muster.framework import Session
 from tests.engine.evictions.solver.solver_stage import evicted, kai, open_session, promised, run
 from tests.engine.evictions.solver.worlds import worlds
@@ -111,8 +110,8 @@ def without_counting(go: Callable[[], Session]) -> Session:
     with (
         patch.object(search, "could_suffice", lambda _counts, _node: True),
         patch.object(search, "forecast", lambda _places, _units: []),
-        patch.object(Room, "suffices", lambda _self, _pending: True),
-        patch.object(Room, "reach", lambda _self, pending, _tasks: len(pending)),
+        patch.object(FreePlaces, "suffices", lambda _self, _pending: True),
+        patch.object(FreePlaces, "reach", lambda _self, pending, _tasks: len(pending)),
     ):
         return go()
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from muster.engine.evictions.solver.offers import Offers
 from muster.engine.evictions.solver.pool import Unit
+from muster.engine.evictions.solver.search import Offers
 
 
 def unit(job: int, tasks: list[int], *nodes: int) -> Unit:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import pytest
 
 from muster.api import KubeObject
-from muster.engine.evictions.solver.options import SolverOptions
-from muster.engine.evictions.solver.records import SolverReasons, SolverRecord
-from muster.engine.evictions.solver.search import Allowance, TrialsUsedUp
+from muster.engine.evictions.records import VictimRecords
+from muster.engine.evictions.solver.search import SolverOptions, TrialBudget, TrialsUsedUp
+from muster.engine.evictions.solver.strategy import ScenarioRecords
 from muster.framework import Session
 from muster.framework.reasons import SEARCH_ENDED
 from muster.scheduler.decisions import decisions_of
+from muster.snapshot import TaskStatus
 from muster.snapshot.messages import Evict
 from muster.testing import node, pod
 from tests.engine.evictions.solver.solver_stage import (
@@ -50,13 +51,13 @@ def solve(objects: list[KubeObject], options: SolverOptions) -> Session:
 
 
 def test_an_allowance_is_spent_for_the_job_and_for_the_cycle() -> None:
-    allowance = Allowance(per_job=1, per_cycle=5)
+    allowance = TrialBudget(per_job=1, per_cycle=5)
     allowance.spend()
     assert (allowance.per_job, allowance.per_cycle) == (0, 4)
     with pytest.raises(TrialsUsedUp):
         allowance.spend()
     with pytest.raises(TrialsUsedUp):
-        Allowance(per_job=5, per_cycle=0).spend()
+        TrialBudget(per_job=5, per_cycle=0).spend()
 
 
 def test_a_search_that_needs_more_dry_runs_than_allowed_is_given_up_with_that_reason() -> None:
@@ -222,22 +223,27 @@ def test_the_record_of_a_moved_pod_says_where_it_goes() -> None:
     session = solve([*objects, *gang("new", pending=1, gpu=4, priority="high")], SolverOptions())
     (name,) = moved(session)
     (operation,) = [one for one in session.committed[0].operations if one.record is not None]
-    assert isinstance(operation.record, SolverReasons)
+    assert isinstance(operation.record, VictimRecords)
     record = operation.record.of_task(task_row(session, name))
-    assert record.moves_to == moved(session)[name]
-    assert (record.victims, record.moved) == (1, 1)
+    assert record.facts["movesTo"] == moved(session)[name]
+    assert (record.facts["victims"], record.facts["moved"]) == (1, 1)
 
 
 @pytest.mark.parametrize(
-    ("record", "text"),
+    ("task", "counts", "text"),
     [
-        (SolverRecord("ns/new", "", 1, 0, 1, 1), "makes room for ns/new: 1 pod goes (found by 1 dry run)"),
+        ("a-0", (1, 0, 1, 1), "makes room for default/new: 1 pod goes (found by 1 dry run)"),
         (
-            SolverRecord("ns/new", "n1", 3, 2, 4, 9),
-            "makes room for ns/new and moves to n1: 3 pods go, 2 of them to other nodes (found by 4 dry runs)",
+            "b-0",
+            (3, 2, 4, 9),
+            "makes room for default/new and moves to n1: 3 pods go, 2 of them to other nodes (found by 4 dry runs)",
         ),
     ],
 )
-def test_a_record_as_text(record: SolverRecord, text: str) -> None:
-    assert record.as_text() == text
-    assert record.to_json()["movesTo"] == (record.moves_to or None)
+def test_a_record_as_text(task: str, counts: tuple[int, int, int, int], text: str) -> None:
+    objects = [*nodes(2, gpu=4), *gang("a", on=["n0"], gpu=2), *gang("b", on=["n1"], gpu=2)]
+    session = open_session([*objects, *gang("new", pending=1, gpu=4)], kai("preempt"))
+    session.snapshot.tasks.status[task_row(session, "b-0")] = TaskStatus.PIPELINED
+    record = ScenarioRecords(session.snapshot, job_row(session, "new"), *counts).of_task(task_row(session, task))
+    assert record.text == text
+    assert record.facts["movesTo"] == ("n1" if task == "b-0" else None)

@@ -4,7 +4,8 @@ Inside a domain the candidates of each gang are split in two. Safe are tasks abo
 its roles while those hold, of its sub-groups), and all tasks of a gang that is broken already. The rest is one whole
 bundle: the first of its tasks to go ends the gang, so they go together. Terminating pods are nobody's survivors.
 Bundles are columns, like everything on the hot path: five thousand gangs of eight cost milliseconds.
-Callers: the gang strategy alone.
+What a bundle is worth as a victim is told in terms of what is needed, summed over the resources that are; what it has
+beyond that is waste. Pods are not a resource here: every pod has one.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ from enum import IntEnum
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.evictions.gang.yields import burden, coverage
 from muster.engine.evictions.surplus import job_surplus, safe_tasks
 from muster.snapshot import Amounts, Mask, Rows, Snapshot
 
@@ -178,3 +178,40 @@ def bundle_order(
 def buckets(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:
     """Round to multiples of the threshold, so that "nearly equal" is transitive; 0: as they are."""
     return np.round(values / threshold) if threshold > 0 else values
+
+
+def coverage(amounts: Amounts, need: Amounts) -> NDArray[np.float64]:
+    """How much of what is needed each row brings, one per resource at most."""
+    asked = need > 0
+    share: NDArray[np.float64] = (np.minimum(amounts[..., asked], need[asked]) / need[asked]).sum(axis=-1)
+    return share
+
+
+def burden(amounts: Amounts, need: Amounts) -> NDArray[np.float64]:
+    """How much each row is in terms of what is needed."""
+    asked = need > 0
+    share: NDArray[np.float64] = (amounts[..., asked] / need[asked]).sum(axis=-1)
+    return share
+
+
+def waste(amounts: Amounts, requested: Amounts, total: Amounts, pods: int) -> NDArray[np.float64]:
+    """How much of what nobody asked for each row holds, against what is requested, both as parts of the cluster.
+
+    One GPU of two, taken for half of the CPUs, is one time the request.
+    """
+    columns = (requested == 0) & (total > 0)
+    columns[pods] = False
+    asked = (requested > 0) & (total > 0)
+    asked[pods] = False
+    size = float((requested[asked] / total[asked]).max()) if asked.any() else 1.0
+    share: NDArray[np.float64] = (amounts[..., columns] / total[columns]).sum(axis=-1) / size
+    return share
+
+
+def efficiency(
+    local: Amounts, cost: Amounts, need: Amounts, wasted: NDArray[np.float64] | float = 0.0
+) -> NDArray[np.float64]:
+    """Return on investment: coverage of what is freed in the domain ÷ burden and waste of what is lost everywhere."""
+    gain, loss = coverage(local, need), burden(cost, need) + wasted
+    ratio: NDArray[np.float64] = np.divide(gain, loss, out=np.full(len(loss), np.inf), where=loss > 0)
+    return ratio

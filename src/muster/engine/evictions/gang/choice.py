@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cached_property
+from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -16,17 +17,32 @@ from numpy.typing import NDArray
 
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.candidates import Candidates
-from muster.engine.evictions.deserved import have_too_much
-from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, bundle_order, make_bundles
+from muster.engine.evictions.gang.bundles import (
+    BundleKind,
+    Bundles,
+    buckets,
+    bundle_order,
+    burden,
+    efficiency,
+    make_bundles,
+    waste,
+)
 from muster.engine.evictions.gang.clearing import MAX_LEVELS, Clearing, Units, merged, unit_costs, units_of
-from muster.engine.evictions.gang.dry_run import DryRun, give_back, shortest_prefix
-from muster.engine.evictions.gang.need import GangNeed
-from muster.engine.evictions.gang.places import bottlenecks, domain_free, held_on_nodes, nearness
-from muster.engine.evictions.gang.yields import burden, efficiency, missing_amounts, waste, without_pods
+from muster.engine.evictions.gang.need import (
+    GangNeed,
+    bottlenecks,
+    domain_free,
+    held_on_nodes,
+    missing_amounts,
+    nearness,
+    without_pods,
+)
+from muster.engine.evictions.restraint import have_too_much
+from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix, trim
 from muster.engine.evictions.surplus import job_surplus
-from muster.engine.evictions.victims import queue_levels
-from muster.framework import Eviction, Evictor, Session
-from muster.snapshot import Amounts, Mask, Operation, Rows, Snapshot
+from muster.engine.placing import Scope
+from muster.framework import Eviction, Evictor, Session, points
+from muster.snapshot import Amounts, Mask, Operation, Rows
 
 #: In so many ways at most it is tried out which pods a gang can spare.
 _FOCUSES: Final = 16
@@ -73,7 +89,6 @@ class Choice:
     """Victims that work, as bundles, and the places of the beneficiary."""
 
     domain: int
-    need: Amounts
     taken: Bundles
     #: Position of each taken bundle in the order, and all bundles in that order.
     places: NDArray[np.int64]
@@ -82,10 +97,6 @@ class Choice:
     levels: NDArray[np.int64]
     roi: NDArray[np.float64]
     placements: list[Operation]
-
-    @property
-    def victims(self) -> Rows:
-        return self.taken.tasks
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,20 +108,6 @@ class _Plan:
     is_small: bool
 
 
-@dataclass(frozen=True, slots=True)
-class Rules:
-    """What holds for every beneficiary of one action."""
-
-    session: Session
-    kind: Eviction
-    options: GangOptions
-    budgets: Budgets
-
-    @classmethod
-    def of(cls, session: Session, kind: Eviction, options: GangOptions) -> Rules:
-        return cls(session, kind, options, Budgets(session, options.ignore_budgets))
-
-
 #: Stands behind every plan.
 _NO_PLAN: Final = (2**31, np.inf)
 
@@ -118,15 +115,24 @@ _NO_PLAN: Final = (2**31, np.inf)
 class Chooser:
     """Chooses victims for one beneficiary."""
 
-    def __init__(self, rules: Rules, need: GangNeed, candidates: Candidates, dry: DryRun) -> None:
-        self._session = rules.session
-        self._kind = rules.kind
-        self._options = rules.options
-        self._budgets = rules.budgets
+    def __init__(
+        self,
+        session: Session,
+        kind: Eviction,
+        options: GangOptions,
+        budgets: Budgets,
+        need: GangNeed,
+        candidates: Candidates,
+        simulation: Simulation,
+    ) -> None:
+        self._session = session
+        self._kind = kind
+        self._options = options
+        self._budgets = budgets
         self._need = need
         self._candidates = candidates
         self._evictor = Evictor(need.job, need.tasks, breaks_gangs=True)
-        self._dry = dry
+        self._simulation = simulation
         self._proved: tuple[int, Rows, list[Operation]] | None = None
         #: Dry runs so far: a domain where plugins and budgets leave too few victims costs none.
         self.trials = 0
@@ -183,7 +189,15 @@ class Chooser:
 
     def _queue_would_do(self, victims: Rows, candidates: Rows) -> bool:
         """Whether the job's own queue may hold it: as it is, without the victims, or without all candidates."""
-        return not self._queue_is_full or self._dry.queue_has_room(victims) or self._dry.queue_has_room(candidates)
+        return not self._queue_is_full or self._queue_has_room(victims) or self._queue_has_room(candidates)
+
+    def _queue_has_room(self, victims: Rows) -> bool:
+        """Whether the beneficiary's queue may hold every class of what is needed when the victims are gone."""
+        queue, demands = int(self._session.snapshot.jobs.queue[self._need.job]), self._need.demands
+        return self._simulation.without(
+            victims,
+            lambda: all(self._session.queue_slots(queue, demand.request) >= demand.count for demand in demands),
+        )
 
     def _bundles(self, domain: int, need: Amounts, focus: int | None = None) -> Bundles:
         """The bundles of a domain in order; gangs spare what they have on the node `focus` before anything else."""
@@ -223,7 +237,7 @@ class Chooser:
     @cached_property
     def _queue_is_full(self) -> bool:
         """Whether the job's own queue may not hold what is needed, unless it loses something itself."""
-        return not self._dry.queue_has_room(self._candidates.tasks[:0])
+        return not self._queue_has_room(self._candidates.tasks[:0])
 
     @cached_property
     def _surplus(self) -> NDArray[np.int64]:
@@ -353,7 +367,7 @@ class Chooser:
             mask = self._select(proposal, bundles)
         else:
             # What nobody permitted is not evicted because a plugin would like it.
-            wanted = _members(self._session.snapshot, tasks, replaced)
+            wanted = np.isin(tasks, replaced)
             mask = wanted if int(wanted.sum()) == len(replaced) else None
         if mask is None:
             return None
@@ -363,14 +377,14 @@ class Chooser:
             return None
         places = np.unique(bundles.owners()[mask])
         levels, worth = self._levels(bundles), self._roi(bundles, proposal.need)
-        return Choice(domain, proposal.need, taken, places, bundles, levels, worth, placements)
+        return Choice(domain, taken, places, bundles, levels, worth, placements)
 
     def permitted(self, proposal: Proposal) -> Bundles:
         """Phases two to four: order, ask once about the whole list, shrink, order again."""
         session, snapshot = self._session, self._session.snapshot
         bundles = every = self._ordered(proposal.bundles, proposal)
         allowed = session.evictable(self._kind, self._evictor, bundles.tasks)
-        bundles = bundles.shrunk(snapshot, _members(snapshot, bundles.tasks, allowed))
+        bundles = bundles.shrunk(snapshot, np.isin(bundles.tasks, allowed))
         if self._kind is Eviction.RECLAIM:
             wanted, units = self._shortest(proposal), units_of(bundles).of_task
             bundles = bundles.shrunk(snapshot, have_too_much(session, bundles.tasks, wanted, units))
@@ -386,7 +400,7 @@ class Chooser:
 
     def _ordered(self, bundles: Bundles, proposal: Proposal) -> Bundles:
         """The bundles in order, those that the proposal takes from first among their equals."""
-        wanted = _members(self._session.snapshot, bundles.tasks, proposal.victims)
+        wanted = np.isin(bundles.tasks, proposal.victims)
         preferred = np.bincount(bundles.owners()[wanted], minlength=len(bundles)) > 0
         return bundles.taken(self._numbers(bundles, proposal.need, preferred))
 
@@ -405,8 +419,7 @@ class Chooser:
 
     def _proposed(self, proposal: Proposal, bundles: Bundles) -> Mask | None:
         """The proposal if nobody refused a part of it, else a new one from what is permitted."""
-        snapshot = self._session.snapshot
-        mask = _members(snapshot, bundles.tasks, proposal.victims)
+        mask = np.isin(bundles.tasks, proposal.victims)
         if len(proposal.victims) and int(mask.sum()) == len(proposal.victims):
             return mask
         plan = self._plan(proposal.domain, bundles, polish=True)
@@ -422,7 +435,7 @@ class Chooser:
             if where == domain and np.array_equal(whom, victims):
                 return placements
         self.trials += 1
-        found = self._dry.within(domain, victims)
+        found = self._simulation.placements(self._need.tasks, victims, Scope(domain))
         if found is not None:
             self._proved = domain, victims, found
         return found
@@ -437,14 +450,23 @@ class Chooser:
         order = np.argsort(units.of_task[mask], kind="stable")
         tasks, owners = bundles.tasks[mask][order], units.of_task[mask][order]
         pieces = np.split(tasks, np.flatnonzero(np.diff(owners)) + 1) if len(tasks) else []
-        kept = give_back(pieces, lambda victims: self._works(domain, victims))
-        left = np.concatenate(kept) if kept else tasks[:0]
-        return _members(self._session.snapshot, bundles.tasks, left)
+        kept = trim(pieces, lambda victims: self._works(domain, victims))
+        return np.isin(bundles.tasks, joined(kept))
 
 
-def _members(snapshot: Snapshot, tasks: Rows, chosen: Rows) -> Mask:
-    """Which tasks are among the chosen ones."""
-    table: Mask = np.zeros(len(snapshot.tasks), np.bool_)
-    table[chosen] = True
-    mask: Mask = table[tasks]
-    return mask
+def queue_levels(session: Session, evictor: int) -> NDArray[np.int64]:
+    """Where queues stand as sources of victims for a queue, 0 first, equal ones together; one more for no queue.
+
+    As plugins say by `victim_queue_order`; where one has only `queue_order`, by its reverse: most over its share first.
+    """
+    givers = {id(getattr(ask, "__self__", None)) for ask in session.asked(points.VICTIM_QUEUE_ORDER)}
+    served = [ask for ask in session.asked(points.QUEUE_ORDER) if id(getattr(ask, "__self__", None)) not in givers]
+    queues = range(len(session.snapshot.queues))
+    given = {queue: session.victim_queue_key(queue, evictor) for queue in queues}
+    turn = {queue: tuple(ask(queue) for ask in served) for queue in queues}
+    ranked = sorted(queues, key=lambda queue: turn[queue], reverse=True)
+    ranked.sort(key=lambda queue: given[queue])
+    levels = np.zeros(len(ranked) + 1, np.int64)
+    for before, queue in pairwise(ranked):
+        levels[queue] = levels[before] + ((given[before], turn[before]) != (given[queue], turn[queue]))
+    return levels

@@ -3,7 +3,6 @@
 For a gang of equal tasks places are exact, so what is found here is feasible and minimal without a trial. For mixed
 gangs it is a proposal that the dry run checks. Costs of units are compared level by level (safe before whole, then by
 policy), so that nothing dear is taken because it is efficient.
-Callers: the gang strategy, once per domain that it looks at.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.gang.bundles import BundleKind, Bundles
+from muster.engine.evictions.gang.need import Demand
 from muster.kernels.clearing import clear_nodes
 from muster.snapshot import Amounts, Mask, Snapshot
 
@@ -29,15 +29,6 @@ MAX_LEVELS: Final = 45
 _LATER: Final = 1e-5
 #: Pieces × places up to which a proposal is worth improving; beyond, greedy is good enough.
 _SMALL: Final = 6144
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """So many equal tasks, and the nodes of the cluster that they may go to."""
-
-    request: Amounts
-    count: int
-    nodes: Mask
 
 
 @dataclass(frozen=True, slots=True)

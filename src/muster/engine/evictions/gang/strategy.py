@@ -7,21 +7,24 @@ that works and is accepted is taken.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
-from muster.engine.evictions.budgets import disruption_ratio
+from muster.api import format_amount
+from muster.engine.evictions.budgets import Budgets, disruption_ratio
 from muster.engine.evictions.candidates import Candidates, Pool
-from muster.engine.evictions.gang.choice import Choice, Chooser, GangOptions, Rules
-from muster.engine.evictions.gang.dry_run import DryRun, shortest_prefix
-from muster.engine.evictions.gang.entering import Entrances
+from muster.engine.evictions.gang.bundles import BundleKind
+from muster.engine.evictions.gang.choice import Choice, Chooser, GangOptions
+from muster.engine.evictions.gang.domains import DomainProposals
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
 from muster.engine.evictions.pipeline import Need, Plan, jobs_in_need, queue_by_queue, why_not_ask
-from muster.engine.evictions.records import Reasons, RunnerUp, SparedBundle
+from muster.engine.evictions.records import RunnerUp, VictimRecord, facts_of
+from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix
 from muster.engine.placing import Goal, promise
 from muster.framework import Eviction, Session
-from muster.snapshot import NO_ROW, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Amounts, Rows, Snapshot, TaskStatus
 
 _PASSED: Final = "it comes first in order, but plugins, budgets or limits leave too few victims there"
 
@@ -38,7 +41,7 @@ class GangStrategy:
         self._session = session
         self._kind = kind
         self._options = options
-        self._rules = Rules.of(session, kind, options)
+        self._budgets = Budgets(session, options.ignore_budgets)
         self._pool = Pool(session, kind)
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()
         self._is_before_allocate = "allocate" in later
@@ -56,80 +59,46 @@ class GangStrategy:
         return self._pool.of(job)
 
     def obstacles(self, job: int) -> str:
-        return self._rules.budgets.and_kept_by(str(self._pool.of(job)))
+        return self._budgets.and_kept_by(str(self._pool.of(job)))
 
     def settled(self, need: Need, plan: Plan | None) -> None:
-        self._rules.budgets.kept_by.clear()
+        self._budgets.kept_by.clear()
 
     def solve(
-        self, need: Need, candidates: Candidates, statement: Statement, accepts: Callable[[Plan], bool]
+        self, need: Need, candidates: Candidates, simulation: Simulation, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
-        wanted = gang_need(self._session, need.job, need.tasks)
-        dry = DryRun(self._session, wanted, statement, Goal.ALL if self.grows else Goal.START)
-        placements = dry.anywhere()
+        simulation.goal = Goal.ALL if self.grows else Goal.START
+        placements = simulation.placements(need.tasks, need.tasks[:0])
         if placements is None:
-            return self._in_domains(wanted, candidates, dry, statement, accepts)
+            wanted = gang_need(self._session, need.job, need.tasks)
+            return self._in_domains(wanted, candidates, simulation, accepts)
         if self._is_before_allocate or self.grows:
             return None  # a promise would only keep allocate from binding the pods at once
-        statement.redo(promise(placements))
+        simulation.statement.redo(promise(placements))
         return Plan(need.tasks, need.tasks[:0])
 
     def _in_domains(
-        self,
-        need: GangNeed,
-        candidates: Candidates,
-        dry: DryRun,
-        statement: Statement,
-        accepts: Callable[[Plan], bool],
+        self, need: GangNeed, candidates: Candidates, simulation: Simulation, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
         """Try the domains in order; take the first choice that is accepted."""
-        chooser = Chooser(self._rules, need, candidates, dry)
-        entrances = Entrances(self._session, need, candidates, chooser, self._options.max_domains)
+        session = self._session
+        chooser = Chooser(session, self._kind, self._options, self._budgets, need, candidates, simulation)
+        proposals = DomainProposals(session, need, candidates, chooser, self._options.max_domains)
         passed: RunnerUp | None = None
-        for proposal in entrances:
+        for proposal in proposals:
             choice = chooser.choose(proposal)
             if choice is not None:
-                mark = statement.mark()
-                statement.evict(choice.victims, need.job)
-                statement.redo(promise(choice.placements))
-                placed = np.concatenate([placed.tasks for placed in choice.placements])
-                reasons = self._reasons(need, choice, passed or entrances.runner_up(proposal))
-                plan = Plan(placed, choice.victims, record=reasons)
+                mark = simulation.statement.mark()
+                simulation.evict(choice.taken.tasks)
+                simulation.statement.redo(promise(choice.placements))
+                placed = joined([placed.tasks for placed in choice.placements])
+                records = BundleRecords(session.snapshot, need, choice, passed or proposals.runner_up(proposal))
+                plan = Plan(placed, choice.taken.tasks, record=records)
                 if accepts(plan):
                     return plan
-                statement.rollback(mark)
-            name = self._session.snapshot.topology.names[proposal.domain]
-            passed = RunnerUp(name, _PASSED)
+                simulation.statement.rollback(mark)
+            passed = RunnerUp(session.snapshot.topology.names[proposal.domain], _PASSED)
         return None
-
-    def _reasons(self, need: GangNeed, choice: Choice, other: RunnerUp | None) -> Reasons:
-        snapshot = self._session.snapshot
-        spare = np.ones(len(choice.considered), np.bool_)
-        spare[choice.places] = False
-        left = np.flatnonzero(spare)
-        spared = None
-        if len(left):
-            first = int(left[0])
-            bundles = choice.considered
-            spared = SparedBundle(
-                kind=int(bundles.kind[first]),
-                job=int(bundles.job[first]),
-                level=int(choice.levels[first]),
-                roi=float(choice.roi[first]),
-                place=first,
-                places=choice.places,
-                levels=choice.levels[choice.places],
-            )
-        return Reasons(
-            snapshot=snapshot,
-            beneficiary=need.job,
-            domain=choice.domain,
-            bundles=choice.taken,
-            roi=choice.roi[choice.places],
-            spared=spared,
-            next_domain=other,
-            ratio=disruption_ratio(snapshot, choice.victims, need.tasks),
-        )
 
 
 class GrowthStrategy(GangStrategy):
@@ -154,23 +123,120 @@ class GrowthStrategy(GangStrategy):
         return super().candidates(job).sparing(self._session.snapshot)
 
     def solve(
-        self, need: Need, candidates: Candidates, statement: Statement, accepts: Callable[[Plan], bool]
+        self, need: Need, candidates: Candidates, simulation: Simulation, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
         """As many of the pods as others can make room for, the first in order."""
-        mark, count = statement.mark(), len(need.tasks)
+        mark, count = simulation.statement.mark(), len(need.tasks)
 
         def grown(pods: int) -> Plan | None:
             tasks = need.tasks[:pods]
             if pods == 0 or why_not_ask(self._session, self._kind, need.job, tasks) is not None:
                 return None
             return super(GrowthStrategy, self).solve(
-                Need(need.job, tasks, need.pending), candidates, statement, accepts
+                Need(need.job, tasks, need.pending), candidates, simulation, accepts
             )
 
         def works(left_out: int) -> bool:
             plan = grown(count - left_out)
-            statement.rollback(mark)
+            simulation.statement.rollback(mark)
             return plan is not None or left_out == count
 
         left_out = shortest_prefix(count, works)
         return None if left_out is None else grown(count - left_out)
+
+
+@dataclass(frozen=True, slots=True)
+class BundleRecords:
+    """Why bundles were taken: in which domain, at what cost, and who came next and why they did not go."""
+
+    snapshot: Snapshot
+    need: GangNeed
+    choice: Choice
+    next_domain: RunnerUp | None
+    #: By bundle, as far as somebody asked.
+    _made: dict[int, VictimRecord] = field(default_factory=dict)
+
+    def of_task(self, task: int) -> VictimRecord:
+        taken = self.choice.taken
+        bundle = int(np.searchsorted(taken.start, np.flatnonzero(taken.tasks == task)[0], side="right")) - 1
+        if bundle not in self._made:
+            self._made[bundle] = self.of_bundle(bundle)
+        return self._made[bundle]
+
+    def of_bundle(self, bundle: int) -> VictimRecord:
+        """The record of all tasks of one bundle that was taken."""
+        snapshot, taken = self.snapshot, self.choice.taken
+        job, domain = int(taken.job[bundle]), self.choice.domain
+        ends = bool(((taken.job == job) & (taken.kind == BundleKind.WHOLE)).any())
+        is_safe = taken.kind[bundle] == BundleKind.SAFE
+        roi = None if is_safe else round(float(self.choice.roi[self.choice.places[bundle]]), 6)
+        names = [snapshot.tasks.ids[task] for task in taken.tasks_of(bundle).tolist()]
+        kind = "whole" if not is_safe else "rest" if ends else "safe"
+        following = self._next_bundle(bundle)
+        beneficiary, owner = (snapshot.jobs.records[row].id for row in (self.need.job, job))
+        where = f" in {snapshot.topology.names[domain]}" if domain else ""
+        text = f"makes room for {beneficiary}{where}: {_what(kind, owner, len(names), where, roi)}"
+        if following is not None:
+            text += f"; next would have been {following.name}: {following.reason}"
+        if self.next_domain is not None:
+            text += f"; next domain {self.next_domain.name}: {self.next_domain.reason}"
+        facts = {
+            "beneficiary": beneficiary,
+            "domain": snapshot.topology.names[domain] if domain else "",
+            "bundle": {
+                "kind": kind,
+                "job": owner,
+                "tasks": names,
+                "frees": self._amounts(taken.local[bundle]),
+                "costs": self._amounts(taken.cost[bundle]),
+                "roi": roi,
+            },
+            "nextBundle": facts_of(following),
+            "nextDomain": facts_of(self.next_domain),
+            "ratio": round(disruption_ratio(snapshot, taken.tasks, self.need.tasks), 6),
+        }
+        return VictimRecord(kind, text, facts)
+
+    def _amounts(self, amounts: Amounts) -> dict[str, str]:
+        return {
+            name: format_amount(name, amount) for name, amount in sorted(self.snapshot.axis.amounts(amounts).items())
+        }
+
+    def _next_bundle(self, bundle: int) -> RunnerUp | None:
+        """The first bundle in order that was left alone, and why it lost: the first row of preference that differs."""
+        left = np.setdiff1d(np.arange(len(self.choice.considered)), self.choice.places)
+        if len(left) == 0:
+            return None
+        first = int(left[0])
+        name = self.snapshot.jobs.records[int(self.choice.considered.job[first])].id
+        return RunnerUp(name, self._why_not(first, int(self.choice.places[bundle])))
+
+    def _why_not(self, spared: int, taken: int) -> str:
+        jobs, queues, bundles = self.snapshot.jobs, self.snapshot.queues, self.choice.considered
+        levels, roi = self.choice.levels, self.choice.roi
+        mine, theirs = int(bundles.job[taken]), int(bundles.job[spared])
+        if (levels[spared], spared) < (levels[taken], taken):
+            return "it comes first in order, but what it frees makes no place that is still needed"
+        if levels[spared] > levels[taken]:
+            if bundles.kind[spared] != bundles.kind[taken]:
+                return "it would be broken, while this gang can spare the pods"
+            if jobs.queue[theirs] != jobs.queue[mine]:
+                names = [queues.records[int(jobs.queue[job])].name for job in (theirs, mine)]
+                return f"its queue {names[0]} gives after {names[1]}"
+            if jobs.priority[theirs] > jobs.priority[mine]:
+                return f"its priority {int(jobs.priority[theirs])} is above {int(jobs.priority[mine])}"
+            return "its gang is whole, while this one is broken already"
+        if np.isfinite(roi[spared]) and abs(float(roi[spared] - roi[taken])) > 1e-9:
+            return f"it is worth {float(roi[spared]):.2f} of what it costs, not {float(roi[taken]):.2f}"
+        return "it is worth the same; the plan for the domain, then age and name decide"
+
+
+def _what(kind: str, job: str, count: int, where: str, roi: float | None) -> str:
+    """What happens to a gang, in words."""
+    pods = "1 pod" if count == 1 else f"{count} pods"
+    if kind == "safe":
+        return f"{job} can spare {pods}"
+    if kind == "rest":
+        return f"{job} ends, so {pods} beyond its minimum go too"
+    worth = "" if roi is None else f", worth {roi:.2f} of what it costs"
+    return f"{job} goes whole, {pods}{where}{worth}"

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.engine.evictions.candidates import Pool, willing
-from muster.engine.evictions.protection import keep_minimum
+from muster.engine.evictions.surplus import keep_minimum
 from muster.engine.gangs import next_victims, requests_of
 from muster.engine.lines import Key
 from muster.engine.queue_tree import QueueTree

@@ -1,23 +1,26 @@
 """The solver strategy: let waiting gangs make room for themselves, one after the other, down the queue tree.
 
-For each job a search finds victims that work; they are evicted or moved, and the job is promised its places.
+For each job a search finds victims that work; they are evicted or moved, and the job is promised its places. Jobs need
+no search where one that is easier to serve has failed already.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from dataclasses import dataclass
 
+import msgspec
 import numpy as np
 
 from muster.engine.boards import boards_of
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.pipeline import Need, Plan
-from muster.engine.evictions.solver.options import SolverOptions
+from muster.engine.evictions.records import VictimRecord
+from muster.engine.evictions.simulation import Simulation
+from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
-from muster.engine.evictions.solver.records import SolverReasons
-from muster.engine.evictions.solver.room import Room
-from muster.engine.evictions.solver.search import Allowance, Search, TrialsUsedUp
-from muster.engine.evictions.solver.signatures import FailedJobs
+from muster.engine.evictions.solver.search import Search, SolverOptions, TrialBudget, TrialsUsedUp
 from muster.engine.evictions.solver.trial import Trials
 from muster.engine.evictions.solver.turns import Waiting
 from muster.engine.gangs import next_tasks, requests_of
@@ -25,7 +28,7 @@ from muster.engine.queue_tree import TreeLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Eviction, JobVerdict, Session, points
 from muster.framework.reasons import SEARCH_ENDED
-from muster.snapshot import NO_ROW, Rows, Statement, TaskStatus
+from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Amounts, Rows, Snapshot, TaskStatus
 
 _PENDING = int(TaskStatus.PENDING)
 
@@ -43,7 +46,7 @@ class SolverStrategy:
         self._kind = kind
         self._options = options
         self._action = action
-        self._room = Room(session.snapshot, boards_of(session))
+        self._places = FreePlaces(session.snapshot, boards_of(session))
         self._failed = FailedJobs(session, kind)
         self._trials_left = options.max_trials_per_cycle
 
@@ -76,7 +79,7 @@ class SolverStrategy:
         if options.pass_over_blocked:
             able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
-        self._trials = Trials(session, self._waiting, self._kind, self._room)
+        self._trials = Trials(session, self._waiting, self._kind, self._places)
         return asking if self._pool else {}
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
@@ -106,43 +109,27 @@ class SolverStrategy:
         return self._budgets.and_kept_by(self._pool.obstacles(job))
 
     def solve(
-        self, need: Need, candidates: VictimLine, statement: Statement, accepts: Callable[[Plan], bool]
+        self, need: Need, candidates: VictimLine, simulation: Simulation, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
-        session, job = self._session, need.job
-        allowance = Allowance(self._options.max_trials_per_job, self._trials_left)
-        self._trials.start(job, statement)
+        session, options = self._session, self._options
+        budget = TrialBudget(options.max_trials_per_job, self._trials_left)
+        self._trials.start(simulation)
         search = Search(
-            session,
-            self._kind,
-            job,
-            candidates,
-            self._trials,
-            self._room,
-            statement,
-            self._budgets,
-            allowance,
-            self._options,
+            session, self._kind, options, self._budgets, budget, candidates, self._trials, self._places, simulation
         )
-        solution = None
+        outcome = None
         try:
-            solution = search.solve(need.tasks)
+            outcome = search.solve(need.tasks)
         except TrialsUsedUp:
-            made = self._options.max_trials_per_job - allowance.per_job
             session.tally.cut_short += 1
-            session.record(job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {made} dry runs"))
-        self._trials_left = allowance.per_cycle
-        if solution is None:
+            session.record(need.job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {search.made} dry runs"))
+        self._trials_left = budget.per_cycle
+        if outcome is None:
             return None
-        outcome = solution.outcome
-        reasons = SolverReasons(
-            snapshot=session.snapshot,
-            beneficiary=job,
-            victims=len(outcome.victims),
-            moved=len(outcome.moved),
-            trials=solution.trials,
-            offered=solution.offered,
+        records = ScenarioRecords(
+            session.snapshot, need.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
         )
-        plan = Plan(need.tasks, outcome.evicted, outcome.moved, reasons)
+        plan = Plan(need.tasks, outcome.evicted, outcome.moved, records)
         return plan if accepts(plan) else None
 
     def settled(self, need: Need, plan: Plan | None) -> None:
@@ -160,3 +147,116 @@ class SolverStrategy:
         # Those who were promised places may be dealt others for the sake of the next ones.
         touched = sorted(set(table.job[np.concatenate((plan.evicted, plan.moved))].tolist()))
         self._pool.refresh([*touched, job])
+
+
+@dataclass(frozen=True, slots=True)
+class ScenarioRecords:
+    """Why victims have to go or move: for whom, and after how long a search."""
+
+    snapshot: Snapshot
+    beneficiary: int
+    #: Pods that go, and how many of them move; dry runs and units of victims that the search looked at.
+    victims: int
+    moved: int
+    trials: int
+    offered: int
+
+    def of_task(self, task: int) -> VictimRecord:
+        snapshot = self.snapshot
+        job = snapshot.jobs.records[self.beneficiary].id
+        moves = snapshot.tasks.status[task] == TaskStatus.PIPELINED
+        target = snapshot.nodes.names[int(snapshot.tasks.node[task])] if moves else ""
+        where = f" and moves to {target}" if moves else ""
+        pods = "1 pod goes" if self.victims == 1 else f"{self.victims} pods go"
+        moved = f", {self.moved} of them to other nodes" if self.moved else ""
+        moved = ", to another node" if self.moved == self.victims == 1 else moved
+        runs = "1 dry run" if self.trials == 1 else f"{self.trials} dry runs"
+        text = f"makes room for {job}{where}: {pods}{moved} (found by {runs})"
+        facts = {
+            "beneficiary": job,
+            "movesTo": target or None,
+            "victims": self.victims,
+            "moved": self.moved,
+            "trials": self.trials,
+            "offered": self.offered,
+        }
+        return VictimRecord("moved" if moves else "scenario", text, facts)
+
+
+_encode = msgspec.json.Encoder(order="deterministic").encode
+
+
+@dataclass(frozen=True, slots=True)
+class _Wish:
+    """What a job waits for: classes and counts; for tasks that are all alike, what one of them asks for."""
+
+    counts: Mapping[int, int]
+    request: Amounts | None
+
+    def is_easier_than(self, other: _Wish) -> bool:
+        if all(count <= other.counts.get(cls, 0) for cls, count in self.counts.items()):
+            return True
+        if self.request is None or other.request is None:
+            return False
+        mine, theirs = sum(self.counts.values()), sum(other.counts.values())
+        return mine <= theirs and bool((self.request <= other.request).all())
+
+
+class FailedJobs:
+    """Jobs that found no victims since the last commit.
+
+    Two jobs have the same signature when their tasks wait under the same conditions: the nodes that they may use,
+    priority, whether they may be victims themselves, network constraints, and for evictions the queue. Of two such
+    jobs the one that wants no more is the easier: fewer tasks of each class, or, where all are alike, not more tasks
+    that ask for less. Jobs whose places depend on other pods (ports, affinity) have no signature.
+    """
+
+    def __init__(self, session: Session, kind: Eviction) -> None:
+        self._session = session
+        self._kind = kind
+        self._failed: dict[Hashable, list[_Wish]] = {}
+        self._nodes: dict[int, bytes] = {}
+
+    def forget(self) -> None:
+        self._failed.clear()
+
+    def note(self, job: int, tasks: Rows) -> None:
+        """A job found nothing for these tasks."""
+        signature = self._signature(job, tasks)
+        if signature is not None:
+            self._failed.setdefault(signature, []).append(self._wish(tasks))
+
+    def rule_out(self, job: int, tasks: Rows) -> bool:
+        """Whether an easier job has failed."""
+        if not self._failed:
+            return False
+        signature = self._signature(job, tasks)
+        if signature is None or signature not in self._failed:
+            return False
+        wish = self._wish(tasks)
+        return any(failed.is_easier_than(wish) for failed in self._failed[signature])
+
+    def _wish(self, tasks: Rows) -> _Wish:
+        snapshot = self._session.snapshot
+        counts = Counter(snapshot.tasks.cls[tasks].tolist())
+        request = snapshot.classes.requests[next(iter(counts)), 0] if len(counts) == 1 else None
+        return _Wish(counts, request)
+
+    def _signature(self, job: int, tasks: Rows) -> Hashable | None:
+        snapshot = self._session.snapshot
+        if (snapshot.tasks.flags[tasks] & NEEDS_LIVE_CHECK).any():
+            return None
+        jobs, record = snapshot.jobs, snapshot.jobs.records[job]
+        network: Hashable = None
+        if record.topology is not None or record.sub_groups or record.groups is not None:
+            network = (_encode((record.topology, record.sub_groups)), record.groups)
+        queue = None if self._kind is Eviction.CONSOLIDATE else int(jobs.queue[job])
+        nodes = tuple(sorted({self._nodes_of(cls) for cls in set(snapshot.tasks.cls[tasks].tolist())}))
+        return queue, int(jobs.priority[job]), bool(jobs.preemptible[job]), network, nodes
+
+    def _nodes_of(self, cls: int) -> bytes:
+        """The nodes that a class may use."""
+        nodes = self._nodes.get(cls)
+        if nodes is None:
+            nodes = self._nodes[cls] = np.packbits(np.isfinite(boards_of(self._session).fixed(cls))).tobytes()
+        return nodes

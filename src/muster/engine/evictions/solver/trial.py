@@ -12,15 +12,16 @@ from dataclasses import dataclass
 import numpy as np
 
 from muster.api.resources import is_gpu
-from muster.engine.evictions.solver.room import Room
+from muster.engine.evictions.simulation import Simulation
+from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.turns import Turns, Waiting
 from muster.engine.gangs import next_tasks
 from muster.engine.lines import Key
-from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope, door_of
+from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
-from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, Statement, TaskStatus
+from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, TaskStatus
 
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
 _ALLOCATED = int(TaskStatus.ALLOCATED)
@@ -40,17 +41,15 @@ class Outcome:
 class Trials:
     """Dry runs, for one beneficiary after the other."""
 
-    def __init__(self, session: Session, waiting: Waiting, kind: Eviction, room: Room) -> None:
+    def __init__(self, session: Session, waiting: Waiting, kind: Eviction, places: FreePlaces) -> None:
         self._session = session
-        self._room = room
+        self._places = places
         self._waiting = waiting
-        self._door = door_of(session)
         self._kind = kind
         self._gpus = _gpu_columns(session)
         #: Classes that ask for a GPU.
         self._gpu_classes: Mask = np.any(session.snapshot.classes.requests[:, 0, self._gpus] > 0, axis=1)
         self._job = NO_ROW
-        self._statement = session.statement()
         #: Nodes where GPUs were or would go free before the dry runs, as of a length of the touch log.
         self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
         self._counted = -1
@@ -63,11 +62,11 @@ class Trials:
         #: Tasks that the cycle had placed when the dry runs began: they may wait again, as nobody went for them.
         self._placed: Mask = session.snapshot.tasks.status == _ALLOCATED
 
-    def start(self, job: int, statement: Statement) -> None:
-        """The next dry runs are for this job and write to this statement."""
+    def start(self, simulation: Simulation) -> None:
+        """The next dry runs are for the job of this simulation."""
         tasks = self._session.snapshot.tasks
-        self._job = job
-        self._statement = statement
+        self._job = job = simulation.job
+        self._simulation = simulation
         self._placed = tasks.status == _ALLOCATED
         self._needs_gpus = all(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].tolist())
         if self._needs_gpus:
@@ -114,7 +113,7 @@ class Trials:
         while (job := turns.pop()) is not None:
             if job == self._job:
                 scope = self._open() if self._closed else EVERYWHERE
-                if not self._door.place(job, pending, self._statement, scope, PROMISES, Goal.ALL):
+                if not self._simulation.place(pending, scope, PROMISES, Goal.ALL):
                     return None
                 placed = True
                 continue
@@ -137,7 +136,7 @@ class Trials:
         if len(tasks) == 0 or hopeless.knows(tasks):
             return None
         scope = self._scope(tasks)
-        if self._room.suffices(tasks) and self._door.place(job, tasks, self._statement, scope, PROMISES, Goal.ALL):
+        if self._places.suffices(tasks) and self._simulation.place(tasks, scope, PROMISES, Goal.ALL, job=job):
             return None
         return tasks
 

@@ -3,7 +3,7 @@
 The order is that of the next allocate, so that what a dry run promises is what allocate will do: the other jobs that
 wait stand in line too, and are passed over when their turn comes. Equal jobs that follow each other in a queue are
 passed over together. Jobs that wait are sorted once for a whole run of the action; a dry run adds its own.
-Callers: the trials of the solver.
+
 """
 
 from __future__ import annotations

@@ -1,9 +1,8 @@
 """The task strategy: Volcano's preempt and reclaim, task by task, with the sticky domain and without needless victims.
 
-Callers: the actions preempt and reclaim. A job's tasks are placed in order into one statement, on room that there is
-and then on room that evictions make, while the job is in need. It is committed when the job would have its minimum
-once the victims are gone, and otherwise leaves no trace. Equal tasks are served together; that a class of tasks finds
-no room is remembered until something is committed, so that jobs without hope cost next to nothing.
+A job's tasks are placed in order, on room that there is and then on room that evictions make, while the job is in need.
+That is a plan when the job would have its minimum once the victims are gone. Equal tasks are served together; that a
+class of tasks finds no room is remembered until something is committed, so that jobs without hope cost next to nothing.
 """
 
 from __future__ import annotations
@@ -16,19 +15,20 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
 from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.candidates import ON_NODE, Pool, on_node, willing
 from muster.engine.evictions.pipeline import Need, Plan, jobs_in_need, queue_by_queue
+from muster.engine.evictions.simulation import Simulation, joined, trim
 from muster.engine.evictions.surplus import roles_hold
-from muster.engine.evictions.task.asking import Asking
-from muster.engine.evictions.task.eligibility import candidates_within, may_evict, pool_for_tasks
-from muster.engine.evictions.task.rooms import Rooms
+from muster.engine.evictions.task.node_evictions import NodeEvictions
+from muster.engine.evictions.task.offers import CandidateFilter, Supply, free_on, sums_by_node
+from muster.engine.evictions.task.picking import NodePicker, PickOptions
 from muster.engine.evictions.task.sticky import NodeScope, scope_for
-from muster.engine.evictions.task.supply import Supply
-from muster.engine.evictions.task.topology_aware import CandidateOptions, NodePicker
-from muster.engine.evictions.task.trim import tasks_of, trim
+from muster.engine.gangs import requests_of
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import FITS, Eviction, Session
-from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Mask, Rows, TaskStatus
 
+_RUNNING: Mask = np.arange(len(TaskStatus)) == TaskStatus.RUNNING
 #: Queue, priority of the job, and the job itself if it has candidates of its own.
 _SupplyKey = tuple[int, int, int]
 
@@ -39,7 +39,7 @@ class TaskOptions:
 
     ignore_budgets: bool = False
     #: Dry runs on many nodes, the best of them chosen by its victims; None: the best scored node that works.
-    candidates: CandidateOptions | None = None
+    candidates: PickOptions | None = None
 
 
 class TaskStrategy:
@@ -57,13 +57,14 @@ class TaskStrategy:
         self._boards = boards_of(session)
         self._live = session.live_tasks()
         self._budgets = Budgets(session, options.ignore_budgets)
-        asking = Asking(session, kind, self._budgets)
-        self._asks_at_once = asking.at_once
-        self._rooms = Rooms(session, self._boards, asking, kind, self._live)
+        may_go = CandidateFilter(session, kind, self._budgets)
+        self._asks_at_once = may_go.at_once
+        self._evictions = NodeEvictions(session, self._boards, may_go, kind, self._live)
         self._picker = None
         if options.candidates is not None:
-            self._picker = NodePicker(session, self._rooms, asking, options.candidates, self._live)
-        self._pool = pool_for_tasks(session, kind)
+            self._picker = NodePicker(session, self._evictions, may_go, options.candidates, self._live)
+        # Across queues only pods that run may go; inside a queue plugins are asked about those of equal priority too.
+        self._pool = Pool(session, kind, _RUNNING if kind is Eviction.RECLAIM else ON_NODE, equals=True)
         #: The jobs that were in need when the action began.
         self.asked: frozenset[int] = frozenset()
         self._supplies: dict[_SupplyKey, Supply] = {}
@@ -91,7 +92,9 @@ class TaskStrategy:
         return queue_by_queue(self._session, self._kind, jobs)
 
     def need(self, job: int, pending: Rows) -> Rows:
-        return may_evict(self._session, pending)
+        pods = self._session.snapshot.tasks.pods
+        allowed: Rows = pending[[pods[task].spec.preemption_policy != "Never" for task in pending.tolist()]]
+        return allowed
 
     def candidates(self, job: int) -> Supply:
         key = self._supply_key(job)
@@ -114,13 +117,13 @@ class TaskStrategy:
                 supply.refresh(self._touched)
 
     def solve(
-        self, need: Need, candidates: Supply, statement: Statement, accepts: Callable[[Plan], bool]
+        self, need: Need, candidates: Supply, simulation: Simulation, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
         key = self._supply_key(need.job)
         self._touched = self._touched[:0]
         sparing = self._sparing(key, candidates)
-        plan = None if sparing is None else self._solve_with(need, sparing, key, statement, accepts)
-        return plan or self._solve_with(need, candidates, key, statement, accepts)
+        plan = None if sparing is None else self._solve_with(need, sparing, key, simulation, accepts)
+        return plan or self._solve_with(need, candidates, key, simulation, accepts)
 
     def _sparing(self, key: _SupplyKey, supply: Supply) -> Supply | None:
         """The same candidates when no role and no sub-group may fall below its minimum; None: there are no such."""
@@ -134,43 +137,69 @@ class TaskStrategy:
         return self._keeping[key]
 
     def _solve_with(
-        self, need: Need, candidates: Supply, key: _SupplyKey, statement: Statement, accepts: Callable[[Plan], bool]
+        self, need: Need, candidates: Supply, key: _SupplyKey, simulation: Simulation, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
         self._failed.clear()
         self._keeps = candidates is not self._supplies[key]
         touched = [self._touched]
         plan = None
         while not self._is_hopeless(need.job, need.tasks, key, candidates):
-            mark = statement.mark()
+            mark = simulation.statement.mark()
             self._domain = NO_ROW
-            self._rooms.begin(need.job, statement, candidates)
+            self._evictions.begin(simulation, candidates)
             self._place_all(need.job, need.tasks, candidates, key)
             self._session.tally.dry_runs += 1
-            touched.append(self._session.snapshot.tasks.node[tasks_of(statement, OperationKind.EVICT)])
-            plan = self._plan(need.job, statement)
+            touched.append(self._session.snapshot.tasks.node[simulation.evicted()])
+            plan = self._plan(need.job, simulation)
             if plan is not None and accepts(plan):
                 break
             plan = None
-            statement.rollback(mark)
+            simulation.statement.rollback(mark)
             candidates.refresh(np.unique(touched[-1]))
             if self._domain == NO_ROW:
                 break
             self._failed.append(self._domain)  # the next one may do
-        self._touched = np.unique(np.concatenate(touched))
+        self._touched = np.unique(joined(touched))
         return plan
 
-    def _plan(self, job: int, statement: Statement) -> Plan | None:
+    def _plan(self, job: int, simulation: Simulation) -> Plan | None:
         """What was done for a job, trimmed; None: it is not enough."""
-        session = self._session
-        placed = tasks_of(statement, OperationKind.PIPELINE)
-        if len(placed) == 0 or session.job_pipelined_deficit(job) > 0:
+        placed = simulation.placed()
+        if len(placed) == 0 or self._session.job_pipelined_deficit(job) > 0:
             return None
         if self._live.isdisjoint(placed.tolist()):
-            trim(session, self._kind, statement)
-        evicted = tasks_of(statement, OperationKind.EVICT)
+            self._trim(simulation)
+        evicted = simulation.evicted()
         if self._kind is Eviction.RECLAIM and len(evicted) == 0:
             return None  # what is free is allocate's to give, also where that comes later
         return Plan(placed, evicted)
+
+    def _trim(self, simulation: Simulation) -> None:
+        """Let victims stay that nobody needs, where their queue may hold them too; placements stay as they are.
+
+        Each step evicts no more than it needs, but a later one may leave enough for an earlier one too.
+        """
+        snapshot, queue = self._session.snapshot, int(self._session.snapshot.jobs.queue[simulation.job])
+        evicted = simulation.evicted()
+        held = snapshot.classes.requests[snapshot.tasks.cls[evicted], 0]
+        spare = evicted[(free_on(snapshot, snapshot.tasks.node[evicted]) >= held).all(axis=1)]
+
+        def can_stay(kept: Rows) -> bool:
+            """Whether all but the kept ones fit beside all that is promised."""
+            back = spare[~np.isin(spare, kept)]
+            back = back[np.argsort(snapshot.tasks.node[back], kind="stable")]
+            nodes, where = np.unique(snapshot.tasks.node[back], return_inverse=True)
+            amounts = sums_by_node(snapshot.classes.requests[snapshot.tasks.cls[back], 0], where, len(nodes))
+            if not (free_on(snapshot, nodes) >= amounts).all():
+                return False
+            return (
+                self._kind is not Eviction.PREEMPT or self._session.queue_slots(queue, requests_of(snapshot, back)) > 0
+            )
+
+        needed = joined(trim([np.array([task], np.int32) for task in spare.tolist()], can_stay))
+        back = spare[~np.isin(spare, needed)]
+        if len(back):
+            simulation.statement.restore(back)
 
     # -- tasks of a job --------------------------------------------------------------------------------------
 
@@ -238,14 +267,14 @@ class TaskStrategy:
         return run[:1] if self._session.preemptive(queue, run[:1]) else run[:0]
 
     def _place_some(self, run: Rows, scope: NodeScope) -> int:
-        if self._rooms.use_nominated(int(run[0]), scope):
+        if self._evictions.use_nominated(int(run[0]), scope):
             return 1
-        placed = self._rooms.use_free(run, scope, picks=self._picker is not None)
+        placed = self._evictions.use_free(run, scope, picks=self._picker is not None)
         if placed:
             return placed
         if self._picker is not None:
             return self._picker.open_best(run, scope)
-        return self._rooms.make(run, scope)
+        return self._evictions.make(run, scope)
 
     # -- what could be -----------------------------------------------------------------------------------------
 
@@ -312,22 +341,24 @@ class WithinJobs(TaskStrategy):
         return super().need(job, waiting)
 
     def candidates(self, job: int) -> Supply:
-        return Supply(self._session, candidates_within(self._session, job))
+        snapshot = self._session.snapshot
+        own = snapshot.tasks_of(job)
+        return Supply(self._session, np.sort(own[(on_node(snapshot) & willing(snapshot))[own]]))
 
     def solve(
-        self, need: Need, candidates: Supply, statement: Statement, accepts: Callable[[Plan], bool]
+        self, need: Need, candidates: Supply, simulation: Simulation, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
         """One task after the other, until one finds nobody to replace."""
         plan = None
         self._failed.clear()
-        self._rooms.begin(need.job, statement, candidates)
+        self._evictions.begin(simulation, candidates)
         for task in need.tasks.tolist():
-            mark = statement.mark()
+            mark = simulation.statement.mark()
             self._place_run(need.job, np.array([task], np.int32), candidates)
             self._session.tally.dry_runs += 1
-            found = self._plan(need.job, statement)
+            found = self._plan(need.job, simulation)
             if found is None or not accepts(found):
-                statement.rollback(mark)
+                simulation.statement.rollback(mark)
                 break
             plan = found
         return plan

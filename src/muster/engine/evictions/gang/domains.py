@@ -20,9 +20,7 @@ from muster.engine.constraints import job_constraint, job_domain
 from muster.engine.domains import ROOT, gradients
 from muster.engine.evictions.candidates import Candidates
 from muster.engine.evictions.gang.choice import Chooser, Proposal
-from muster.engine.evictions.gang.need import GangNeed
-from muster.engine.evictions.gang.places import domains_with_room
-from muster.engine.evictions.gang.yields import without_pods
+from muster.engine.evictions.gang.need import GangNeed, domains_with_room, without_pods
 from muster.engine.evictions.records import RunnerUp
 from muster.framework import Plugin, Purpose, Session, points
 from muster.snapshot import NO_ROW, Rows
@@ -31,7 +29,7 @@ from muster.snapshot import NO_ROW, Rows
 _COMPARED: Final = 64
 
 
-class Entrances:
+class DomainProposals:
     """Domains for one job, with a proposal of victims for each."""
 
     def __init__(self, session: Session, need: GangNeed, candidates: Candidates, chooser: Chooser, limit: int) -> None:

@@ -3,12 +3,14 @@
 Counted per class of the beneficiary's tasks over all nodes, on what will be free. A count that is too small proves
 that a dry run must fail; one that is large enough proves nothing. Constraints on the network and on other pods are not
 looked at, which only makes the count larger. Plain numbers, not arrays: a unit touches few nodes.
-Callers: the solver's search and its forecast.
+
+A forecast tells which units a search would end up with: for a gang of equal tasks it adds, step by step, the first
+units that make one more place, and that can be told from the counts alone. One dry run shows whether it holds.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -104,7 +106,7 @@ def _sum(left: list[int] | None, right: list[int]) -> list[int]:
     return right if left is None else [a + b for a, b in zip(left, right, strict=True)]
 
 
-class Room:
+class FreePlaces:
     """Places for tasks in the present state of the snapshot."""
 
     def __init__(self, snapshot: Snapshot, boards: Boards) -> None:
@@ -178,3 +180,52 @@ def _classes(snapshot: Snapshot, tasks: Rows) -> tuple[list[int], list[int]]:
         return [int(snapshot.tasks.cls[tasks[0]])], [1]
     classes, counts = np.unique(snapshot.tasks.cls[tasks], return_counts=True)
     return classes.tolist(), counts.tolist()
+
+
+# -- forecast --------------------------------------------------------------------------------------------------------
+
+
+def forecast(places: Places, units: Iterable[Unit]) -> list[Unit] | None:
+    """Units that make enough places, in the order in which growth would add them; None: all together do not.
+
+    A unit that adds no place by itself waits on its nodes until others offered there make one together.
+    """
+    chosen: list[Unit] = []
+    waiting: list[Unit] = []
+    if places.have >= places.wanted:
+        return chosen
+    for unit in units:
+        waiting.append(unit)
+        places.offer(unit)
+        added = _added(places, waiting, unit)
+        while added:
+            chosen.extend(added)
+            for one in added:
+                places.take(one)
+            if places.have >= places.wanted:
+                return chosen
+            taken = {id(one) for one in added}
+            waiting = [one for one in waiting if id(one) not in taken]
+            added = _offer_again(places, waiting)
+    return None
+
+
+def _offer_again(places: Places, waiting: list[Unit]) -> list[Unit]:
+    """Offer anew those who wait, until some of them make one more place; what was taken may have opened their nodes."""
+    places.forget_offers()
+    for position, unit in enumerate(waiting):
+        places.offer(unit)
+        added = _added(places, waiting, unit, position + 1)
+        if added:
+            return added
+    return []
+
+
+def _added(places: Places, waiting: list[Unit], last: Unit, upto: int | None = None) -> list[Unit]:
+    """Units that make one more place: those of the first `upto` that wait on a node of the last one offered."""
+    for node in last.nodes:
+        if places.gain(node) > 0:
+            offered = waiting[:upto]
+            jobs = {unit.job for unit in offered if node in unit.nodes}
+            return [unit for unit in offered if unit.job in jobs]
+    return []

@@ -1,0 +1,126 @@
+"""What would be if some pods went: the one object through which strategies evict, place and take back.
+
+It writes to the statement of one beneficiary's turn, which nobody outside hears of before the pipeline commits it. Also
+the two searches over lists of victims that need nothing but an answer whether a list will do: the shortest prefix that
+does, and what of a list can go back.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+import numpy as np
+
+from muster.engine.evictions.records import VictimRecords
+from muster.engine.placing import EARNEST, EVERYWHERE, Goal, Outcome, Scope, door_of
+from muster.engine.placing.terms import Modes
+from muster.framework import Session
+from muster.snapshot import Operation, OperationKind, Rows, Statement, TaskStatus
+
+_NOBODY: Rows = np.empty(0, np.int32)
+#: Victims -> whether the beneficiary has a place when they are gone.
+Works = Callable[[Rows], bool]
+T = TypeVar("T")
+
+
+class Simulation:
+    """Changes for the benefit of one job."""
+
+    def __init__(self, session: Session, job: int, statement: Statement) -> None:
+        self.job = job
+        #: What a dry run has to find places for.
+        self.goal = Goal.START
+        self.statement = statement
+        self._session = session
+        self._door = door_of(session)
+
+    def evict(self, tasks: Rows, record: VictimRecords | None = None) -> None:
+        self.statement.evict(tasks, self.job, record=record)
+
+    def place(
+        self, tasks: Rows, scope: Scope = EVERYWHERE, modes: Modes = EARNEST, goal: Goal = Goal.START, *, job: int = -1
+    ) -> Outcome:
+        """Give tasks of the beneficiary, or of another job, places at the one door."""
+        return self._door.place(self.job if job < 0 else job, tasks, self.statement, scope, modes, goal)
+
+    def put(self, tasks: Rows, nodes: Rows) -> None:
+        """Put equal tasks on these very nodes, which were cleared for them."""
+        self._door.put(tasks, nodes, self.statement)
+
+    def without(self, victims: Rows, ask: Callable[[], T]) -> T:
+        """The answer to a question that is asked while the victims are gone."""
+        mark = self.statement.mark()
+        self.evict(victims)
+        answer = ask()
+        self.statement.rollback(mark)
+        return answer
+
+    def placements(self, tasks: Rows, victims: Rows, scope: Scope = EVERYWHERE) -> list[Operation] | None:
+        """A dry run: where tasks of the beneficiary would go if the victims were gone; None: they do not fit."""
+        self._session.tally.dry_runs += 1
+
+        def placed() -> list[Operation] | None:
+            mark = self.statement.mark()
+            return self.statement.operations[mark:] if self.place(tasks, scope, goal=self.goal) else None
+
+        return self.without(victims, placed) or None
+
+    def evicted(self) -> Rows:
+        """Whom the statement evicts, in order, as it stands."""
+        tasks = self._tasks_of(OperationKind.EVICT)
+        leaving: Rows = tasks[self._session.snapshot.tasks.status[tasks] == TaskStatus.RELEASING]
+        return leaving
+
+    def placed(self) -> Rows:
+        """Whom the statement promises a place, in order."""
+        return self._tasks_of(OperationKind.PIPELINE)
+
+    def _tasks_of(self, kind: OperationKind) -> Rows:
+        return joined([operation.tasks for operation in self.statement.operations if operation.kind is kind])
+
+
+def shortest_prefix(count: int, works: Callable[[int], bool]) -> int | None:
+    """The smallest k up to `count` for which `works(k)`, which stays true once it is; None: not even for all.
+
+    Doubling, then halving: a short answer among many units costs few trials.
+    """
+    low, high = -1, 0
+    while not works(high):
+        if high == count:
+            return None
+        low, high = high, min(count, max(1, 2 * high))
+    while high - low > 1:
+        middle = (low + high) // 2
+        if works(middle):
+            high = middle
+        else:
+            low = middle
+    return high
+
+
+def trim(units: Sequence[Rows], works: Works) -> list[Rows]:
+    """Units that cannot be done without, of a list that works; the last ones are the dearest and go back first.
+
+    Blocks are tried before their halves, so that many needless units cost few trials.
+    """
+    kept: list[Rows] = list(units)
+
+    def tried(lo: int, hi: int) -> None:
+        """Try to give units lo..hi back; those after them are settled."""
+        if works(joined([*kept[:lo], *kept[hi:]])):
+            kept[lo:hi] = [_NOBODY] * (hi - lo)
+        elif hi - lo > 1:
+            middle = (lo + hi) // 2
+            tried(middle, hi)
+            tried(lo, middle)
+
+    if kept:
+        tried(0, len(kept))
+    return [unit for unit in kept if len(unit)]
+
+
+def joined(units: Sequence[Rows]) -> Rows:
+    """All tasks of units."""
+    tasks: Rows = np.concatenate(units) if units else _NOBODY
+    return tasks

@@ -1,0 +1,275 @@
+"""What nodes could give to a task: who might be evicted there, who may, and the fewest that have to go.
+
+Candidates lie sorted by node, so that those of any set of nodes are gathered without a loop; how many tasks a node
+could hold without them is an upper bound, made before any plugin is asked: a node that fails by it cannot work. Plugins
+are asked by `Session.evictable`; what they allow is cut down to what protected gangs, PodDisruptionBudgets and, across
+queues, deserved shares allow, whatever tier said yes. Of these the first in order go, and the dearest come back while
+the tasks still fit without them: no single victim could stay.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from numpy.typing import NDArray
+
+from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.records import RunnerUp, VictimRecord, facts_of
+from muster.engine.evictions.restraint import have_too_much
+from muster.engine.evictions.surplus import spare_of_protected
+from muster.framework import Eviction, Evictor, Session
+from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
+from muster.snapshot import BEST_EFFORT, Amounts, Mask, Rows, Snapshot, TaskStatus
+
+#: More tasks than any node holds.
+MANY: Final = 2**31 - 1
+
+_NOBODY: Rows = np.empty(0, np.int32)
+
+
+class Supply:
+    """Candidates of one evictor, or of several that may evict the same tasks, by node."""
+
+    def __init__(self, session: Session, candidates: Rows, protected: Rows = _NOBODY) -> None:
+        self._snapshot = session.snapshot
+        #: Jobs that must keep their minimum.
+        self.protected = protected
+        nodes = self._snapshot.tasks.node[candidates]
+        order = np.argsort(nodes, kind="stable")
+        #: All candidates, gone ones included, by node.
+        self.tasks: Rows = candidates[order]
+        self._starts = np.searchsorted(nodes[order], np.arange(len(self._snapshot.nodes) + 1))
+        #: int64[nodes, resources]: what the candidates of a node hold.
+        self.room: Amounts = np.zeros_like(self._snapshot.nodes.state[0])
+        #: Nodes that have candidates, gone ones included.
+        self.has_candidates: Mask = np.diff(self._starts) > 0
+        self.refresh(np.flatnonzero(self.has_candidates).astype(np.int32))
+
+    def __bool__(self) -> bool:
+        return len(self.tasks) > 0
+
+    def on(self, nodes: Rows) -> tuple[Rows, NDArray[np.int64]]:
+        """Candidates still there on the given nodes, node after node, and the position of each one's node."""
+        starts = self._starts[nodes]
+        lengths = self._starts[nodes + 1] - starts
+        where = np.repeat(np.arange(len(nodes)), lengths)
+        before = np.cumsum(lengths) - lengths
+        tasks = self.tasks[np.arange(len(where)) + (starts - before)[where]]
+        staying = self._snapshot.tasks.status[tasks] != TaskStatus.RELEASING
+        return tasks[staying], where[staying]
+
+    def refresh(self, nodes: Rows) -> None:
+        """Count again what could be freed on nodes where tasks were evicted, or came back."""
+        tasks, where = self.on(nodes)
+        held = self._snapshot.classes.requests[self._snapshot.tasks.cls[tasks], 0]
+        self.room[nodes] = sums_by_node(held, where, len(nodes))
+
+    def slots(self, request: Amounts, nodes: Rows | slice = np.s_[:]) -> NDArray[np.int64]:
+        """How many tasks with this request each node, or each of some nodes, could hold if every candidate went."""
+        return slots_in(self._snapshot.nodes.future_idle()[nodes] + self.room[nodes], request)
+
+
+def free_on(snapshot: Snapshot, nodes: Rows) -> Amounts:
+    """What nodes will have free; int64[nodes, resources]."""
+    state = snapshot.nodes.state
+    free: Amounts = state[ALLOCATABLE, nodes] - state[USED, nodes] + state[RELEASING, nodes] - state[PIPELINED, nodes]
+    return free
+
+
+def slots_in(free: Amounts, request: Amounts) -> NDArray[np.int64]:
+    """How many tasks with this request fit into each row of free amounts; resources not asked for do not matter."""
+    slots = np.full(len(free), MANY, np.int64)
+    for column in np.flatnonzero(request > 0).tolist():
+        np.minimum(slots, np.maximum(free[:, column], 0) // request[column], out=slots)
+    return slots
+
+
+def sums_by_node(amounts: Amounts, where: NDArray[np.int64], n_nodes: int) -> Amounts:
+    """Add up rows that are sorted by the position of their node; int64[nodes, resources]."""
+    sums: Amounts = np.zeros((n_nodes, amounts.shape[1]), np.int64)
+    if len(where):
+        starts = np.flatnonzero(np.diff(where, prepend=-1))
+        sums[where[starts]] = np.add.reduceat(amounts, starts, axis=0)
+    return sums
+
+
+@dataclass(frozen=True, slots=True)
+class NodeOffers:
+    """What nodes have free and whom they could lose; candidates are sorted by node, each node's in victim order."""
+
+    #: int64[nodes, resources]: free in the future.
+    free: Amounts
+    candidates: Rows
+    #: int64[candidates, resources]
+    held: Amounts
+    #: Position of each candidate's node.
+    where: NDArray[np.int64]
+
+    def __len__(self) -> int:
+        return len(self.free)
+
+    def slots(self, request: Amounts) -> NDArray[np.int64]:
+        """How many tasks with this request each node could hold without its candidates."""
+        return slots_in(self.free + sums_by_node(self.held, self.where, len(self)), request)
+
+    def keep(self, mask: Mask) -> NodeOffers:
+        """The same nodes with fewer candidates."""
+        if mask.all():
+            return self
+        return NodeOffers(self.free, self.candidates[mask], self.held[mask], self.where[mask])
+
+
+class CandidateFilter:
+    """Who may be evicted on which nodes, in the order in which they go; questions of one action."""
+
+    def __init__(self, session: Session, kind: Eviction, budgets: Budgets) -> None:
+        self._session = session
+        self._kind = kind
+        self._budgets = budgets
+        #: Whether one question may be about many nodes.
+        self.at_once = session.has_steady_victims(kind)
+
+    def offers(self, task: int, nodes: Rows, supply: Supply) -> NodeOffers:
+        """What the nodes could offer to the task together: whoever is named may go with all others that are named."""
+        everybody = self.line_up(task, nodes, supply)
+        return everybody.keep(self.allowed(task, everybody.candidates, supply))
+
+    def line_up(self, task: int, nodes: Rows, supply: Supply) -> NodeOffers:
+        """All candidates on the nodes, in the order in which they would go; nobody has been asked yet."""
+        snapshot = self._session.snapshot
+        candidates, where = supply.on(nodes)
+        if snapshot.tasks.flags[task] & BEST_EFFORT:
+            # Who asks for nothing takes nothing from pods that ask for something.
+            alike = (snapshot.tasks.flags[candidates] & BEST_EFFORT) != 0
+            candidates, where = candidates[alike], where[alike]
+        candidates = self._in_order(task, candidates, where)
+        held = snapshot.classes.requests[snapshot.tasks.cls[candidates], 0]
+        return NodeOffers(free_on(snapshot, nodes), candidates, held, where)
+
+    def _in_order(self, task: int, candidates: Rows, where: NDArray[np.int64]) -> Rows:
+        """Order the candidates of each node as victims."""
+        if len(candidates) < 2:
+            return candidates
+        table = self._session.snapshot.tasks
+        jobs = table.job[candidates]
+        if (jobs[1:] == jobs[:-1])[where[1:] == where[:-1]].all():
+            # One job per node: no need to know how the jobs stand to each other.
+            ordered = self._session.sort_tasks(candidates)[::-1]
+        else:
+            ordered = victim_order(self._session, candidates, int(table.job[task]))
+        places = np.empty(len(table), np.int64)
+        places[candidates] = where
+        by_node: Rows = ordered[np.argsort(places[ordered], kind="stable")]
+        return by_node
+
+    def allowed(self, task: int, candidates: Rows, supply: Supply) -> Mask:
+        """Which candidates the task may evict, all of them together, taken in the order given."""
+        session = self._session
+        evictor = Evictor(int(session.snapshot.tasks.job[task]), np.array([task], np.int32))
+        mask: Mask = np.isin(candidates, session.evictable(self._kind, evictor, candidates))
+        mask[mask] = spare_of_protected(session.snapshot, supply.protected, candidates[mask])
+        if self._budgets:
+            mask[mask] = self._budgets.allowed(candidates[mask])
+        if self._kind is Eviction.RECLAIM:
+            mask[mask] = have_too_much(session, candidates[mask], session.snapshot.request(task) > 0)
+        return mask
+
+
+def victim_order(session: Session, tasks: Rows, evictor: int) -> Rows:
+    """Order tasks as victims for the job `evictor`, the first to go first: the reverse of the order of service.
+
+    The queue that gives first, as plugins say, else the last served; then the job that would be served last, then the
+    job's last task.
+    """
+    snapshot = session.snapshot
+    last_first = session.sort_tasks(tasks)[::-1]
+    home = int(snapshot.jobs.queue[evictor])
+    jobs = snapshot.tasks.job[last_first]
+    ranked = sorted(np.unique(jobs).tolist(), key=session.job_key, reverse=True)
+    queue_of = {job: int(snapshot.jobs.queue[job]) for job in ranked}
+    if set(queue_of.values()) - {home}:
+        givers = sorted(set(queue_of.values()), key=session.queue_key, reverse=True)
+        givers.sort(key=lambda queue: session.victim_queue_key(queue, home))
+        ranked.sort(key=lambda job: givers.index(queue_of[job]))
+    place = {job: k for k, job in enumerate(ranked)}
+    ordered: Rows = last_first[np.argsort([place[job] for job in jobs.tolist()], kind="stable")]
+    return ordered
+
+
+def share_out(slots: NDArray[np.int64], count: int) -> NDArray[np.int64]:
+    """Give `count` tasks to nodes in order, each as many as it can hold."""
+    before = np.cumsum(slots) - slots
+    given: NDArray[np.int64] = np.clip(count - before, 0, slots)
+    return given
+
+
+def fewest_victims(offers: NodeOffers, request: Amounts, counts: NDArray[np.int64]) -> Mask:
+    """Which candidates go so that each node can hold its number of tasks; all of them must be able to (`slots`)."""
+    columns = np.flatnonzero(request > 0)
+    needed = counts[:, None] * request[columns] - offers.free[:, columns]
+    needed[counts == 0] = 0
+    held = offers.held[:, columns]
+    # A candidate goes unless those before it on its node free enough already.
+    freed = _freed_before(held, offers.where)
+    chosen: Mask = np.logical_not(np.all(freed >= needed[offers.where], axis=1))
+    spare = sums_by_node(np.where(chosen[:, None], held, 0), offers.where, len(offers)) - needed
+    # The dearest of a node come back first, as long as what is left over allows it.
+    for victim in np.flatnonzero(chosen & (held <= spare[offers.where]).all(axis=1))[::-1].tolist():
+        if (held[victim] <= spare[offers.where[victim]]).all():
+            chosen[victim] = False
+            spare[offers.where[victim]] -= held[victim]
+    return chosen
+
+
+def _freed_before(held: Amounts, where: NDArray[np.int64]) -> Amounts:
+    """What the candidates before each one on the same node free together."""
+    before: Amounts = np.cumsum(held, axis=0) - held
+    starts = np.flatnonzero(np.diff(where, prepend=-1))
+    lengths = np.diff(np.append(starts, len(where)))
+    return before - np.repeat(before[starts], lengths, axis=0)
+
+
+@dataclass(frozen=True, slots=True)
+class NodeRecords:
+    """Why victims on nodes were chosen: for whom, of how many, and who would have been next."""
+
+    snapshot: Snapshot
+    beneficiary: int
+    #: Candidates of the nodes looked at, each node's in the order in which they go, and which of them were chosen.
+    candidates: Rows
+    chosen: Mask
+
+    def of_task(self, task: int) -> VictimRecord:
+        snapshot = self.snapshot
+        mine = snapshot.tasks.node[self.candidates] == snapshot.tasks.node[task]
+        job, node = snapshot.jobs.records[self.beneficiary].id, snapshot.nodes.names[int(snapshot.tasks.node[task])]
+        count, victims = int(mine.sum()), int((mine & self.chosen).sum())
+        goes = "goes" if victims == 1 else "go"
+        text = f"makes room for {job} on {node}: {victims} of {count} candidates {goes}"
+        following = self._next(task, mine)
+        if following is not None:
+            text += f"; {following.name} stays: {following.reason}"
+        facts = {"beneficiary": job, "node": node, "candidates": count, "victims": victims}
+        return VictimRecord("node", text, facts | {"nextVictim": facts_of(following)})
+
+    def _next(self, task: int, mine: Mask) -> RunnerUp | None:
+        """The first candidate of the node that was left alone."""
+        left = np.flatnonzero(mine & ~self.chosen)
+        if len(left) == 0:
+            return None
+        other = int(self.candidates[left[0]])
+        before = int(left[0]) < int(np.flatnonzero(self.candidates == task)[0])
+        return RunnerUp(self.snapshot.tasks.ids[other], self._why_not(task, other, before=before))
+
+    def _why_not(self, task: int, other: int, *, before: bool) -> str:
+        jobs, table = self.snapshot.jobs, self.snapshot.tasks
+        if before:
+            return "it comes first in order, but what it holds is not needed"
+        mine, theirs = int(table.job[task]), int(table.job[other])
+        if jobs.priority[theirs] > jobs.priority[mine]:
+            return f"its job has the priority {int(jobs.priority[theirs])}, above {int(jobs.priority[mine])}"
+        if mine == theirs and table.priority[other] > table.priority[task]:
+            return f"its priority {int(table.priority[other])} is above {int(table.priority[task])}"
+        return "it is served before this one"
