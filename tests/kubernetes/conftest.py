@@ -13,7 +13,7 @@ import pytest
 
 from muster.testing.control_plane import ControlPlane
 from muster.testing.real_parts import EXTRA, MissingPartsError, find
-from tests.kubernetes.kubectl import Kubectl
+from tests.kubernetes.kubectl import Json, Kubectl
 
 if TYPE_CHECKING:
     from muster.cluster.kubernetes import KubernetesCluster
@@ -111,3 +111,49 @@ def listener(connect: Connect) -> Iterator[Listener]:
     """One such connection."""
     with connect() as connected:
         yield connected
+
+
+# -- KAI's own objects -----------------------------------------------------------------------------------------
+
+
+def _definition(group: str, version: str, kind: str, plural: str, scope: str = "Cluster") -> Json:
+    """A definition that takes anything, as far as this is about."""
+    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
+    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
+    return {
+        "apiVersion": "apiextensions.k8s.io/v1",
+        "kind": "CustomResourceDefinition",
+        "metadata": {"name": f"{plural}.{group}"},
+        "spec": {
+            "group": group,
+            "scope": scope,
+            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
+            "versions": [{**served, "subresources": {"status": {}}}],
+        },
+    }
+
+
+_KAI = [
+    _definition("scheduling.run.ai", "v2", "Queue", "queues"),
+    _definition("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "Namespaced"),
+    _definition("kai.scheduler", "v1alpha1", "Topology", "topologies"),
+]
+
+
+@pytest.fixture
+def kai_kinds(kubectl: Kubectl) -> Iterator[None]:
+    """A cluster on which KAI was installed."""
+    names = [each["metadata"]["name"] for each in _KAI]
+    kubectl.create_all(_KAI)
+    kubectl.wait(lambda: all(_is_served(kubectl, name) for name in names))
+    yield
+    for name in names:
+        kubectl.delete("CustomResourceDefinition", name)
+    # They go when their objects have gone; who comes next would find them still there.
+    left = frozenset(names)
+    kubectl.wait(lambda: left.isdisjoint(one["metadata"]["name"] for one in kubectl.list("CustomResourceDefinition")))
+
+
+def _is_served(kubectl: Kubectl, name: str) -> bool:
+    conditions = kubectl.get("CustomResourceDefinition", name).get("status", {}).get("conditions", [])
+    return any(known["type"] == "Established" and known["status"] == "True" for known in conditions)

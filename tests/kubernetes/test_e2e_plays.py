@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from contextlib import ExitStack
 from pathlib import Path
 
@@ -13,7 +12,7 @@ from muster.cluster import Timeline
 from muster.cluster.timeline import Delete, Entry, ObjectName, load_timeline
 from muster.framework import find_config, parse_config
 from muster.testing import gang, node, priority_class, queue
-from tests.kubernetes.kubectl import Json, Kubectl
+from tests.kubernetes.kubectl import Kubectl
 from tests.kubernetes.plays import Clock, Connect, Listener, LivePlay, Play, add, on_embedded, outcome_of, read
 
 EXAMPLES = Path(__file__).parents[2] / "examples"
@@ -133,46 +132,6 @@ def test_a_new_scheduler_for_every_cycle_comes_to_the_same_end(name: str, connec
 
 
 # -- KAI's own objects -----------------------------------------------------------------------------------------
-
-
-def definition(group: str, version: str, kind: str, plural: str, scope: str = "Cluster") -> Json:
-    """A definition that takes anything, as far as this is about."""
-    schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
-    served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
-    return {
-        "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
-        "metadata": {"name": f"{plural}.{group}"},
-        "spec": {
-            "group": group,
-            "scope": scope,
-            "names": {"kind": kind, "plural": plural, "singular": kind.lower()},
-            "versions": [{**served, "subresources": {"status": {}}}],
-        },
-    }
-
-
-KAI = [
-    definition("scheduling.run.ai", "v2", "Queue", "queues"),
-    definition("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", "Namespaced"),
-    definition("kai.scheduler", "v1alpha1", "Topology", "topologies"),
-]
-
-
-@pytest.fixture
-def kai_kinds(kubectl: Kubectl) -> Iterator[None]:
-    """A cluster on which KAI was installed."""
-    names = [each["metadata"]["name"] for each in KAI]
-    kubectl.create_all(KAI)
-    kubectl.wait(lambda: all(_is_served(kubectl, name) for name in names))
-    yield
-    for name in names:
-        kubectl.delete("CustomResourceDefinition", name)
-
-
-def _is_served(kubectl: Kubectl, name: str) -> bool:
-    conditions = kubectl.get("CustomResourceDefinition", name).get("status", {}).get("conditions", [])
-    return any(known["type"] == "Established" and known["status"] == "True" for known in conditions)
 
 
 @pytest.mark.usefixtures("kai_kinds")

@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import os
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from itertools import groupby
 from typing import Any, cast
 
 import pytest
@@ -227,11 +228,85 @@ def _check_runner_up(done: Run, made: Evict, told: Facts) -> None:
     assert pair[0] > pair[1]
 
 
+def check_growth(done: Run) -> None:
+    """Who has its minimum takes from others what they can spare, and no more."""
+    for cycle in done.cycles:
+        for victim in done.world.jobs:
+            had = cycle.held.get(victim.name, set())
+            for_growth = {
+                made.pod
+                for made in cycle.evictions
+                if made.pod in had and made.beneficiary and _has_minimum(done.job(made.beneficiary), cycle)
+            }
+            if for_growth and len(had) >= victim.minimum:
+                left = len(had - for_growth)
+                assert left >= max(1, victim.minimum), f"{sorted(for_growth)} go for somebody that has its minimum"
+
+
+def _has_minimum(job: Job, cycle: Cycle) -> bool:
+    held = cycle.held.get(job.name, set())
+    parts = Counter(_number(pod) // job.part for pod in held) if job.part else Counter({0: 1})
+    roles = Counter(job.role(_number(pod)) for pod in held)
+    return (
+        len(held) >= max(1, job.minimum)
+        and max(parts.values(), default=0) >= max(1, job.part)
+        and all(roles[role] >= least for role, least in job.roles.items())
+    )
+
+
+def check_quota(done: Run) -> None:
+    """Between queues nothing is taken from one that has no more than its quota, where the ways of the two part."""
+    world = done.world
+    for cycle in done.cycles:
+        held = Counter(
+            {
+                job.name: job.gpus
+                * len(
+                    cycle.held.get(job.name, set()) | {made.pod for made in cycle.binds if made.pod in job.pod_names()}
+                )
+                for job in world.jobs
+            }
+        )
+        for beneficiary, evictions in groupby(cycle.evictions, key=lambda made: made.beneficiary):
+            taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
+            for made in evictions:
+                victim = done.job(made.job)
+                if beneficiary and not made.why.startswith("consolidation"):
+                    taken[_parting(world, victim.queue, done.job(beneficiary).queue)][victim.name] += victim.gpus
+            for queue, units in taken.items():
+                if queue:
+                    has = sum(held[job.name] for job in world.jobs if queue in _path(world, job.queue))
+                    # A rigid gang goes whole: the last one to go may leave its queue with less.
+                    before_last = has - units.total() + max(units.values())
+                    quota = world.queues[queue][1]
+                    assert before_last > quota, f"{queue} has {has} of {quota}, {dict(units)} go for {beneficiary}"
+                held -= units
+
+
+def _path(world: World, queue: str) -> list[str]:
+    """The queue and those above it."""
+    found = []
+    while queue:
+        found.append(queue)
+        queue = world.queues[queue][0]
+    return found
+
+
+def _parting(world: World, queue: str, other: str) -> str:
+    """The queue, of the first one and those above it, below which the two have nothing in common; "": none."""
+    above = _path(world, other)
+    return next((one for one in reversed(_path(world, queue)) if one not in above), "")
+
+
 CHECKS = {"served": check_served, "end": check_end, "minimums": check_minimums, "records": check_records}
 
 
 def check_all(done: Run, profile_name: str) -> None:
     check_protected(done, profile_name)
+    if profile_name != "volcano":
+        check_quota(done)  # the plugin proportion knows weights, and no quotas
+    if profile_name != "kai":
+        check_growth(done)  # in KAI gangs are broken for pods beyond a minimum
     for check in CHECKS.values():
         check(done)
 

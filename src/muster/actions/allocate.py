@@ -19,7 +19,7 @@ from muster.engine.waiting import (
     why_not_schedulable,
 )
 from muster.framework import Action, Arguments, JobVerdict, Session, points
-from muster.framework.reasons import NOT_TRIED
+from muster.framework.reasons import NOT_TRIED, QUEUE_FULL
 from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, Statement
 
 
@@ -120,6 +120,13 @@ class Allocate(Action):
             outcome = door.place(job, tasks, statement)
             if promises and not outcome and _take_promises(session, job, statement):
                 outcome = door.place(job, tasks, statement)
+            owner = _left_without_share(session, job, statement) if promises and outcome else ""
+            if owner:
+                session.record(
+                    job, JobVerdict(QUEUE_FULL, f"the rest is kept for {owner}, for which pods were evicted")
+                )
+                statement.rollback()
+                return tasks[:0]
             session.record(job, outcome.verdict or JobVerdict(NOT_TRIED))
             if outcome.found is Found.READY:
                 statement.commit()
@@ -146,3 +153,33 @@ def _take_promises(session: Session, job: int, statement: Statement) -> bool:
     taken = promised[yields & ~jobs.spared[owners]]
     statement.release(taken)
     return len(taken) > 0
+
+
+def _left_without_share(session: Session, job: int, statement: Statement) -> str:
+    """A job for which room was cleared and whose queue could not hold it any more after this placement; "": none.
+
+    What was cleared for it is a part of its queue's share too; else it would not start, and pods had gone for nothing.
+    """
+    table, jobs = session.snapshot.tasks, session.snapshot.jobs
+    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.int32)
+    promised = promised[jobs.queue[table.job[promised]] == jobs.queue[job]]
+    for owner in np.unique(table.job[promised]).tolist():
+        own = promised[table.job[promised] == owner]
+        queue = int(jobs.queue[owner])
+        if _has_share(session, queue, own):
+            continue
+        placed = list(statement.operations)
+        statement.rollback(0)
+        had = _has_share(session, queue, own)
+        statement.redo(placed)
+        if had:
+            return jobs.records[owner].id
+    return ""
+
+
+def _has_share(session: Session, queue: int, tasks: Rows) -> bool:
+    classes, counts = np.unique(session.snapshot.tasks.cls[tasks], return_counts=True)
+    requests = session.snapshot.classes.requests[classes, 0]
+    return not session.overused(queue) and all(
+        session.queue_slots(queue, request) >= count for request, count in zip(requests, counts, strict=True)
+    )

@@ -21,17 +21,19 @@ from msgspec import Meta, field
 
 from muster.api import (
     HyperNode,
+    KaiPodGroup,
     KubeObject,
     LabelSelector,
     NetworkTopology,
     ObjectMeta,
     PodDisruptionBudget,
+    SubGroupPolicy,
     UserError,
     parse_duration,
 )
 from muster.api.documents import read_yaml
-from muster.api.names import PREEMPT_MIN_RUNTIME, PREEMPTABLE, RECLAIM_MIN_RUNTIME
-from muster.api.objects.scheduling import PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
+from muster.api.names import KAI_GROUP_NAME, PREEMPT_MIN_RUNTIME, PREEMPTABLE, RECLAIM_MIN_RUNTIME
+from muster.api.objects.scheduling import KaiPodGroupSpec, PodDisruptionBudgetSpec, PodDisruptionBudgetStatus
 from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
 from muster.cluster import Timeline, parse_timeline
 from muster.cluster.timeline import Add, Entry
@@ -41,6 +43,8 @@ from muster.snapshot.messages import Bind, Evict
 from muster.testing import builders
 
 Amount = int | float | str
+#: Label of pods of a divided job: which sub-group.
+_PART = "part"
 Amounts = dict[str, Amount]
 
 
@@ -80,6 +84,13 @@ class RolePart(_Part, frozen=True, kw_only=True):
     each: Amounts = field(default_factory=dict)
 
 
+class PartsPart(_Part, frozen=True, kw_only=True):
+    """How a job is divided into sub-groups."""
+
+    size: Annotated[int, Meta(ge=1)]
+    least: int | None = None
+
+
 class JobPart(_Part, frozen=True, kw_only=True):
     """A job: a PodGroup and its pods, or pods alone."""
 
@@ -90,8 +101,10 @@ class JobPart(_Part, frozen=True, kw_only=True):
     roles: dict[str, RolePart] = field(default_factory=dict)
     #: "all-or-nothing": every pod is needed. "any": one is enough. A number: that many.
     start: Literal["all-or-nothing", "any"] | Annotated[int, Meta(ge=0)] = "all-or-nothing"
-    #: "podgroup": as usual. "missing": the pods name a PodGroup that does not exist. "none": lone pods.
-    group: Literal["podgroup", "missing", "none"] = "podgroup"
+    #: "podgroup": as usual. "kai": one of KAI. "missing": the pods name one that does not exist. "none": lone pods.
+    group: Literal["podgroup", "kai", "missing", "none"] = "podgroup"
+    #: Pods of each sub-group, by number; at least `least` of them (all, if it is not given) must be whole.
+    parts: PartsPart | None = None
     admit: Amounts = field(default_factory=dict)
     priority: str = ""
     run: float | None = None
@@ -103,7 +116,9 @@ class JobPart(_Part, frozen=True, kw_only=True):
     created: float | None = None
     #: Pods, by number, that are marked as not to be evicted.
     spared: list[int] = field(default_factory=list)
+    #: Of the pods.
     labels: dict[str, str] = field(default_factory=dict)
+    annotations: dict[str, str] = field(default_factory=dict)
     #: Keep the pods in one rack: it must be, or it would be better.
     topology: Literal["", "hard", "soft"] = ""
     #: The node that was set aside for the pods.
@@ -233,6 +248,17 @@ def _budget(app: str, allowed: int) -> PodDisruptionBudget:
     )
 
 
+def _minimum(job: JobPart, pods: int) -> int:
+    return {"all-or-nothing": pods, "any": 1}.get(job.start, 0) if isinstance(job.start, str) else job.start
+
+
+def _marks(job: JobPart, number: int) -> dict[str, str]:
+    """Annotations of a pod."""
+    spared = {PREEMPTABLE: "false"} if number in job.spared else {}
+    group = {KAI_GROUP_NAME: job.name} if job.group == "kai" else {}
+    return job.annotations | spared | group
+
+
 def _job(job: JobPart) -> Iterator[KubeObject]:
     roles = job.roles or {"": RolePart(pods=job.pods, each=job.each)}
     total = sum(role.pods for role in roles.values())
@@ -240,7 +266,7 @@ def _job(job: JobPart) -> Iterator[KubeObject]:
     if job.group == "podgroup":
         group = builders.pod_group(
             job.name,
-            minimum={"all-or-nothing": total, "any": 1}.get(job.start, 0) if isinstance(job.start, str) else job.start,
+            minimum=_minimum(job, total),
             queue=job.queue,
             roles={name: role.min for name, role in roles.items() if role.min is not None},
             min_resources=job.admit,
@@ -249,15 +275,25 @@ def _job(job: JobPart) -> Iterator[KubeObject]:
             created=job.created,
         )
         network = NetworkTopology(mode=job.topology, highest_tier_allowed=1 if job.topology == "hard" else None)
-        spec = msgspec.structs.replace(group.spec, network_topology=network if job.topology else None)
-        yield msgspec.structs.replace(group, spec=spec)
+        group.spec.network_topology = network if job.topology else None
+        if job.parts is not None:
+            size, least = job.parts.size, job.parts.least
+            group.spec.sub_group_policy = [
+                SubGroupPolicy(name="part", match_label_keys=[_PART], sub_group_size=size, min_sub_groups=least)
+            ]
+        yield group
+    elif job.group == "kai":
+        yield KaiPodGroup(
+            metadata=ObjectMeta(name=job.name, namespace="default", creation_timestamp=builders.moment(job.created)),
+            spec=KaiPodGroupSpec(min_member=_minimum(job, total), queue=job.queue, priority_class_name=job.priority),
+        )
     number = -1
     for name, role in roles.items():
         for index in range(role.pods):
             number += 1
             yield builders.pod(
                 "-".join(part for part in (job.name, name, str(index)) if part),
-                group=None if job.group == "none" else job.name,
+                group=None if job.group in ("none", "kai") else job.name,
                 role=name,
                 cpu=role.each.get("cpu", 0),
                 memory=role.each.get("memory", 0),
@@ -269,8 +305,8 @@ def _job(job: JobPart) -> Iterator[KubeObject]:
                 node=places[number],
                 nominated=job.nominated,
                 created=job.created,
-                labels=job.labels,
-                annotations={PREEMPTABLE: "false"} if number in job.spared else {},
+                labels=job.labels | ({_PART: str(number // job.parts.size)} if job.parts else {}),
+                annotations=_marks(job, number),
             )
 
 
