@@ -173,7 +173,8 @@ def _left_without_share(session: Session, job: int, statement: Statement) -> str
         had = _has_share(session, queue, own)
         statement.redo(placed)
         if had:
-            return jobs.records[owner].id
+            name: str = jobs.records[owner].id
+            return name
     return ""
 
 
