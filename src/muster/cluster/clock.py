@@ -1,6 +1,6 @@
 """Time that moves only when told to, and an agenda of what happens when.
 
-Used by the embedded cluster and by tests. Things due at the same moment happen in the order they were put down,
+Things due at the same moment happen in the order they were put down,
 so a run depends on its input alone.
 """
 

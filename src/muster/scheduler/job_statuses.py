@@ -3,7 +3,6 @@
 The rules are Volcano's. A task that was bound in this very cycle does not count yet: the cluster has
 not confirmed it, so the phase follows one cycle later. One rule differs: a job with no scheduled task at all
 is never Running or Completed, even when its minimum is zero.
-Called by the scheduler after the actions, by the simulator for its report, and by the conformance runner.
 """
 
 from __future__ import annotations
