@@ -121,6 +121,10 @@ class Listener(KubernetesCluster):
         #: The newest version of everything, by type and key.
         self.heard: dict[tuple[str, str, str], KubeObject] = {}
 
+    def wait(self, timeout_s: float) -> bool:
+        """Wait until there is something to poll, urgent or not: a play has no other work that it would keep from."""
+        return self._inbox.wait(timeout_s, calm_s=0.0)
+
     def poll(self) -> list[Event]:
         events = super().poll()
         for event in events:
@@ -220,13 +224,28 @@ class LivePlay:
         self._awaited.clear()
 
     def _knows_all_pods(self) -> bool:
+        """Whether all that the scheduler has been told, or takes for done, has come true."""
         told = {
-            (pod.key, pod.metadata.uid, pod.spec.node_name, pod.status.phase)
+            (
+                pod.key,
+                pod.metadata.uid,
+                pod.spec.node_name,
+                pod.status.nominated_node_name,
+                pod.status.phase,
+                pod.metadata.deletion_timestamp is not None,
+            )
             for pod in self._cluster.heard.values()
             if isinstance(pod, Pod)
         }
         return told == {
-            (key_of(pod), pod["metadata"]["uid"], pod["spec"].get("nodeName", ""), pod["status"]["phase"])
+            (
+                key_of(pod),
+                pod["metadata"]["uid"],
+                pod["spec"].get("nodeName", ""),
+                pod["status"].get("nominatedNodeName", ""),
+                pod["status"]["phase"],
+                "deletionTimestamp" in pod["metadata"],
+            )
             for pod in self._kubectl.list("Pod")
         }
 

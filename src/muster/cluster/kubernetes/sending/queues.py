@@ -187,11 +187,11 @@ class Inbox:
             answers, self._answers = self._answers, []
         return events, answers
 
-    def wait(self, timeout_s: float) -> bool:
-        """Wait until there is something to take; False when nothing came in time."""
+    def wait(self, timeout_s: float, calm_s: float = CALM_SECONDS) -> bool:
+        """Wait until there is something to take, and for its company; False when nothing came in time."""
         if not self._arrived.wait(timeout_s):
             return False
-        self._pressing.wait(CALM_SECONDS)
+        self._pressing.wait(calm_s)
         return True
 
     def _ring(self, *, is_urgent: bool) -> None:
