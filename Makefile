@@ -56,10 +56,11 @@ unit: setup ## Run the tests alone (PYTEST_ARGS="-k gang -n 0" narrows them).
 	$(BIN)/pytest -n auto --dist worksteal --ignore=tests/kubernetes $(PYTEST_ARGS)
 	@$(MAKE) --no-print-directory kube-tests
 
-# One at a time, as each test has a whole control plane to itself. What fails is tried once more, alone: a test that only
-# fails on a machine that is out of breath says so, and one that fails twice fails. 5: nothing was selected.
+# Two at a time: each worker has a control plane of its own, and a test mostly waits for it. What fails is tried once more,
+# alone: a test that only fails on a machine that is out of breath says so, and one that fails twice fails. 5: nothing was
+# selected.
 kube-tests: setup kube-assets-if-possible ## Run the tests on a real API server alone.
-	@$(BIN)/pytest -n 0 tests/kubernetes $(PYTEST_ARGS); code=$$?; \
+	@$(BIN)/pytest -n 2 --dist worksteal tests/kubernetes $(PYTEST_ARGS); code=$$?; \
 	if [ $$code -eq 1 ]; then echo "kube-tests: once more, what has failed"; \
 		$(BIN)/pytest -n 0 tests/kubernetes --last-failed --last-failed-no-failures none $(PYTEST_ARGS); code=$$?; fi; \
 	[ $$code -eq 0 ] || [ $$code -eq 5 ]

@@ -168,3 +168,35 @@ def test_giving_the_lease_up_does_not_wait_for_a_server_that_is_silent() -> None
         assert not election.is_held()
 
     asyncio.run(main())
+
+
+class EndsAsItAnswers(Server):
+    """Answers, and has whoever asked told to end, some turns of the event loop later."""
+
+    def __init__(self, turns: int) -> None:
+        super().__init__()
+        self.turns = turns
+        self.asking: asyncio.Task[None] | None = None
+
+    async def request(
+        self, method: str, path: str, body: bytes | None = None, *, content_type: str = "", timeout_s: float = 0.0
+    ) -> bytes:
+        answer = await super().request(method, path, body)
+        self._end_in(self.turns)
+        return answer
+
+    def _end_in(self, turns: int) -> None:
+        assert self.asking is not None
+        asyncio.get_running_loop().call_soon(*((self._end_in, turns - 1) if turns else (self.asking.cancel,)))
+
+
+@pytest.mark.parametrize("turns", range(5))
+def test_a_candidate_ends_when_it_is_told_to_also_at_the_moment_of_an_answer(turns: int) -> None:
+    async def main() -> bool:
+        server = EndsAsItAnswers(turns)
+        server.asking = asyncio.create_task(candidate("first").run(server))
+        done, _ = await asyncio.wait([server.asking], timeout=1.0)
+        server.asking.cancel()
+        return bool(done)
+
+    assert asyncio.run(main())

@@ -113,7 +113,8 @@ class Election:
     async def try_once(self, client: Client) -> None:
         """Take the lease if it is free, or renew it. Raises BackendError when we never had the right to."""
         try:
-            await asyncio.wait_for(self._try(client), self._options.renewal_s * 2)
+            async with self._limit():
+                await self._try(client)
         except (ApiError, TimeoutError) as fault:
             log.warning("event=lease-error lease=%s error=%r", self._options.name, str(fault))
             if isinstance(fault, ApiError) and fault.status == FORBIDDEN:
@@ -149,7 +150,8 @@ class Election:
         """Tell the others that the lease is free, if it is still in our name."""
         self._held_until = 0.0
         try:
-            await asyncio.wait_for(self._give_up(client), self._options.renewal_s * 2)
+            async with self._limit():
+                await self._give_up(client)
         except (ApiError, TimeoutError) as fault:
             log.warning("event=lease-error lease=%s error=%r", self._options.name, str(fault))
 
@@ -216,6 +218,11 @@ class Election:
             if fault.status == 404:
                 return None
             raise
+
+    def _limit(self) -> asyncio.Timeout:
+        # Not `wait_for`: in Python 3.11 it forgets that it was cancelled when the answer comes at the same moment, and
+        # whoever ends the scheduler would wait for ever.
+        return asyncio.timeout(self._options.renewal_s * 2)
 
     @property
     def _collection(self) -> str:
