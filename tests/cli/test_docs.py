@@ -8,11 +8,16 @@ from pathlib import Path
 
 import pytest
 
-from muster.docs.cli_page import cli_page, command_names
-from muster.docs.console import refreshed
-from muster.docs.pages import PAGES, stale, write
-from muster.docs.plugin_page import builtin_parts, configuration_page, plugin_page
-from muster.docs.reason_page import reason_page
+from muster.docs.__main__ import PAGES, stale, write
+from muster.docs.markdown import refreshed
+from muster.docs.reference_pages import (
+    builtin_parts,
+    cli_page,
+    command_names,
+    configuration_page,
+    plugin_page,
+    reason_page,
+)
 from muster.framework.points import POINTS
 
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from muster.docs.rooms_page import _reduced, rooms_page
+from muster.docs.pictures import _reduced, rooms_page
 
 SOURCE = Path(__file__).parents[2] / "src/muster"
 ROOMS = sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)

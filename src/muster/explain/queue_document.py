@@ -7,7 +7,7 @@ from muster.explain.model import Json
 from muster.explain.queue_tree import QueueAmounts, QueueTree, QueueView
 from muster.snapshot import UNLIMITED
 
-FIELDS = (
+QUEUE_FIELDS = (
     ("`total`", "by resource: what the ready nodes have"),
     ("`heldByOthers`", "by resource: what of it pods of other schedulers hold, which queues do not share"),
     ("`queues[]`", "every queue, parents before the queues below them, queues with a fault at the end"),

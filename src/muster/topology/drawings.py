@@ -23,7 +23,7 @@ _STYLES = {
     "fault": 'shape=note, style=filled, fillcolor="#fee2e2", color="#b91c1c", fontcolor="#b91c1c"',
 }
 #: What each field means; the reference page is made from it.
-FIELDS = (
+VIEW_FIELDS = (
     ("`resource`", "what is counted: the scarce resource of the cluster, or that of `--resource`"),
     ("`tiers[]`", "`tier`, `names` and number of `domains` of each, the highest tier first"),
     ("`root`", "the domain that holds the whole cluster"),

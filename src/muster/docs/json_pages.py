@@ -1,4 +1,4 @@
-"""The page on the JSON that `muster simulate` and `muster explain` print, with an example made by running them."""
+"""The pages on the JSON that commands print: each field, and an example made by running the command."""
 
 from __future__ import annotations
 
@@ -6,10 +6,15 @@ import json
 
 from muster.api import load_text
 from muster.docs.markdown import code, page, table
-from muster.explain import explain_job, find_job
+from muster.explain import explain_job, find_job, queue_tree, tree_document
+from muster.explain.queue_document import QUEUE_FIELDS
+from muster.framework import profile
 from muster.simulate import simulate
+from muster.topology.check import CODES, check_topology
+from muster.topology.drawings import VIEW_FIELDS, view_document
+from muster.topology.view import Objects, make_view
 
-EXAMPLE = """\
+SIMULATE_EXAMPLE = """\
 apiVersion: v1
 kind: Node
 metadata: {name: n1}
@@ -30,7 +35,6 @@ kind: Pod
 metadata: {name: large, namespace: team-a}
 spec: {containers: [{name: main, resources: {requests: {nvidia.com/gpu: "4"}}}]}
 """
-
 SIMULATE_FIELDS = (
     ("`decisions[]`", "in the order in which they were made"),
     ("`decisions[].cycle`", "number of the scheduling cycle, from 1"),
@@ -60,7 +64,6 @@ SIMULATE_FIELDS = (
         "live or saved clusters only: `kind`, `namespace`, `name`, `reason` of [bad objects](../how-to/bad-objects.md)",
     ),
 )
-
 EXPLAIN_FIELDS = (
     ("`evictions[]`", "pods of the job that were evicted during the run, as in `decisions[]` above"),
     ("`job`, `queue`", "their names"),
@@ -89,7 +92,7 @@ EXPLAIN_FIELDS = (
 
 def json_page() -> str:
     """Return the page."""
-    result = simulate(load_text(EXAMPLE, "example.yaml"))
+    result = simulate(load_text(SIMULATE_EXAMPLE, "example.yaml"))
     session = result.last_session
     assert session is not None
     explanation = explain_job(session, find_job(session.snapshot, "large"))
@@ -100,11 +103,100 @@ def json_page() -> str:
         "## muster simulate --output json",
         table(("field", "meaning"), SIMULATE_FIELDS),
         "For this input",
-        code(EXAMPLE, "yaml"),
+        code(SIMULATE_EXAMPLE, "yaml"),
         "it prints",
         code(json.dumps(result.to_json(), indent=2, ensure_ascii=False), "json"),
         "## muster explain --output json",
         table(("field", "meaning"), EXPLAIN_FIELDS),
         "For job `large` of the input above it prints",
         code(json.dumps(explanation.to_json(), indent=2, ensure_ascii=False), "json"),
+    )
+
+
+QUEUES_EXAMPLE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "8", memory: 32Gi, pods: "10", nvidia.com/gpu: "4"}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: blue}
+spec: {deserved: {nvidia.com/gpu: "2"}}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: Queue
+metadata: {name: green, annotations: {muster.sh/reclaim-min-runtime: 10m}}
+spec: {deserved: {nvidia.com/gpu: "2"}, capability: {nvidia.com/gpu: "3"}}
+---
+apiVersion: v1
+kind: Pod
+metadata: {name: work, annotations: {scheduling.volcano.sh/queue-name: green}}
+spec: {containers: [{name: main, resources: {requests: {nvidia.com/gpu: "3"}}}]}
+"""
+
+
+def queues_json_page() -> str:
+    """Return the page."""
+    session = simulate(load_text(QUEUES_EXAMPLE, "example.yaml"), profile("muster")).last_session
+    assert session is not None
+    return page(
+        "JSON of queues",
+        "Fields are added, never renamed or removed, within a major version.",
+        "## muster queues show --output json",
+        table(("field", "meaning"), QUEUE_FIELDS),
+        "For this input, with `--config muster`,",
+        code(QUEUES_EXAMPLE, "yaml"),
+        "it prints",
+        code(json.dumps(tree_document(queue_tree(session)), indent=2, ensure_ascii=False), "json"),
+    )
+
+
+TOPOLOGY_EXAMPLE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "8", nvidia.com/gpu: "2"}}
+---
+apiVersion: topology.volcano.sh/v1alpha1
+kind: HyperNode
+metadata: {name: rack-1}
+spec:
+  tier: 1
+  tierName: rack
+  members:
+  - {type: Node, selector: {exactMatch: {name: n1}}}
+  - {type: HyperNode, selector: {exactMatch: {name: shelf-1}}}
+"""
+CHECK_FIELDS = (
+    ("`findings[]`", "errors first, then warnings, then notes"),
+    ("`findings[].level`", "`error`, `warning` or `note`"),
+    ("`findings[].code`", "see below"),
+    ("`findings[].subject`", "kind and name of the object; empty for what concerns no single one"),
+    ("`findings[].text`", "what is wrong, for people"),
+    ("`findings[].place`", "file and line of the object"),
+    ("`errors`, `warnings`, `notes`", "how many there are of each"),
+)
+
+
+def topology_json_page() -> str:
+    """Return the page."""
+    loaded = load_text(TOPOLOGY_EXAMPLE, "example.yaml")
+    shown = view_document(make_view(Objects.of(loaded.objects)))
+    found = [finding.to_json() for finding in check_topology(loaded)]
+    codes = [(f"`{name}`", level, meaning) for name, (level, meaning) in CODES.items()]
+    return page(
+        "JSON of topology",
+        "Fields are added, never renamed or removed, within a major version.",
+        "## muster topology show --output json",
+        table(("field", "meaning"), VIEW_FIELDS),
+        "For this input",
+        code(TOPOLOGY_EXAMPLE, "yaml"),
+        "it prints",
+        code(json.dumps(shown, indent=2, ensure_ascii=False), "json"),
+        "## muster topology check --output json",
+        table(("field", "meaning"), CHECK_FIELDS),
+        table(("code", "level", "meaning"), codes),
+        "For the same input, `findings` is",
+        code(json.dumps(found, indent=2, ensure_ascii=False), "json"),
     )

@@ -1,13 +1,65 @@
-"""The page on plugins and actions, and the page on the configuration file that names them."""
+"""The pages on commands, plugins and actions, configuration and reason codes, from what the code says of itself."""
 
 from __future__ import annotations
 
+import sys
+from collections.abc import Iterator
+
+import typer
+from typer.core import TyperGroup
+
+from muster.cli.commands import app
 from muster.cli.inventory import PartInfo, inventory
 from muster.docs.markdown import code, page, table
+from muster.explain import nodes as _declares_reasons_too  # noqa: F401  # importing is enough
+from muster.framework import Reason, all_reasons
 from muster.framework.config import DEFAULT_YAML
 from muster.framework.points import HIERARCHY_FLAG, OTHER_FLAGS, POINTS
 from muster.framework.registry import NOT_YET_ACTIONS, NOT_YET_PLUGINS
 from muster.scheduler import builtin_registry
+
+_WIDTH = 100
+_EXIT_CODES = (
+    ("0", "done"),
+    ("1", "the cluster or the disk did not answer, a check found errors, or a bug in muster"),
+    ("2", "the input is wrong: a file, an option, a configuration"),
+    ("130", "interrupted"),
+    ("141", "nobody reads the output any more"),
+)
+
+
+def command_names() -> list[str]:
+    """Every command as one types it, without the program's name."""
+    return [name for name, _ in _helps()]
+
+
+def cli_page() -> str:
+    """Return the page."""
+    sections = [f"## muster {name}".rstrip() + "\n\n" + code(text) for name, text in _helps()]
+    return page(
+        "Command line",
+        "The same texts as `muster COMMAND --help` prints. Errors go to the standard error stream as one line.",
+        table(("exit code", "meaning"), _EXIT_CODES),
+        *sections,
+    )
+
+
+def _helps() -> Iterator[tuple[str, str]]:
+    group = typer.main.get_command(app)
+    assert isinstance(group, TyperGroup)
+    yield "", _help(group, "muster")
+    for name, command in group.commands.items():
+        yield name, _help(command, f"muster {name}")
+        if isinstance(command, TyperGroup):
+            for inner, leaf in command.commands.items():
+                yield f"{name} {inner}", _help(leaf, f"muster {name} {inner}")
+
+
+def _help(command: object, name: str) -> str:
+    context_class = getattr(command, "context_class")  # noqa: B009  # typer types its commands loosely
+    context = context_class(command, info_name=name, terminal_width=_WIDTH, max_content_width=_WIDTH)
+    text: str = context.get_help()
+    return "\n".join(line.rstrip() for line in text.splitlines())
 
 
 def builtin_parts() -> list[PartInfo]:
@@ -102,3 +154,30 @@ def _flag_rows() -> list[tuple[str, str]]:
 
 def _names(names: frozenset[str]) -> str:
     return ", ".join(f"`{name}`" for name in sorted(names))
+
+
+def reason_page() -> str:
+    """Return the page; importing the built-in plugins declares their reasons."""
+    builtin_registry(third_party=False)
+    rows = [
+        (f"`{known.code}`", known.text, "yes" if known.eviction_helps else "no", known.remedy)
+        for known in _shipped_reasons()
+    ]
+    return page(
+        "Reason codes",
+        "Codes are stable: they stand in JSON, in events and in the `reason` of a job. Texts may be reworded; "
+        'they complete "3 nodes ..." or "the job waits: ...". Other packages\' plugins add codes of their own.',
+        table(("code", "text", "could evicting pods help?", "what to do"), rows),
+    )
+
+
+def _shipped_reasons() -> list[Reason]:
+    """Reasons that our own modules hold: a process may know more, of plugins that are installed beside."""
+    own = {
+        known.number
+        for name, module in sorted(sys.modules.items())
+        if name.startswith("muster.")
+        for known in vars(module).values()
+        if isinstance(known, Reason)
+    }
+    return [known for known in all_reasons() if known.number in own]
