@@ -251,7 +251,7 @@ def _chooser(session: Session, kind: Eviction, job: int, options: GangOptions) -
         return None
     need = gang_need(session, job, tasks)
     simulation = Simulation(session, job, session.statement())
-    budgets = Budgets(session, options.ignore_budgets)
+    budgets = Budgets(session, options.ignore_pdb)
     return Chooser(session, kind, options, budgets, need, Pool(session, kind).of(job), simulation)
 
 

@@ -42,9 +42,9 @@ def test_the_gang_strategy_runs_alone(action: str, kind: Eviction, text: str) ->
     config = parse_config(f'actions: "{action}"\n{text}', "test")
     session = open_session([node("n", gpu=8), *running("old", ["n"], gpu=8), *waiting("new", 1, gpu=8)], config)
     with (
-        patch("muster.actions.gang_evictions.GangStrategy") as whole,
-        patch("muster.actions.eviction_arguments.TaskStrategy") as other,
-        patch("muster.actions.gang_evictions.run"),
+        patch("muster.actions.evictions.GangStrategy") as whole,
+        patch("muster.actions.evictions.TaskStrategy") as other,
+        patch("muster.actions.evictions.run"),
     ):
         _run(session, config)
     assert whole.call_args.args[:2] == (session, kind)
@@ -54,7 +54,7 @@ def test_the_gang_strategy_runs_alone(action: str, kind: Eviction, text: str) ->
 def test_without_the_flag_it_does_not_run() -> None:
     config = parse_config(f'actions: "preempt"\n{TIERS}', "test")
     session = open_session([node("n", gpu=8), *running("old", ["n"], gpu=8), *waiting("new", 1, gpu=8)], config)
-    with patch("muster.actions.gang_evictions.GangStrategy") as whole:
+    with patch("muster.actions.evictions.GangStrategy") as whole:
         _run(session, config)
     assert not whole.called
 

@@ -18,7 +18,7 @@ from tests.engine.evictions.eviction_stage import REGISTRY, configured, open_ses
 def options(action: str, arguments: dict[str, Any]) -> GangOptions:
     """What the action hands to the strategy."""
     session = open_session([node("n", gpu=8), *running("old", ["n"], gpu=8)], configured(action))
-    with patch("muster.actions.gang_evictions.GangStrategy") as made, patch("muster.actions.gang_evictions.run"):
+    with patch("muster.actions.evictions.GangStrategy") as made, patch("muster.actions.evictions.run"):
         REGISTRY.make_action(action, arguments).run(session)
     (_, kind, given, name), _ = made.call_args
     assert (kind, name) == (Eviction.PREEMPT if action == "gangpreempt" else Eviction.RECLAIM, action)
@@ -45,7 +45,7 @@ def test_arguments_are_read_also_as_text() -> None:
 
 @pytest.mark.parametrize("count", [0, -1])
 def test_too_few_domains_mean_the_default(count: int) -> None:
-    assert options("gangpreempt", {"maxDomains": count}).max_domains == 8
+    assert options("gangpreempt", {"maxDomains": count}).domains == 8
 
 
 @pytest.mark.parametrize("arguments", [{"maxDomain": 3}, {"roiThreshold": -1}, {"allowWholeBundle": "perhaps"}])

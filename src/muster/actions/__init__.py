@@ -4,11 +4,8 @@ from __future__ import annotations
 
 from muster.actions.allocate import Allocate
 from muster.actions.backfill import Backfill
-from muster.actions.consolidation import Consolidation
 from muster.actions.enqueue import Enqueue
-from muster.actions.gang_evictions import GangPreempt, GangReclaim
-from muster.actions.preempt import Preempt
-from muster.actions.reclaim import Reclaim
+from muster.actions.evictions import Consolidation, GangPreempt, GangReclaim, Preempt, Reclaim
 from muster.actions.stalegangeviction import StaleGangEviction
 from muster.framework import Action
 

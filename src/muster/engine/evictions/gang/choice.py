@@ -59,7 +59,12 @@ class GangOptions:
     allow_whole: bool = True
     evict_remainder: bool = False
     roi_threshold: float = 0.05
-    ignore_budgets: bool = False
+    ignore_pdb: bool = False
+
+    @property
+    def domains(self) -> int:
+        """In how many domains dry runs are made; a number below one stands for the default."""
+        return self.max_domains if self.max_domains > 0 else 8
 
 
 @dataclass(frozen=True, slots=True)

@@ -41,7 +41,7 @@ class GangStrategy:
         self._session = session
         self._kind = kind
         self._options = options
-        self._budgets = Budgets(session, options.ignore_budgets)
+        self._budgets = Budgets(session, options.ignore_pdb)
         self._pool = Pool(session, kind)
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()
         self._is_before_allocate = "allocate" in later
@@ -83,7 +83,7 @@ class GangStrategy:
         """Try the domains in order; take the first choice that is accepted."""
         session = self._session
         chooser = Chooser(session, self._kind, self._options, self._budgets, need, candidates, simulation)
-        proposals = DomainProposals(session, need, candidates, chooser, self._options.max_domains)
+        proposals = DomainProposals(session, need, candidates, chooser, self._options.domains)
         passed: RunnerUp | None = None
         for proposal in proposals:
             choice = chooser.choose(proposal)

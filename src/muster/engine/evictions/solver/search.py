@@ -34,11 +34,11 @@ class SolverOptions:
     #: Dry runs for one beneficiary, and in one run of the action.
     max_trials_per_job: int = 1000
     max_trials_per_cycle: int = 20_000
-    #: Jobs that may have to go for one beneficiary; None: any number.
-    max_victims: int | None = None
+    #: Jobs that may have to go for one beneficiary; negative: any number.
+    max_victims: int = -1
     #: Beneficiaries of one queue that are tried; None: all.
     max_jobs_per_queue: int | None = None
-    ignore_budgets: bool = False
+    ignore_pdb: bool = False
     #: Evicted ÷ requested resources; None: no limit.
     max_disruption_ratio: float | None = None
     #: Pass over a job when one that is easier to place has failed already.
@@ -358,7 +358,7 @@ class Search:
         """Cheap questions before a dry run: plugins' filters, budgets, and how many jobs would go."""
         limit = self._options.max_victims
         taken = np.concatenate((recorded, potential)) if len(recorded) else potential
-        if limit is not None and len(np.unique(self._session.snapshot.tasks.job[taken])) > limit:
+        if limit >= 0 and len(np.unique(self._session.snapshot.tasks.job[taken])) > limit:
             return False
         if self._filters:
             scenario = Scenario(self._kind, self._job, pending, offered, taken, _NOBODY)

@@ -73,7 +73,7 @@ class SolverStrategy:
             pass_over_protected=options.pass_over_protected,
             take_back_binds=options.take_back_binds,
         )
-        self._budgets = Budgets(session, options.ignore_budgets)
+        self._budgets = Budgets(session, options.ignore_pdb)
         # Who may never have what it waits for keeps nobody waiting.
         able = self._pending
         if options.pass_over_blocked:

@@ -37,7 +37,7 @@ _SupplyKey = tuple[int, int, int]
 class TaskOptions:
     """What the actions' arguments say."""
 
-    ignore_budgets: bool = False
+    ignore_pdb: bool = False
     #: Dry runs on many nodes, the best of them chosen by its victims; None: the best scored node that works.
     candidates: PickOptions | None = None
 
@@ -56,7 +56,7 @@ class TaskStrategy:
         self._options = options
         self._boards = boards_of(session)
         self._live = session.live_tasks()
-        self._budgets = Budgets(session, options.ignore_budgets)
+        self._budgets = Budgets(session, options.ignore_pdb)
         may_go = CandidateFilter(session, kind, self._budgets)
         self._asks_at_once = may_go.at_once
         self._evictions = NodeEvictions(session, self._boards, may_go, kind, self._live)
