@@ -9,7 +9,7 @@ from muster.cli.demo.story import EARLY_S, LATER_S, OBJECTS, TIMELINE
 from muster.cli.main import run
 from muster.cli.screen import SHAPING
 from muster.cluster import load_timeline
-from muster.explain import explain_job, find_job, queue_tree
+from muster.explain import explain_job, find_job, queue_overview
 from muster.simulate import simulate
 
 
@@ -75,7 +75,9 @@ def test_what_the_narration_says_in_numbers_is_true(lines: list[str]) -> None:
 def test_what_product_is_left_with_is_at_least_its_share() -> None:
     session = simulate(load_files([OBJECTS]), until=LATER_S, timeline=load_timeline(TIMELINE)).last_session
     assert session is not None
-    product = next(queue for queue in queue_tree(session).top if queue.name == "product").resources["nvidia.com/gpu"]
+    product = next(queue for queue in queue_overview(session).top if queue.name == "product").resources[
+        "nvidia.com/gpu"
+    ]
     assert product.fair_share is not None
     assert product.held >= product.fair_share
 

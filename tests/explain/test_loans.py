@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.explain.loans import Account, find_loans
+from muster.explain.queue_overview import Account, find_loans
 
 
 def _loans(budget: int, *siblings: tuple[str, int, int]) -> list[tuple[str, str, int]]:

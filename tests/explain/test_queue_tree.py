@@ -6,7 +6,7 @@ import pytest
 
 from muster.api import KubeObject
 from muster.api.resources import GPU
-from muster.explain import QueueTree, QueueView, queue_tree, tree_document
+from muster.explain import QueueOverview, QueueView, overview_document, queue_overview
 from muster.framework import parse_config
 from muster.simulate import simulate
 from muster.snapshot import UNLIMITED
@@ -29,13 +29,13 @@ TEAMS = [
 ]
 
 
-def _tree(*objects: KubeObject) -> QueueTree:
+def _tree(*objects: KubeObject) -> QueueOverview:
     session = simulate([builders.node("n1", gpu=8), *objects], CONFIG).last_session
     assert session is not None
-    return queue_tree(session)
+    return queue_overview(session)
 
 
-def _named(tree: QueueTree) -> dict[str, QueueView]:
+def _named(tree: QueueOverview) -> dict[str, QueueView]:
     return {queue.name: queue for queue in tree.walk()}
 
 
@@ -113,5 +113,5 @@ def test_json_tells_no_quota_from_one_without_end(quota: int | None, shown: str 
     tree = _tree(*TEAMS)
     [lab, shop] = tree.top
     amounts = {**shop.resources, GPU: replace(shop.resources[GPU], quota=quota)}
-    document = tree_document(replace(tree, top=(lab, replace(shop, resources=amounts))))
+    document = overview_document(replace(tree, top=(lab, replace(shop, resources=amounts))))
     assert document["queues"][-1]["resources"][GPU]["quota"] == shown

@@ -18,7 +18,7 @@ from muster.api import UserError, format_amount
 from muster.api.resources import unit_of
 from muster.cli.runs import RunOptions, run_simulation
 from muster.cli.screen import heading, make_console, plain_table
-from muster.explain import Loan, QueueAmounts, QueueTree, QueueView, queue_tree, tree_document
+from muster.explain import Loan, QueueAmounts, QueueOverview, QueueView, overview_document, queue_overview
 from muster.explain.words import amount_text, counted, duration_text, reason_text, resource_word
 from muster.snapshot import UNLIMITED
 
@@ -33,10 +33,10 @@ def print_queues(options: RunOptions, output: str, resources: Sequence[str]) -> 
     """Run as the options say, and print how the queues stand at the end."""
     session = run_simulation(options).last_session
     assert session is not None  # the first cycle is at time zero, whatever the limit
-    tree = queue_tree(session)
+    tree = queue_overview(session)
     shown = _checked(tree, resources) if resources else _telling(tree)
     if output == "json":
-        typer.echo(json.dumps(tree_document(tree), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(overview_document(tree), indent=2, ensure_ascii=False))
         return
     console = make_console()
     for place, resource in enumerate(shown):
@@ -48,7 +48,7 @@ def print_queues(options: RunOptions, output: str, resources: Sequence[str]) -> 
     _print_jobs(console, tree)
 
 
-def _checked(tree: QueueTree, resources: Sequence[str]) -> list[str]:
+def _checked(tree: QueueOverview, resources: Sequence[str]) -> list[str]:
     known = [name for name in tree.total if name != "pods"]
     for name in resources:
         if name not in known:
@@ -56,7 +56,7 @@ def _checked(tree: QueueTree, resources: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(resources))
 
 
-def _telling(tree: QueueTree) -> list[str]:
+def _telling(tree: QueueOverview) -> list[str]:
     """Resources that say something about the queues, scarce ones first."""
     bounded = {
         name
@@ -71,7 +71,7 @@ def _telling(tree: QueueTree) -> list[str]:
 # -- shares of one resource ------------------------------------------------------------------------------------
 
 
-def _print_resource(console: Console, tree: QueueTree, resource: str) -> None:
+def _print_resource(console: Console, tree: QueueOverview, resource: str) -> None:
     total = tree.total.get(resource, 0)
     held = sum(queue.resources[resource].held for queue in (*tree.top, *tree.broken))
     title = f"{_plural(resource)}: {_shown(resource, total)} in the cluster, {_shown(resource, held)} held"
@@ -157,7 +157,7 @@ def _plural(resource: str) -> str:
 # -- what concerns a queue as a whole --------------------------------------------------------------------------
 
 
-def _print_settings(console: Console, tree: QueueTree) -> None:
+def _print_settings(console: Console, tree: QueueOverview) -> None:
     """Print priorities, runtimes and states, if any queue has something to say."""
     queues = list(tree.walk())
     is_plain = all(
@@ -195,7 +195,7 @@ def _notes(queue: QueueView) -> str:
     return "; ".join(note for note in notes if note)
 
 
-def _print_loans(console: Console, tree: QueueTree) -> None:
+def _print_loans(console: Console, tree: QueueOverview) -> None:
     if not tree.loans:
         return
     console.print()
@@ -212,7 +212,7 @@ def _loan(loan: Loan, lender: QueueView) -> str:
     return f"{lent}; {lender.name} waits for {amount_text(loan.resource, wanted)}" if wanted else lent
 
 
-def _print_jobs(console: Console, tree: QueueTree) -> None:
+def _print_jobs(console: Console, tree: QueueOverview) -> None:
     queues = [queue for queue in tree.walk() if queue.running or queue.waiting]
     if not queues and not tree.missing:
         return

@@ -6,7 +6,7 @@ import json
 
 from muster.api import load_text
 from muster.docs.markdown import code, page, table
-from muster.explain import explain_job, find_job, queue_tree, tree_document
+from muster.explain import explain_job, find_job, overview_document, queue_overview
 from muster.explain.queue_document import QUEUE_FIELDS
 from muster.framework import profile
 from muster.simulate import simulate
@@ -148,7 +148,7 @@ def queues_json_page() -> str:
         "For this input, with `--config muster`,",
         code(QUEUES_EXAMPLE, "yaml"),
         "it prints",
-        code(json.dumps(tree_document(queue_tree(session)), indent=2, ensure_ascii=False), "json"),
+        code(json.dumps(overview_document(queue_overview(session)), indent=2, ensure_ascii=False), "json"),
     )
 
 

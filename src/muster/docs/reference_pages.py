@@ -11,7 +11,6 @@ from typer.core import TyperGroup
 from muster.cli.commands import app
 from muster.cli.inventory import PartInfo, inventory
 from muster.docs.markdown import code, page, table
-from muster.explain import nodes as _declares_reasons_too  # noqa: F401  # importing is enough
 from muster.framework import Reason, all_reasons
 from muster.framework.config import DEFAULT_YAML
 from muster.framework.points import HIERARCHY_FLAG, OTHER_FLAGS, POINTS

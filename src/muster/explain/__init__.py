@@ -1,8 +1,10 @@
-"""Why a job is not running, with the numbers behind it, and what would let it start; how queues stand."""
+"""Why a job is not running, with the numbers behind it, and what would let it start; how queues stand.
 
-from muster.explain.find import find_job, find_pods, has_job
-from muster.explain.job import explain_job
-from muster.explain.loans import Loan
+Enters: a session whose actions have run. Leaves: an `Explanation` of one job, or an overview of all queues, as values,
+as text and as JSON. Nothing here decides anything.
+"""
+
+from muster.explain.job import explain_job, find_job, find_pods, has_job
 from muster.explain.model import (
     ClosestNode,
     Explanation,
@@ -14,9 +16,9 @@ from muster.explain.model import (
     QueuePicture,
     RoleCount,
 )
-from muster.explain.nodes import refine_verdict
-from muster.explain.queue_document import tree_document
-from muster.explain.queue_tree import QueueAmounts, QueueTree, QueueView, queue_tree
+from muster.explain.obstacles import refine_verdict
+from muster.explain.queue_document import overview_document
+from muster.explain.queue_overview import Loan, QueueAmounts, QueueOverview, QueueView, queue_overview
 from muster.explain.text import explanation_lines, headline, waiting_reason
 
 __all__ = [
@@ -29,8 +31,8 @@ __all__ = [
     "NodeGroup",
     "Placement",
     "QueueAmounts",
+    "QueueOverview",
     "QueuePicture",
-    "QueueTree",
     "QueueView",
     "RoleCount",
     "explain_job",
@@ -39,8 +41,8 @@ __all__ = [
     "find_pods",
     "has_job",
     "headline",
-    "queue_tree",
+    "overview_document",
+    "queue_overview",
     "refine_verdict",
-    "tree_document",
     "waiting_reason",
 ]

@@ -1,6 +1,6 @@
 """What would let a job start, from the numbers of its explanation.
 
-Called by `explain_job`. Every piece of advice was counted: which jobs would have to finish, how many nodes
+Every piece of advice was counted: which jobs would have to finish, how many nodes
 would have to come, how small the gang would have to be. Where the numbers give nothing, the remedy of the
 reason code is the advice.
 """
@@ -12,8 +12,7 @@ from dataclasses import replace
 import numpy as np
 
 from muster.explain.model import Explanation, JobState, Named, QueuePicture
-from muster.explain.nodes import NodeView, held_by_job
-from muster.explain.queues import used_up_shares
+from muster.explain.obstacles import NodeView, held_by_job, used_up_shares
 from muster.explain.words import amount_text, amounts_text, counted, joined
 from muster.framework import reason_number
 from muster.framework.reasons import NOT_ADMITTED, NOT_TRIED, OVER_QUOTA, QUEUE_FULL, QUEUE_OVERUSED

@@ -1,15 +1,18 @@
-"""Puts one explanation together, from what the session knows after its actions have run.
+"""One explanation of one job, from what the session knows after its actions have run.
 
-Called by the commands. Reads the session's snapshot and verdicts and asks plugins again where the cycle
-kept no answer (nodes, queues); changes nothing.
+Reads the session's snapshot and verdicts and asks plugins again where the cycle kept no answer (nodes, queues); changes
+nothing. Which job a user means is found by name, by namespace and name, or by its id; a lone pod is a job too, with the
+id "namespace/pod/name", and is found by the pod's name as well.
 """
 
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 
 import numpy as np
 
+from muster.api import UserError
 from muster.engine.waiting import gated_verdict, has_promise, why_not_schedulable
 from muster.explain.advice import advise
 from muster.explain.model import (
@@ -24,22 +27,21 @@ from muster.explain.model import (
     RoleCount,
     Shield,
 )
-from muster.explain.nodes import (
+from muster.explain.obstacles import (
     NodeView,
+    bound_by_cluster,
     closest_node,
+    contested_resources,
     dominant_reason,
     free_amounts,
+    held_by_others,
     holders,
     node_groups,
-    view_nodes,
-)
-from muster.explain.queues import (
-    bound_by_cluster,
-    contested_resources,
-    held_by_others,
     queue_pictures,
+    view_nodes,
     why_nobody_leaves,
 )
+from muster.explain.words import joined
 from muster.framework import NO_CLASS, Eviction, JobVerdict, Reason, Session
 from muster.framework.reasons import (
     GANG_INCOMPLETE,
@@ -55,7 +57,7 @@ from muster.framework.reasons import (
 )
 from muster.plugins.minruntime import protection
 from muster.snapshot import GATED as GATED_TASK
-from muster.snapshot import NO_ROW, READY_STATUSES, JobPhase, Rows, TaskStatus
+from muster.snapshot import NO_ROW, READY_STATUSES, JobPhase, Rows, Snapshot, TaskStatus
 
 #: Reasons that come without a class and are about room on nodes all the same.
 _ABOUT_NODES = frozenset(
@@ -293,3 +295,58 @@ def _request_of(session: Session, task: int) -> Named:
         return {}
     amounts = session.snapshot.axis.amounts(session.snapshot.request(task))
     return {name: amount for name, amount in amounts.items() if name != "pods"}
+
+
+def find_job(snapshot: Snapshot, wanted: str) -> int:
+    """Return the row of the job. Raises UserError with close matches, or with all candidates."""
+    names = _names(snapshot)
+    rows = names.get(wanted, [])
+    if len(rows) == 1:
+        return rows[0]
+    ids = sorted(snapshot.jobs.records[row].id for row in rows)
+    if ids:
+        raise UserError(f"job {wanted!r} is ambiguous; say which one: {', '.join(ids)}")
+    close = sorted(
+        {
+            snapshot.jobs.records[row].id
+            for name in get_close_matches(wanted, sorted(names), n=6, cutoff=0.5)
+            for row in names[name]
+        }
+    )
+    if close:
+        raise UserError(f"there is no job {wanted!r}; did you mean {joined(close[:5], 'or')}?")
+    known = sorted(snapshot.jobs.records[int(row)].id for row in np.flatnonzero(snapshot.jobs.live))
+    raise UserError(f"there is no job {wanted!r}; {_listed(known)}")
+
+
+def has_job(snapshot: Snapshot, wanted: str) -> bool:
+    """Whether a name means a job, or pods of one."""
+    return wanted in _names(snapshot) or bool(find_pods(snapshot, wanted))
+
+
+def find_pods(snapshot: Snapshot, wanted: str) -> list[int]:
+    """Rows of the pods that a name means, if it means pods of one job and no job; else none."""
+    if wanted in _names(snapshot):
+        return []
+    named = [row for row, pod in enumerate(snapshot.tasks.ids) if wanted in (pod, pod.partition("/")[2])]
+    rows = [row for row in named if snapshot.tasks.job[row] != NO_ROW and snapshot.tasks.status[row] != TaskStatus.GONE]
+    return rows if len({int(snapshot.tasks.job[row]) for row in rows}) == 1 else []
+
+
+def _names(snapshot: Snapshot) -> dict[str, list[int]]:
+    """Every way to name a job, with the rows it may mean; an id means its own job only."""
+    jobs = snapshot.jobs
+    live = [int(row) for row in np.flatnonzero(jobs.live)]
+    names: dict[str, list[int]] = {}
+    for row in live:
+        record = jobs.records[row]
+        for name in sorted({record.name, f"{record.namespace}/{record.name}"}):
+            names.setdefault(name, []).append(row)
+    return names | {jobs.records[row].id: [row] for row in live}
+
+
+def _listed(known: list[str]) -> str:
+    if not known:
+        return "the input holds no job"
+    more = f" and {len(known) - 10} more" if len(known) > 10 else ""
+    return f"jobs: {', '.join(known[:10])}{more}"

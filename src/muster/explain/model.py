@@ -1,6 +1,5 @@
 """What an explanation consists of: plain data, amounts in base units, no text but names and reasons.
 
-Made by `explain_job`, read by `muster.explain.text`, the commands and `muster explain --output json`.
 Everything is sorted: two explanations of the same session are equal, field by field.
 """
 

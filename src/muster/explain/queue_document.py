@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from muster.api import format_amount
 from muster.explain.model import Json
-from muster.explain.queue_tree import QueueAmounts, QueueTree, QueueView
+from muster.explain.queue_overview import QueueAmounts, QueueOverview, QueueView
 from muster.snapshot import UNLIMITED
 
 QUEUE_FIELDS = (
@@ -29,7 +29,7 @@ QUEUE_FIELDS = (
 )
 
 
-def tree_document(tree: QueueTree) -> Json:
+def overview_document(tree: QueueOverview) -> Json:
     """Return the document."""
     return {
         "total": {name: format_amount(name, amount) for name, amount in tree.total.items()},

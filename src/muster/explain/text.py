@@ -1,6 +1,6 @@
 """An explanation in words: one headline, the numbers in a few labelled lines, then what would help.
 
-Called by `muster explain` and `muster demo`. Pure: the same explanation and width give the same lines.
+Pure: the same explanation and width give the same lines.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ import textwrap
 from collections.abc import Iterator
 
 from muster.explain.model import Explanation, JobState, Named, NodeGroup, QueuePicture
-from muster.explain.queues import used_up_shares
+from muster.explain.obstacles import used_up_shares
 from muster.explain.words import amount_text, amounts_text, counted, duration_text, joined, nodes_text
 from muster.framework.reasons import INSUFFICIENT, QUEUE_FULL, QUEUE_OVERUSED
 

@@ -1,6 +1,6 @@
 """Amounts and durations as people say them: "8 GPUs", "64Gi memory", "2m 5s".
 
-Used by explanations and by the commands' tables; JSON keeps exact quantities and seconds.
+JSON keeps exact quantities and seconds.
 """
 
 from __future__ import annotations

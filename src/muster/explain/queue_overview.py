@@ -1,23 +1,37 @@
-"""The tree of queues as numbers: what each was promised, may have, holds and asks for; who borrows; who waits, and why.
+"""All queues as numbers: what each was promised, may have, holds and asks for; who borrows; who waits, and why.
 
-Called by `muster queues show`, after the actions of a session have run. Reads the session and changes nothing. Amounts
-are in base units; everything is sorted by name, so two trees of equal sessions are equal.
+Reads a session after its actions have run, and changes nothing. Amounts are in base units; everything is sorted by
+name, so two overviews of equal sessions are equal.
+
+Who borrows from whom: the part of a queue's use above its quota that idle quotas of siblings cover. What nobody was
+promised goes first, to the largest borrower; then idle quotas are lent, the largest first. Ties go by name. So the
+amounts are as small as they can be: a queue borrows from a sibling only what the sibling could not have any more if it
+asked for its quota now.
 """
 
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 
 from muster.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from muster.explain.job import job_verdict
-from muster.explain.loans import Account, Loan, find_loans
-from muster.explain.nodes import refine_verdict
+from muster.explain.obstacles import refine_verdict
 from muster.framework import Reason, Session, points
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, QueueRecord, TaskStatus
+
+
+@dataclass(frozen=True, slots=True)
+class Loan:
+    """One queue holds what another was promised and does not use."""
+
+    borrower: str
+    lender: str
+    resource: str
+    amount: int
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +84,7 @@ class QueueView:
 
 
 @dataclass(frozen=True, slots=True)
-class QueueTree:
+class QueueOverview:
     """All queues: the top ones, those that hang in the air, and queues that jobs name but nobody made."""
 
     total: Mapping[str, int]
@@ -88,13 +102,13 @@ class QueueTree:
             yield from queue.walk()
 
 
-def queue_tree(session: Session) -> QueueTree:
+def queue_overview(session: Session) -> QueueOverview:
     """Describe the queues of a session."""
     reader = _Reader(session)
     table = session.snapshot.queues
     rows = [row for row in range(len(table)) if row not in table.broken]
     tops = [row for row in rows if table.parent[row] == NO_ROW and not reader.is_idle_standard(row)]
-    return QueueTree(
+    return QueueOverview(
         total=session.snapshot.axis.amounts(session.total),
         held_by_others=session.snapshot.axis.amounts(session.snapshot.held_by_others()),
         top=tuple(reader.view(row) for row in tops),
@@ -265,3 +279,37 @@ def _fair_share(session: Session, queue: int) -> Amounts | None:
     """The first plugin's word on what a queue may have now; else on what it deserves."""
     fair = session.ask(points.QUEUE_FAIR_SHARE, queue)
     return session.ask(points.QUEUE_DESERVED, queue) if fair is None else fair
+
+
+@dataclass(frozen=True, slots=True)
+class Account:
+    """One queue among its siblings, for one resource."""
+
+    name: str
+    quota: int
+    held: int
+
+
+def find_loans(resource: str, budget: int, siblings: Sequence[Account]) -> list[Loan]:
+    """Return the loans among siblings that have `budget` to share."""
+    borrowers = _sorted({known.name: known.held - known.quota for known in siblings})
+    lenders = _sorted({known.name: known.quota - known.held for known in siblings})
+    unpromised = max(0, budget - sum(known.quota for known in siblings))
+    loans = []
+    for borrower, over in borrowers.items():
+        free = min(over, unpromised)
+        unpromised -= free
+        missing = over - free
+        for lender in lenders:
+            amount = min(missing, lenders[lender])
+            if amount:
+                lenders[lender] -= amount
+                missing -= amount
+                loans.append(Loan(borrower, lender, resource, amount))
+    return loans
+
+
+def _sorted(amounts: dict[str, int]) -> dict[str, int]:
+    """Positive amounts, largest first."""
+    ordered = sorted(amounts.items(), key=lambda known: (-known[1], known[0]))
+    return {name: amount for name, amount in ordered if amount > 0}
