@@ -9,7 +9,8 @@ import pytest
 
 from muster.api import KubeObject, UserError
 from muster.framework import Eviction
-from muster.plugins.minruntime import MinRuntime, MinRuntimes, protection
+from muster.framework.points import PROTECTIONS
+from muster.plugins.minruntime import MinRuntime, MinRuntimes
 from muster.testing import check_plugin
 from tests.plugins.queue_stage import leaving
 from tests.plugins.runtime_stage import NOW, RuntimeStage, running, runtime_queue, with_role
@@ -165,11 +166,11 @@ def test_an_explanation_groups_queues_that_have_to_wait_equally_long() -> None:
         runtime_queue("far"),
     ]
     found = RuntimeStage([*queues, *running("job", "a", age=30)])
-    said = [(each.kind, each.queues, each.seconds) for each in protection(found.session, found.job("job"))]
+    said = [(each.kind, each.queues, each.seconds) for each in found.session.ask(PROTECTIONS, found.job("job"), NOW)]
     assert said == [(PREEMPT, (), 10.0), (RECLAIM, ("b", "c"), 70.0), (RECLAIM, ("far",), 570.0)]
-    later = protection(found.session, found.job("job"), NOW + 300)
+    later = found.session.ask(PROTECTIONS, found.job("job"), NOW + 300)
     assert [each.queues for each in later] == [("far",)]
-    assert protection(found.session, found.job("new-a")) == ()
+    assert found.session.ask(PROTECTIONS, found.job("new-a"), NOW) == []
 
 
 @pytest.mark.parametrize("name", ["defaultReclaimMinRuntime", "defaultPreemptMinRuntime"])

@@ -8,7 +8,7 @@ import pytest
 
 from muster.api import KubeObject, Pod, UserError, decode
 from muster.framework import PluginOption, SchedulerConfig
-from muster.plugins.predicates import volume_wait_s
+from muster.scheduler import builtin_registry
 from tests.plugins.documents import node, pod
 from tests.plugins.sessions import fitting, open_session, static_reasons
 
@@ -185,9 +185,11 @@ def test_zones_can_be_turned_off_alone() -> None:
 
 
 def test_how_long_a_pod_waits_for_its_volumes_is_configured() -> None:
-    def waits(arguments: dict[str, Any]) -> float:
+    def waits(arguments: dict[str, Any]) -> float | None:
         options = (PluginOption("gang"), PluginOption("predicates", arguments=arguments))
-        return volume_wait_s(SchedulerConfig((), (options,)))
+        gang, predicates = builtin_registry().make_plugins(SchedulerConfig((), (options,)))
+        assert gang.volume_wait_s is None
+        return predicates.volume_wait_s
 
     assert waits({}) == 600.0
     assert waits({"volumebinding.bindTimeoutSeconds": "30"}) == 30.0

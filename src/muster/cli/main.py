@@ -82,6 +82,13 @@ def say_error(text: str) -> None:
 
 def _bug(error: Exception) -> int:
     sys.stderr.write("".join(traceback.format_exception(error)))
+    from muster.framework.faults import blamed, told  # noqa: PLC0415  # imports take a while, and all may be well
+
+    plugin, _ = blamed(error)
+    if plugin:
+        say_error(told(error))
+        sys.stderr.write(f"Please tell who made the plugin {plugin}; `muster plugins` names its package.\n")
+        return 1
     say_error(f"this is a bug in muster: {str(error) or type(error).__name__}")
     sys.stderr.write(
         "Please report it with the lines above, the command, `muster --version` and, if you can, the input.\n"

@@ -16,8 +16,9 @@ from pathlib import Path
 
 from muster.api import UserError
 from muster.cluster.kubernetes import KubernetesCluster, LeaseOptions, Shard
+from muster.cluster.kubernetes.backend import VOLUME_WAIT_SECONDS
 from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER
-from muster.plugins.predicates import volume_wait_s
+from muster.scheduler import builtin_registry
 from muster.server import Service, ServiceOptions
 from muster.server.reload import ConfigFile
 
@@ -56,7 +57,7 @@ def serve(settings: RunSettings) -> None:
         settings.context,
         shard=settings.shard,
         lease=lease_of(settings) if settings.leader_elect else None,
-        volume_wait_s=volume_wait_s(ConfigFile(settings.config).first()),
+        volume_wait_s=volume_wait_s(settings.config),
         takes_over_from=settings.scheduler_names,
         makes_queues=True,
     )
@@ -72,6 +73,12 @@ def serve(settings: RunSettings) -> None:
     service = Service(cluster, options)
     stop_on_signals(service.stop)
     service.run()
+
+
+def volume_wait_s(config: str | None) -> float:
+    """How long a pod may wait for its claims to be bound: the first plugin's word. Raises UserError."""
+    asked = [plugin.volume_wait_s for plugin in builtin_registry().make_plugins(ConfigFile(config).first())]
+    return next((seconds for seconds in asked if seconds is not None), VOLUME_WAIT_SECONDS)
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:

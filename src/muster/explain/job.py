@@ -42,7 +42,7 @@ from muster.explain.obstacles import (
     why_nobody_leaves,
 )
 from muster.explain.words import joined
-from muster.framework import NO_CLASS, Eviction, JobVerdict, Reason, Session
+from muster.framework import NO_CLASS, Eviction, JobVerdict, Reason, Session, points
 from muster.framework.reasons import (
     GANG_INCOMPLETE,
     INSUFFICIENT,
@@ -55,7 +55,6 @@ from muster.framework.reasons import (
     QUEUE_OVERUSED,
     SEARCH_ENDED,
 )
-from muster.plugins.minruntime import protection
 from muster.snapshot import GATED as GATED_TASK
 from muster.snapshot import NO_ROW, READY_STATUSES, JobPhase, Rows, Snapshot, TaskStatus
 
@@ -281,7 +280,7 @@ def _shields(session: Session, job: int, now: float) -> tuple[Shield, ...]:
         return ()
     return tuple(
         Shield(found.kind is Eviction.PREEMPT, found.queues, round(found.seconds, 3))
-        for found in protection(session, job, now)
+        for found in session.ask(points.PROTECTIONS, job, now)
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from muster.framework.plugin import Departure, NodeScores, Rejection, Vote
+from muster.framework.plugin import Departure, NodeScores, Protection, Rejection, Vote
 from muster.framework.reasons import FITS, all_reasons
 from muster.snapshot import Snapshot
 from muster.snapshot.classes import Division
@@ -137,6 +137,10 @@ CANDIDATES: Final = AnswerKind(
     "int32 rows out of the candidates", lambda answer, about, _: _are_rows(answer, about[-1].tolist())
 )
 DEPARTURES: Final = AnswerKind("a list of Departures", _are_departures)
+PROTECTIONS: Final = AnswerKind(
+    "a list of Protections",
+    lambda answer, *_: isinstance(answer, Sequence) and all(isinstance(one, Protection) for one in answer),
+)
 FILTERS: Final = AnswerKind(
     "a list of functions that take a Scenario",
     lambda answer, *_: isinstance(answer, Sequence) and all(map(callable, answer)),

@@ -87,6 +87,8 @@ def told(fault: Exception) -> str:
     plugin, asked = blamed(fault)
     if isinstance(fault, PluginError):
         return str(fault)
+    if plugin and isinstance(fault, UserError):
+        return f"plugin {plugin}: {asked}: {fault}"
     who = f"plugin {plugin}.{asked}" if plugin else "the scheduler"
     contract = next((f"; the contract is {point.contract}" for point in POINTS if point.name == asked), "")
     return f"{who} failed: {type(fault).__name__}: {fault}{contract if plugin else ''}"

@@ -124,6 +124,17 @@ class Departure:
     why: str
 
 
+@dataclass(frozen=True, slots=True)
+class Protection:
+    """From whom a gang is still protected, and for how long."""
+
+    #: By whom it could be evicted: PREEMPT, jobs of its own queue; RECLAIM, those of other queues.
+    kind: Eviction
+    #: RECLAIM: the queues, each with all that are below it.
+    queues: tuple[str, ...]
+    seconds: float
+
+
 #: Whether a scenario is worth a dry run.
 ScenarioFilter = Callable[[Scenario], bool]
 
@@ -159,8 +170,15 @@ class Plugin:
     #: names is all that counts; the engine puts the domains into an order of its own.
     search_space_is_final: ClassVar[bool] = True
 
+    #: Labels and annotations of pods that `node_mask` and `node_score` read. Pods of one class share the answer, so
+    #: those that differ in one of these are made classes of their own; other labels of a class cannot be read.
+    pod_labels: ClassVar[tuple[str, ...]] = ()
+    pod_annotations: ClassVar[tuple[str, ...]] = ()
+
     #: What the plugin needs in `Session.usage`, set by `__init__`; None: nothing. The first that asks decides.
     history: UsageHistory | None = None
+    #: How many seconds a pod may wait for its claims to be bound, set by `__init__`; None: no opinion. As `history`.
+    volume_wait_s: float | None = None
 
     def __init__(self, arguments: Arguments) -> None:
         self.arguments = arguments
@@ -168,8 +186,9 @@ class Plugin:
     def divide_classes(self, session: Session) -> Division | None:
         """Tell apart tasks of one class for which `node_mask` or `node_score` differ; None: nothing to tell apart.
 
-        For what is not in a pod's requests and constraints on nodes: its queue, a mark, the hour. Each part becomes a
-        class of its own, whose part is in `session.class_parts`. Asked once, before any plugin is opened.
+        For what is not in a pod's requests and constraints on nodes: its queue, the hour; `pod_labels` and
+        `pod_annotations` do the same for labels and annotations. Each part becomes a class of its own, whose part is
+        in `session.class_parts`. Asked once, before any plugin is opened.
         """
 
     def open(self, session: Session) -> None:
@@ -363,6 +382,10 @@ class Plugin:
         Must depend on the evictor's queue alone, not on the evictor itself: the engine asks once for many of them.
         """
         raise AssertionError("only called when overridden")
+
+    def protections(self, job: int, now: float) -> Sequence[Protection]:
+        """From whom does the job keep its minimum, and for how many seconds more as of `now`? Reports show it."""
+        return ()
 
     def select_victims(self, evictor: Evictor, domain: int, candidates: Rows) -> Rows | None:
         """Replace the choice of victims for a gang in a domain; None: no opinion. The first answer wins.

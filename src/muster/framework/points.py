@@ -126,6 +126,10 @@ def _votes(tiers: Iterable[Iterable[Vote | Rejection]]) -> Rejection | None:
     return None
 
 
+def _together(given: Iterable[Iterable[T]]) -> list[T]:
+    return [one for answer in given for one in answer]
+
+
 def _tell(given: Iterable[None]) -> None:
     for _ in given:
         pass
@@ -153,7 +157,8 @@ _ADDED: Final = "scores are added up; larger is better"
 TASK_SUM: Final = Rule[Floats | None, Floats | None](_ADDED, _sum)
 DOMAIN_SUM: Final = Rule[Floats, Floats | None](_ADDED, _sum)
 NODE_SUM: Final = Rule[NodeScores, list[NodeScores]](_ADDED, list)
-LISTED: Final = Rule[Any, list[Any]]("what plugins answer is put together", list)
+LISTED: Final = Rule[Any, list[Any]]("what plugins answer is put together", _together)
+PARTS: Final = Rule[Any, list[Any]]("each part that some plugin tells apart becomes a class", list)
 UNITED: Final = Rule[Mask, Mask | None]("one yes is enough", _united)
 VOTES: Final = Rule[Any, Rejection | None](
     "a reject wins at once; the first tier with a permit ends the question", _votes
@@ -165,7 +170,7 @@ VICTIMS: Final = Rule[Rows | None, Rows | None](
 
 # -- the table: method, rule, what an answer must be like, flag --------------------------------------------------------
 
-DIVIDE_CLASSES: Final = Point(Plugin.divide_classes, LISTED, answers.DIVISION.or_none())
+DIVIDE_CLASSES: Final = Point(Plugin.divide_classes, PARTS, answers.DIVISION.or_none())
 JOB_ORDER: Final = Point(Plugin.job_order, KEYS, answers.KEY, "enableJobOrder")
 QUEUE_ORDER: Final = Point(Plugin.queue_order, KEYS, answers.KEY, "enableQueueOrder")
 TASK_ORDER: Final = Point(Plugin.task_order, KEYS, answers.TASK_KEYS, "enableTaskOrder")
@@ -202,6 +207,7 @@ OVER_QUOTA: Final = Point(Plugin.over_quota, FIRST_REJECTION, answers.REJECTION)
 PREEMPTIVE: Final = Point(Plugin.preemptive, EVERY, answers.YES_OR_NO, "enablePreemptive")
 EVICTABLE: Final = Point(Plugin.evictable, VICTIMS, answers.CANDIDATES.or_none())
 PROTECTED: Final = Point(Plugin.protected, UNITED, answers.JOB_MASK)
+PROTECTIONS: Final = Point(Plugin.protections, LISTED, answers.PROTECTIONS)
 SELECT_VICTIMS: Final = Point(Plugin.select_victims, FIRST_CHOICE, answers.CANDIDATES.or_none())
 MUST_LEAVE: Final = Point(Plugin.must_leave, LISTED, answers.DEPARTURES, "enabledVictim")
 CAN_RECLAIM: Final = Point(Plugin.can_reclaim, FIRST_REJECTION, answers.REJECTION)

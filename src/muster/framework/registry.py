@@ -91,6 +91,10 @@ class Registry:
             raise UserError(f"{source}: tiers: {self._unknown_plugin(option.name)}")
         return known(read_arguments(known, option.arguments, f"{source}: plugin {option.name}"))
 
+    def make_plugins(self, config: SchedulerConfig) -> list[Plugin]:
+        """Every plugin of a configuration, not opened."""
+        return [self.make_plugin(option) for option in config.plugin_options()]
+
     def make_action(self, name: str, arguments: Mapping[str, Any], source: str = "configuration") -> Action:
         known = self.actions.get(name)
         if known is None:

@@ -13,7 +13,7 @@ import random
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Final
 
 import numpy as np
@@ -36,7 +36,7 @@ from muster.framework.reasons import (
 from muster.framework.registry import Registry
 from muster.framework.victim_questions import VictimQuestions, protects
 from muster.snapshot import NO_ROW, Amounts, JobPhase, Operation, Rows, Snapshot, Statement
-from muster.snapshot.classes import Division, divide_classes
+from muster.snapshot.classes import ClassPods, Division, divide_by_marks, divide_classes
 
 log = logging.getLogger("muster.framework")
 
@@ -165,11 +165,20 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
 
     def _divide(self, plugins: Iterable[Plugin]) -> dict[str, Rows]:
         divisions: dict[str, Division] = {}
+        labels: list[str] = []
+        annotations: list[str] = []
         for plugin in plugins:
-            division = plugin.divide_classes(self)
+            labels += plugin.pod_labels
+            annotations += plugin.pod_annotations
+            division = answering(plugin, points.DIVIDE_CLASSES, self.snapshot)(self)
+            if division is None and (plugin.pod_labels or plugin.pod_annotations):
+                division = divide_by_marks(self.snapshot, plugin.pod_labels, plugin.pod_annotations)
             if division is not None:
                 divisions[plugin.name] = division
-        return divide_classes(self.snapshot, divisions)
+        parts = divide_classes(self.snapshot, divisions)
+        pods = ClassPods(self.snapshot, labels, annotations)
+        self.snapshot.classes = replace(self.snapshot.classes, pods=pods)
+        return parts
 
     def turn(self, job: int) -> Turn:
         """What is done for one job, as a block: if something goes wrong in it, the others go on without the job."""

@@ -97,7 +97,7 @@ class VictimQuestions(Asking):
         self.ask(points.SOLUTION_START, kind, job)
 
     def scenario_filters(self, kind: Eviction, job: int) -> list[ScenarioFilter]:
-        return [check for ask in self.asked(points.SCENARIO_FILTERS) for check in ask(kind, job)]
+        return self.ask(points.SCENARIO_FILTERS, kind, job)
 
     def is_valid_scenario(self, scenario: Scenario) -> bool:
         asked = self.asked(points.SCENARIO_VALIDATOR)

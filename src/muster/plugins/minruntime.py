@@ -15,7 +15,6 @@ victim's. A value that is not set differs from zero: a queue that says 0 overrid
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from enum import StrEnum
 from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar
@@ -27,7 +26,7 @@ from numpy.typing import NDArray
 from muster.api import UserError, parse_seconds
 from muster.api.names import ROOT_QUEUE
 from muster.engine.evictions.surplus import keep_minimum, roles_hold
-from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Scenario, ScenarioFilter
+from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Protection, Scenario, ScenarioFilter
 from muster.snapshot import NO_ROW, READY_STATUSES, Mask, QueueTable, Rows, TaskStatus
 
 if TYPE_CHECKING:
@@ -70,17 +69,6 @@ class MinRuntimeArgs(Arguments, frozen=True, kw_only=True):
     protect_from_consolidation: Annotated[
         bool, msgspec.Meta(description="Whether protected gangs are not moved either, to make room for others.")
     ] = msgspec.field(default=True, name="protectFromConsolidation")
-
-
-@dataclass(frozen=True, slots=True)
-class Protection:
-    """From whom a gang is still protected, and for how long."""
-
-    #: By whom it could be evicted: PREEMPT, jobs of its own queue; RECLAIM, those of other queues.
-    kind: Eviction
-    #: RECLAIM: the queues, each with all that are below it.
-    queues: tuple[str, ...]
-    seconds: float
 
 
 class MinRuntime(Plugin):
@@ -198,11 +186,11 @@ class MinRuntime(Plugin):
 
     # -- explanations ------------------------------------------------------------------------------------------
 
-    def protection(self, job: int, now: float) -> Iterator[Protection]:
-        """From whom a job is protected, and for how many seconds more as of `now`."""
+    def protections(self, job: int, now: float) -> list[Protection]:
         queue = int(self._jobs.queue[job])
-        if queue == NO_ROW:
-            return
+        return [] if queue == NO_ROW else list(self._protections(job, queue, now))
+
+    def _protections(self, job: int, queue: int, now: float) -> Iterator[Protection]:
         passed = now - float(self._started[job])
         own = float(self._minimum(Eviction.PREEMPT, queue)[queue]) - passed
         if own > 0:
@@ -224,14 +212,6 @@ class MinRuntime(Plugin):
             # Volcano's root is always there; nobody's jobs are in it.
             if hangs_here and (record.name != ROOT_QUEUE or other in queues.parent):
                 yield other
-
-
-def protection(session: Session, job: int, now: float | None = None) -> tuple[Protection, ...]:
-    """What the plugin, if it is configured, says about a job; see `MinRuntime.protection`."""
-    plugin = session.plugins.get(MinRuntime.name)
-    if not isinstance(plugin, MinRuntime):
-        return ()
-    return tuple(plugin.protection(job, session.now if now is None else now))
 
 
 def _default(name: str, given: str | float) -> float:

@@ -116,6 +116,6 @@ class UsageMeter:
 
 def meter_for(config: SchedulerConfig, registry: Registry) -> UsageMeter | None:
     """A meter for the first configured plugin that asks for one; None: nobody does."""
-    asked = (registry.make_plugin(option).history for option in config.plugin_options())
+    asked = [plugin.history for plugin in registry.make_plugins(config)]
     history = next((found for found in asked if found is not None), None)
     return None if history is None else UsageMeter(history)

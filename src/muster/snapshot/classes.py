@@ -15,15 +15,24 @@ as it is.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final, NoReturn
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.api import Pod, is_best_effort, is_critical, is_preemptable, names, pod_request, pod_scoring_request
+from muster.api import (
+    Pod,
+    UserError,
+    is_best_effort,
+    is_critical,
+    is_preemptable,
+    names,
+    pod_request,
+    pod_scoring_request,
+)
 from muster.api.objects.pod import mounts_of
 from muster.snapshot.columns import Amounts, Mask, ResourceAxis, Rows, TaskStatus
 from muster.snapshot.devices import claim_keys
@@ -250,3 +259,74 @@ def _part_of_class(snapshot: Snapshot, division: Division) -> Rows:
     here = snapshot.tasks.status != TaskStatus.GONE
     parts[snapshot.tasks.cls[here]] = division.parts[here]
     return parts
+
+
+def divide_by_marks(snapshot: Snapshot, labels: Sequence[str], annotations: Sequence[str]) -> Division | None:
+    """Tell tasks apart by what their pods have under these keys; None: no pod has any of them."""
+    parts: Rows = np.zeros(len(snapshot.tasks), np.int32)
+    found: dict[tuple[str | None, ...], int] = {}
+    for task, pod in enumerate(snapshot.tasks.pods):
+        marks = (*map(pod.metadata.labels.get, labels), *map(pod.metadata.annotations.get, annotations))
+        if any(mark is not None for mark in marks):
+            parts[task] = found.setdefault(marks, len(found) + 1)
+    return Division(parts, ("", *map(repr, found))) if found else None
+
+
+class ClassPods(Sequence[Pod]):
+    """A pod of each class; of its labels and annotations, only those that all pods of the class have in common."""
+
+    def __init__(self, snapshot: Snapshot, labels: Collection[str], annotations: Collection[str]) -> None:
+        self._pods = snapshot.classes.pods
+        self._tasks = snapshot.tasks
+        self._labels = frozenset(labels)
+        self._annotations = frozenset((*annotations, *_RANKING))
+        #: A task of every class: the pod that a class began with may have become a class of its own.
+        self._members: Rows = np.full(len(snapshot.classes), -1, np.int32)
+        here = np.flatnonzero(snapshot.tasks.status != TaskStatus.GONE)
+        self._members[snapshot.tasks.cls[here]] = here
+        self._shown: dict[int, Pod] = {}
+
+    def __len__(self) -> int:
+        return len(self._pods)
+
+    def __getitem__(self, cls: Any) -> Any:  # noqa: ANN401  # a number is all that anybody asks with
+        pod = self._shown.get(cls)
+        if pod is None:
+            member = int(self._members[cls])
+            own = self._pods[cls] if member < 0 else self._tasks.pods[member]
+            metadata = msgspec.structs.replace(
+                own.metadata,
+                labels=_Marks("label", own.metadata.labels, self._labels),
+                annotations=_Marks("annotation", own.metadata.annotations, self._annotations),
+            )
+            pod = self._shown[cls] = msgspec.structs.replace(own, metadata=metadata)
+        return pod
+
+
+class _Marks(dict[str, str]):
+    """Labels or annotations of a class of pods; asking for what may differ from pod to pod is refused."""
+
+    def __init__(self, kind: str, given: dict[str, str], common: frozenset[str]) -> None:
+        super().__init__({key: value for key, value in dict.items(given) if key in common})
+        self._kind = kind
+        self._common = common
+
+    def _refuse(self, key: str) -> NoReturn:
+        raise UserError(
+            f"the {self._kind} {key} may differ between the pods of a class, which share this answer; "
+            f'name it in the plugin: pod_{self._kind}s = ("{key}",)'
+        )
+
+    def __getitem__(self, key: str) -> str:
+        return super().__getitem__(key) if key in self._common else self._refuse(key)
+
+    def __contains__(self, key: object) -> bool:
+        return super().__contains__(key) if key in self._common else self._refuse(str(key))
+
+    def get(self, key: str, default: Any = None) -> Any:  # noqa: ANN401  # as dict has it
+        return super().get(key, default) if key in self._common else self._refuse(key)
+
+    def __iter__(self) -> NoReturn:
+        self._refuse("KEY")
+
+    items = keys = values = __iter__  # what is in common is asked for by name

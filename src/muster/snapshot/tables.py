@@ -98,7 +98,7 @@ class ClassTable:
     #: int64[classes, 2, resources]: the request, and the request as scores count it.
     requests: Amounts
     #: A pod of the class; its node constraints stand for all of them.
-    pods: list[Pod]
+    pods: Sequence[Pod]
     #: Names a class the same way in every snapshot of a mirror.
     keys: list[bytes]
 

@@ -158,6 +158,7 @@ class _Samples:
         capacity = snapshot.nodes.allocatable()
         self._of: dict[str, list[Sample]] = {
             "session": [("", session)],
+            "now": [("now", session.now)],
             "job": jobs,
             "jobs": [("all", every_job)],
             "victims": [("all", every_job)],

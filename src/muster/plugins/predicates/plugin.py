@@ -25,7 +25,6 @@ from msgspec import Meta
 from muster.api import Pod, ResourceClaim
 from muster.framework.plugin import Arguments, Plugin
 from muster.framework.reasons import NODE_NOT_READY, Verdicts, reason
-from muster.framework.registry import read_arguments
 from muster.plugins.predicates.neighbours import Neighbours, neighbours_of
 from muster.plugins.predicates.node_rules import required_affinity, selector_mask, terms_mask
 from muster.plugins.predicates.pod_affinity import RequiredPodAffinity
@@ -35,7 +34,6 @@ from muster.snapshot import NEEDS_LIVE_CHECK, Rows, TaskStatus
 from muster.snapshot.devices import claim_keys, device_nodes
 
 if TYPE_CHECKING:
-    from muster.framework.config import SchedulerConfig
     from muster.framework.session import Session
 
 
@@ -148,10 +146,14 @@ class Predicates(Plugin):
             )
         return arguments
 
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._on = cast("PredicatesArguments", arguments)
+        self.volume_wait_s = float(self._on.volume_timeout_s)
+
     def open(self, session: Session) -> None:
         super().open(session)
         self._snapshot = session.snapshot
-        self._on = cast("PredicatesArguments", self.arguments)
         self._neighbours = neighbours_of(session)
         self._flagged = (session.snapshot.tasks.flags & NEEDS_LIVE_CHECK) != 0
         #: A cluster where no pod minds another answers every live question with "nothing to add".
@@ -221,13 +223,6 @@ class Predicates(Plugin):
     @cached_property
     def _volumes(self) -> VolumeRules:
         return VolumeRules(self._snapshot, binding=self._on.volume_binding, zones=self._on.volume_zone)
-
-
-def volume_wait_s(config: SchedulerConfig) -> float:
-    """How long a pod waits for its claims to be bound, by the arguments of the predicates. Raises UserError."""
-    given = (option.arguments for option in config.plugin_options() if option.name == Predicates.name)
-    arguments = read_arguments(Predicates, next(given, {}), f"plugin {Predicates.name}")
-    return float(cast("PredicatesArguments", arguments).volume_timeout_s)
 
 
 class HostPorts:
