@@ -271,7 +271,7 @@ def check_quota(done: Run) -> None:
             taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
             for made in evictions:
                 victim = done.job(made.job)
-                if beneficiary and not made.why.startswith("consolidation"):
+                if beneficiary and not (made.record or {}).get("movesTo"):  # who moves is not taken from its queue
                     taken[_parting(world, victim.queue, done.job(beneficiary).queue)][victim.name] += victim.gpus
             for queue, units in taken.items():
                 if queue:

@@ -104,6 +104,13 @@ class SolverArguments(LimitArguments, frozen=True, kw_only=True):
             "not bound then, and wait again."
         ),
     ] = field(default=False, name="takeBackBinds")
+    growth_breaks_gangs: Annotated[
+        bool,
+        Meta(
+            description="Solver: whether gangs are broken and moved also for pods beyond a minimum, as in KAI; if "
+            "false, these take what others can spare."
+        ),
+    ] = field(default=False, name="growthBreaksGangs")
 
 
 class ConsolidationArguments(SolverArguments, frozen=True, kw_only=True):

@@ -70,11 +70,11 @@ tiers:
   - name: pdb
 configurations:
 - name: consolidation
-  arguments: {trim: false, takeBackBinds: true}
+  arguments: {trim: false, takeBackBinds: true, growthBreaksGangs: true}
 - name: reclaim
-  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true}
+  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true, growthBreaksGangs: true}
 - name: preempt
-  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true}
+  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true, growthBreaksGangs: true}
 """
 
 

@@ -174,8 +174,8 @@ class VictimPool:
                 high = middle
         return low
 
-    def line(self, evictor: int) -> VictimLine:
-        """The victims of one beneficiary."""
+    def line(self, evictor: int, *, spare_only: bool = False) -> VictimLine:
+        """The victims of one beneficiary; with `spare_only`, everybody keeps its minimum."""
         jobs = self._session.snapshot.jobs
         asker = int(jobs.queue[evictor]), int(jobs.priority[evictor])
         # A beneficiary that may be a victim itself must not be offered to itself, so it is asked for alone.
@@ -187,7 +187,9 @@ class VictimPool:
                 self._known[asker] = choice
         allowed, queues, protected, staying, _ = choice
         by_queue = {queue: self._by_queue[queue] for queue in queues}
-        ends_there = not self._pass_over_protected
+        ends_there = not self._pass_over_protected and not spare_only
+        if spare_only:
+            protected = frozenset(np.flatnonzero(allowed).tolist())
         return VictimLine(self._session, self, by_queue, allowed, protected, staying, ends_there=ends_there)
 
     def obstacles(self, evictor: int) -> str:

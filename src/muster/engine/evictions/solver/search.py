@@ -51,6 +51,8 @@ class SolverOptions:
     pass_over_blocked: bool = True
     #: Take from those, too, whom the cycle has placed but not yet bound: they wait again, and nobody was told.
     take_back_binds: bool = False
+    #: Break and move gangs also for those who have their minimum and want more; if not, these take spare pods only.
+    growth_breaks_gangs: bool = False
 
 
 class TrialsUsedUp(Exception):  # noqa: N818 - not an error: the search was told to stop here

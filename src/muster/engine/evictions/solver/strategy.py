@@ -23,6 +23,7 @@ from muster.engine.evictions.solver.pool import VictimLine, VictimPool
 from muster.engine.evictions.solver.search import Search, SolverOptions, TrialBudget, TrialsUsedUp
 from muster.engine.evictions.solver.trial import Trials
 from muster.engine.evictions.solver.turns import Waiting
+from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import next_tasks, requests_of
 from muster.engine.queue_tree import TreeLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
@@ -98,12 +99,23 @@ class SolverStrategy:
         if self._kind is Eviction.CONSOLIDATE and len(tasks):
             enough = (requests_of(session.snapshot, tasks) <= session.snapshot.nodes.future_total()).all()
             tasks = tasks if enough else tasks[:0]
-        if len(tasks) and self._options.use_signatures and self._failed.rule_out(job, tasks):
+        if (
+            len(tasks)
+            and self._options.use_signatures
+            and self._failed.rule_out(job, tasks, spare_only=self._takes_spare_only(job))
+        ):
             return tasks[:0]
         return tasks
 
     def candidates(self, job: int) -> VictimLine:
-        return self._pool.line(job)
+        return self._pool.line(job, spare_only=self._takes_spare_only(job))
+
+    def _takes_spare_only(self, job: int) -> bool:
+        """Whether the job has its minimum, and nobody is to be broken for what it wants beside that."""
+        snapshot = self._session.snapshot
+        if self._options.growth_breaks_gangs or not snapshot.jobs.allocated_count(job):
+            return False
+        return bool(job_surplus(snapshot, np.array([job], np.int32), promised=True)[job] >= 0)
 
     def obstacles(self, job: int) -> str:
         return self._budgets.and_kept_by(self._pool.obstacles(job))
@@ -138,7 +150,7 @@ class SolverStrategy:
         if plan is None:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:
-                self._failed.note(job, need.tasks)
+                self._failed.note(job, need.tasks, spare_only=self._takes_spare_only(job))
             return
         self._failed.forget()
         self._pending[job] = pending = self._pending[job][table.status[self._pending[job]] == _PENDING]
@@ -206,9 +218,10 @@ class FailedJobs:
     """Jobs that found no victims since the last commit.
 
     Two jobs have the same signature when their tasks wait under the same conditions: the nodes that they may use,
-    priority, whether they may be victims themselves, network constraints, and for evictions the queue. Of two such
-    jobs the one that wants no more is the easier: fewer tasks of each class, or, where all are alike, not more tasks
-    that ask for less. Jobs whose places depend on other pods (ports, affinity) have no signature.
+    priority, whether they may be victims themselves, and whether they may break gangs, network constraints, and for
+    evictions the queue. Of two such jobs the one that wants no more is the easier: fewer tasks of each class, or, where
+    all are alike, not more tasks that ask for less. Jobs whose places depend on other pods (ports, affinity) have no
+    signature.
     """
 
     def __init__(self, session: Session, kind: Eviction) -> None:
@@ -220,17 +233,17 @@ class FailedJobs:
     def forget(self) -> None:
         self._failed.clear()
 
-    def note(self, job: int, tasks: Rows) -> None:
+    def note(self, job: int, tasks: Rows, *, spare_only: bool = False) -> None:
         """A job found nothing for these tasks."""
-        signature = self._signature(job, tasks)
+        signature = self._signature(job, tasks, spare_only=spare_only)
         if signature is not None:
             self._failed.setdefault(signature, []).append(self._wish(tasks))
 
-    def rule_out(self, job: int, tasks: Rows) -> bool:
+    def rule_out(self, job: int, tasks: Rows, *, spare_only: bool = False) -> bool:
         """Whether an easier job has failed."""
         if not self._failed:
             return False
-        signature = self._signature(job, tasks)
+        signature = self._signature(job, tasks, spare_only=spare_only)
         if signature is None or signature not in self._failed:
             return False
         wish = self._wish(tasks)
@@ -242,7 +255,7 @@ class FailedJobs:
         request = snapshot.classes.requests[next(iter(counts)), 0] if len(counts) == 1 else None
         return _Wish(counts, request)
 
-    def _signature(self, job: int, tasks: Rows) -> Hashable | None:
+    def _signature(self, job: int, tasks: Rows, *, spare_only: bool = False) -> Hashable | None:
         snapshot = self._session.snapshot
         if (snapshot.tasks.flags[tasks] & NEEDS_LIVE_CHECK).any():
             return None
@@ -252,7 +265,7 @@ class FailedJobs:
             network = (_encode((record.topology, record.sub_groups)), record.groups)
         queue = None if self._kind is Eviction.CONSOLIDATE else int(jobs.queue[job])
         nodes = tuple(sorted({self._nodes_of(cls) for cls in set(snapshot.tasks.cls[tasks].tolist())}))
-        return queue, int(jobs.priority[job]), bool(jobs.preemptible[job]), network, nodes
+        return queue, int(jobs.priority[job]), bool(jobs.preemptible[job]), network, nodes, spare_only
 
     def _nodes_of(self, cls: int) -> bytes:
         """The nodes that a class may use."""
