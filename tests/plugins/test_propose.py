@@ -16,7 +16,7 @@ from muster.engine.placing.walk import Walk
 from muster.framework import Session
 from muster.snapshot import NO_ROW, Statement, TaskStatus
 from muster.testing import builders
-from muster.testing.fingerprint import fingerprint
+from muster.testing.conformance import fingerprint
 from tests.plugins.networks import GROUP_ID, network, open_session, partitioned_gang, random_cluster
 
 FULL: dict[str, dict[str, int]] = {"gang": {}, "network-topology-aware": {}}

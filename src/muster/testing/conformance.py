@@ -11,9 +11,11 @@ arrived in another order, and the snapshot must be untouched afterwards.
 from __future__ import annotations
 
 import difflib
+import hashlib
 import inspect
 import itertools
 from collections.abc import Mapping
+from dataclasses import fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -38,9 +40,8 @@ from muster.framework import (
 )
 from muster.framework.answers import FILTERS, KEY
 from muster.framework.points import Point
-from muster.snapshot import NO_ROW, Mirror, Pieces, Rows, TaskStatus
+from muster.snapshot import NO_ROW, Mirror, Pieces, Rows, Snapshot, TaskStatus
 from muster.testing.builders import gang, node, pod, pod_group, priority_class, queue
-from muster.testing.fingerprint import fingerprint
 
 #: Any: an answer of an extension point, whose type the point's check knows.
 Answer = Any
@@ -245,3 +246,30 @@ def _by_name(session: Session, point: Point[..., Any, Any], answer: Answer) -> A
         case list() | tuple() if point.answer is not KEY:
             return len(answer) if point.answer is FILTERS else [_by_name(session, point, one) for one in answer]
     return answer
+
+
+def fingerprint(snapshot: Snapshot) -> str:
+    """Return a digest of everything in a snapshot that can change: equal before and after means that nothing did.
+
+    The touch log counts as far as it is written.
+    """
+    digest = hashlib.sha256()
+    _feed(digest, snapshot, "snapshot")
+    return digest.hexdigest()
+
+
+def _feed(digest: hashlib._Hash, value: object, name: str) -> None:
+    if isinstance(value, Snapshot):
+        written = value.touch_log[: value.touched]
+        digest.update(written.tobytes())
+    if name == "touch_log":
+        return
+    if isinstance(value, np.ndarray):
+        digest.update(f"{name}:{value.dtype}:{value.shape}".encode())
+        digest.update(np.ascontiguousarray(value).tobytes())
+    elif isinstance(value, list) and value and isinstance(value[0], np.ndarray):
+        for item in value:
+            _feed(digest, item, name)
+    elif is_dataclass(value):
+        for part in fields(value):
+            _feed(digest, getattr(value, part.name), part.name)
