@@ -9,13 +9,11 @@ import pytest
 from muster.api import KubeObject, NetworkTopology, SubGroupPolicy
 from muster.engine.constraints import (
     Constraint,
+    constraint_of,
+    domain_of,
     has_topology,
-    job_constraint,
-    job_domain,
     placed_nodes,
     resolve,
-    subgroup_constraint,
-    subgroup_domain,
     why_not_placeable,
 )
 from muster.snapshot import NO_ROW
@@ -82,9 +80,9 @@ def test_sub_groups_have_their_own_constraint_and_the_rest_is_held_by_the_job_s(
         ]
     )
     job = job_row(session, "job")
-    assert job_constraint(session, job) == Constraint(2)
+    assert constraint_of(session, job) == Constraint(2)
     found = {
-        session.snapshot.subgroups.names[row]: subgroup_constraint(session, row)
+        session.snapshot.subgroups.names[row]: constraint_of(session, job, row)
         for row in session.snapshot.jobs.subgroups[job]
     }
     assert sorted(found.values(), key=lambda known: known.limit or 0) == [Constraint(1), Constraint(2)]
@@ -92,8 +90,9 @@ def test_sub_groups_have_their_own_constraint_and_the_rest_is_held_by_the_job_s(
 
 def test_a_sub_group_without_a_constraint_is_free_inside_the_job_s_domain() -> None:
     session = open_session([*TREE, group("job", 1, hard(2), [parts(1)]), *members("job", 1, part="a", gpu=1)])
-    (subgroup,) = session.snapshot.jobs.subgroups[job_row(session, "job")]
-    assert subgroup_constraint(session, subgroup) == Constraint()
+    job = job_row(session, "job")
+    (subgroup,) = session.snapshot.jobs.subgroups[job]
+    assert constraint_of(session, job, subgroup) == Constraint()
 
 
 @pytest.mark.parametrize(
@@ -130,20 +129,20 @@ def test_the_domain_of_a_job_is_the_smallest_around_its_placed_pods() -> None:
     )
     snapshot, job = session.snapshot, job_row(session, "spread")
     names = snapshot.topology.names
-    assert names[job_domain(snapshot, job)] == "s0"
+    assert names[domain_of(snapshot, job)] == "s0"
     assert sorted(snapshot.nodes.names[row] for row in placed_nodes(snapshot, job)) == ["s0-r0-n0", "s0-r1-n0"]
-    assert sorted(domain_names(session, (subgroup_domain(snapshot, row) for row in snapshot.jobs.subgroups[job]))) == [
+    assert sorted(domain_names(session, (domain_of(snapshot, job, row) for row in snapshot.jobs.subgroups[job]))) == [
         "s0-r0",
         "s0-r1",
     ]
-    assert job_domain(snapshot, job_row(session, "new")) == NO_ROW
+    assert domain_of(snapshot, job_row(session, "new")) == NO_ROW
 
 
 def test_pods_that_leave_and_pods_on_nodes_that_are_gone_hold_no_domain() -> None:
     leaving = members("job", 1, on=["s0-r0-n0"], gpu=1)
     leaving[0].metadata.deletion_timestamp = datetime(2026, 1, 1, tzinfo=UTC)
     session = open_session([*TREE, group("job", 2, hard(1)), *leaving, *members("job", 1, on=["gone"], first=1, gpu=1)])
-    assert job_domain(session.snapshot, job_row(session, "job")) == NO_ROW
+    assert domain_of(session.snapshot, job_row(session, "job")) == NO_ROW
 
 
 # -- failing closed -----------------------------------------------------------------------------------------------

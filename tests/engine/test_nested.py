@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KaiTopologyConstraint, KubeObject
-from muster.engine.placing import EARNEST, EVERYWHERE, PROMISES, Door, Goal, Scope
+from muster.engine.placing import EVERYWHERE, NOW_OR_LATER, PROMISES, Door, Goal, Scope
 from muster.framework import JobVerdict, Session
 from muster.kernels.placement import FUTURE, IDLE
 from muster.snapshot import Rows, TaskStatus
@@ -46,7 +46,7 @@ def placed(
 
 
 def attempt(
-    session: Session, name: str, tasks: Rows, modes: tuple[int, ...] = EARNEST
+    session: Session, name: str, tasks: Rows, modes: tuple[int, ...] = NOW_OR_LATER
 ) -> tuple[bool, JobVerdict | None]:
     statement = session.statement()
     statement.release(tasks)
@@ -364,5 +364,5 @@ def test_only_marked_nodes_are_used_where_some_are_marked() -> None:
     rows = pending(session, "job")
     statement = session.statement()
     statement.release(rows)
-    assert Door(session).place(job_row(session, "job"), rows, statement, Scope(mask=mask), EARNEST, Goal.ALL)
+    assert Door(session).place(job_row(session, "job"), rows, statement, Scope(mask=mask), NOW_OR_LATER, Goal.ALL)
     assert nodes.names[session.snapshot.tasks.node[rows[0]]] == "z0-r1-n0"

@@ -11,8 +11,8 @@ from muster.api import KubeObject
 from muster.engine.boards import boards_of
 from muster.engine.placing.runs import Runs
 from muster.engine.placing.search import Search
+from muster.engine.placing.start_rule import StartRule
 from muster.engine.placing.subgroups import Extent, Solution, SubGroups, Work, make_work
-from muster.engine.placing.walk import Walk
 from muster.framework import Session
 from muster.snapshot import NO_ROW, Statement, TaskStatus
 from muster.testing import builders
@@ -44,9 +44,9 @@ def search(session: Session) -> CountingTrials:
     job = session.snapshot.jobs.index["default/train"]
     boards = boards_of(session)
     runs, exact = Runs(session, boards), Search(session, boards, 0, 0)
-    walk, trials = Walk(session, boards, runs, exact), CountingTrials(session, runs, exact)
-    walk.parts = trials
-    walk.place(make_work(session, job, session.sort_tasks(session.snapshot.tasks_of(job))), session.statement())
+    rule, trials = StartRule(session, boards, runs, exact), CountingTrials(session, runs, exact)
+    rule.parts = trials
+    rule.place(make_work(session, job, session.sort_tasks(session.snapshot.tasks_of(job))), session.statement())
     return trials
 
 

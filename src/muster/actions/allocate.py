@@ -79,11 +79,12 @@ class Allocate(Action):
             hard_starts_whole=self.arguments.hard_starts_whole,
         )
         waiting = self._line_up(session)
+        promises = bool(session.snapshot.tasks.reserved.any())
         line = TreeLine(session, waiting) if session.asked(points.QUEUE_TURN) else QueueLine(session, waiting)
         while (job := line.pop()) is not None:
             tasks, waiting[job] = waiting[job], waiting[job][:0]
             with session.turn(job):
-                waiting[job] = self._give_turn(session, door, job, tasks)
+                waiting[job] = self._give_turn(session, door, job, tasks, promises=promises)
             if len(waiting[job]):
                 line.push(job)
         open_gates(session)
@@ -100,8 +101,9 @@ class Allocate(Action):
                 if verdict is None:
                     waiting[job] = tasks
             if job not in waiting:
-                # Room is not kept for a job that cannot use it now.
-                session.statement().release(tasks)
+                with session.statement(self.name) as statement:  # room is not kept for a job that cannot use it now
+                    statement.release(tasks)
+                    statement.hold()
         return waiting
 
     def _pending(self, session: Session) -> Rows:
@@ -111,10 +113,9 @@ class Allocate(Action):
         wanted: Mask = table.job[tasks] != NO_ROW if is_tree else (table.flags[tasks] & BEST_EFFORT) == 0
         return tasks[wanted]
 
-    def _give_turn(self, session: Session, door: Door, job: int, tasks: Rows) -> Rows:
-        """Let one job try; return the tasks with which it goes back in line."""
+    def _give_turn(self, session: Session, door: Door, job: int, tasks: Rows, *, promises: bool) -> Rows:
+        """Let one job try; return the tasks with which it goes back in line. `promises`: some have room set aside."""
         with session.statement(self.name) as statement:
-            promises = bool(session.snapshot.tasks.reserved.any())
             if promises:
                 statement.release(session.snapshot.tasks_of(job))
             outcome = door.place(job, tasks, statement)

@@ -64,17 +64,15 @@ def resolve(spec: NetworkTopology | None, topology: TopologyTable, outer: Constr
     raise ValueError("mode is hard, but neither highestTierAllowed nor highestTierName is set")
 
 
-def job_constraint(session: Session, job: int) -> Constraint:
-    """The constraint on the job as a whole; call after `why_not_placeable` found nothing."""
-    return resolve(session.snapshot.jobs.records[job].topology, session.snapshot.topology)
+def constraint_of(session: Session, job: int, subgroup: int = NO_ROW) -> Constraint:
+    """The constraint on a job, or on one of its sub-groups; tasks that match no policy are held by the job's own.
 
-
-def subgroup_constraint(session: Session, subgroup: int) -> Constraint:
-    """The constraint on one sub-group; tasks that match no policy are held by the job's own constraint."""
+    Call after `why_not_placeable` found nothing.
+    """
     snapshot = session.snapshot
-    record = snapshot.jobs.records[int(snapshot.subgroups.job[subgroup])]
+    record = snapshot.jobs.records[job]
     outer = resolve(record.topology, snapshot.topology)
-    policy = int(snapshot.subgroups.policy[subgroup])
+    policy = NO_ROW if subgroup == NO_ROW else int(snapshot.subgroups.policy[subgroup])
     if policy == NO_ROW:
         return outer
     return resolve(record.sub_groups[policy].network_topology, snapshot.topology, outer)
@@ -95,7 +93,7 @@ def why_not_placeable(session: Session, job: int) -> Rejection | None:
         fault = fault_of(topology, constraint)
         if fault and constraint.limit is not None and topology.tier.min() > constraint.limit:
             return Rejection(TOPOLOGY_BROKEN, fault)
-    spanned = job_domain(session.snapshot, job)
+    spanned = domain_of(session.snapshot, job)
     if outer.limit is not None and spanned != NO_ROW and topology.tier[spanned] > outer.limit:
         names = session.snapshot.nodes.names
         if fault := fault_of(topology, outer, {names[node] for node in placed_nodes(session.snapshot, job).tolist()}):
@@ -134,11 +132,6 @@ def placed_nodes(snapshot: Snapshot, job: int, subgroup: int = NO_ROW) -> Rows:
     return kept
 
 
-def job_domain(snapshot: Snapshot, job: int) -> int:
-    """The smallest domain that holds the job's placed tasks; NO_ROW if it has none."""
-    return snapshot.topology.domain_of_nodes(placed_nodes(snapshot, job))
-
-
-def subgroup_domain(snapshot: Snapshot, subgroup: int) -> int:
-    """As `job_domain`, for one sub-group."""
-    return snapshot.topology.domain_of_nodes(placed_nodes(snapshot, int(snapshot.subgroups.job[subgroup]), subgroup))
+def domain_of(snapshot: Snapshot, job: int, subgroup: int = NO_ROW) -> int:
+    """The smallest domain that holds the placed tasks of a job or sub-group; NO_ROW if it has none."""
+    return snapshot.topology.domain_of_nodes(placed_nodes(snapshot, job, subgroup))

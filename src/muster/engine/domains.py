@@ -120,14 +120,11 @@ def roomiest(session: Session, boards: Boards, tasks: Rows, domains: Rows, tried
 def _room(session: Session, boards: Boards, classes: Rows, counts: Rows, domains: Rows) -> NDArray[np.int64]:
     """For how many of the tasks each domain has slots, each class counted by itself."""
     snapshot = session.snapshot
-    topology = snapshot.topology
-    base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
-    lo, hi = topology.lo[domains] - base, topology.hi[domains] - base
+    rows = _rows_of(snapshot, domains)
     room = np.zeros(len(domains), np.int64)
     for cls, count in zip(classes, counts, strict=True):
-        slots = boards.get(int(cls), FUTURE).slots(snapshot, base, end)
-        sums = np.concatenate(([0], np.cumsum(np.minimum(slots, count), dtype=np.int64)))
-        room += np.minimum(sums[hi] - sums[lo], count)
+        slots = boards.get(int(cls), FUTURE).slots(snapshot, rows.start, rows.stop)
+        room += np.minimum(_sum_over(snapshot, np.minimum(slots, count), domains, rows.start), count)
     return room
 
 
@@ -186,9 +183,9 @@ def _rows_of(snapshot: Snapshot, domains: Rows) -> slice:
     return slice(int(snapshot.topology.lo[domains].min()), int(snapshot.topology.hi[domains].max()))
 
 
-def _sum_over(snapshot: Snapshot, amounts: Amounts, domains: Rows, first: int) -> Amounts:
-    """Sums over the nodes of each domain; `amounts` begins at node row `first`."""
-    sums = np.zeros((len(amounts) + 1, amounts.shape[1]), np.int64)
+def _sum_over(snapshot: Snapshot, amounts: NDArray[np.integer], domains: Rows, first: int) -> Amounts:
+    """Sums over the nodes of each domain; `amounts` begins at node row `first`, and may have any further shape."""
+    sums = np.zeros((len(amounts) + 1, *amounts.shape[1:]), np.int64)
     np.cumsum(amounts, axis=0, out=sums[1:])
     totals: Amounts = sums[snapshot.topology.hi[domains] - first] - sums[snapshot.topology.lo[domains] - first]
     return totals

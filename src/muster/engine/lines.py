@@ -60,8 +60,8 @@ class QueueLine:
         """Take out the first queue, with its jobs; None: none is in line."""
         while self._queues:
             key, turn, queue = self._queues[0]
-            fresh = self._session.queue_key(queue)
-            if fresh > key:
+            # Who was put in line last has its key from just now.
+            if turn < self._turns and (fresh := self._session.queue_key(queue)) > key:
                 heapq.heapreplace(self._queues, (fresh, turn, queue))
             else:
                 return heapq.heappop(self._queues)[2]

@@ -19,7 +19,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.boards import Boards, boards_of
-from muster.engine.constraints import Constraint, job_constraint, job_domain, subgroup_constraint
+from muster.engine.constraints import Constraint, constraint_of, domain_of
 from muster.engine.domains import domain_future_idle, domain_totals, gradients, holding
 from muster.engine.gangs import Portion, by_subgroup, pending_tasks_of, requests_of, required_subgroups
 from muster.framework import points
@@ -33,9 +33,9 @@ def propose(session: Session, job: int, scope: int) -> list[Rows] | None:
     """Gradients inside the domain `scope` with the expected winner first; None: there is nothing to predict."""
     snapshot = session.snapshot
     # Where part of the job runs already, nearness decides, and few domains are left to try.
-    if not snapshot.jobs.records[job].sub_groups or job_domain(snapshot, job) != NO_ROW:
+    if not snapshot.jobs.records[job].sub_groups or domain_of(snapshot, job) != NO_ROW:
         return None
-    steps = gradients(snapshot.topology, job_constraint(session, job), scope, NO_ROW)
+    steps = gradients(snapshot.topology, constraint_of(session, job), scope, NO_ROW)
     tasks = pending_tasks_of(snapshot, job)
     tasks = tasks[(snapshot.tasks.flags[tasks] & (BEST_EFFORT | GATED)) == 0]
     if len(tasks) == 0 or all(len(step) == 1 for step in steps):
@@ -145,7 +145,7 @@ class LookAhead:
         cls = snapshot.tasks.cls
         return _Part(
             portion,
-            subgroup_constraint(session, portion.subgroup),
+            constraint_of(session, self._job, portion.subgroup),
             _count(cls[portion.tasks]),
             _count(cls[first]),
             requests_of(snapshot, portion.tasks),

@@ -13,8 +13,8 @@ from typing import TypeVar
 import numpy as np
 
 from muster.engine.evictions.records import VictimRecords
-from muster.engine.placing import EARNEST, EVERYWHERE, Goal, Outcome, Scope, door_of
-from muster.engine.placing.terms import Modes
+from muster.engine.placing import EVERYWHERE, NOW_OR_LATER, Goal, Outcome, Scope, door_of
+from muster.engine.placing.contract import Modes
 from muster.framework import Session
 from muster.snapshot import Operation, OperationKind, Rows, Statement, TaskStatus
 
@@ -39,7 +39,13 @@ class Simulation:
         self.statement.evict(tasks, self.job, record=record)
 
     def place(
-        self, tasks: Rows, scope: Scope = EVERYWHERE, modes: Modes = EARNEST, goal: Goal = Goal.START, *, job: int = -1
+        self,
+        tasks: Rows,
+        scope: Scope = EVERYWHERE,
+        modes: Modes = NOW_OR_LATER,
+        goal: Goal = Goal.START,
+        *,
+        job: int = -1,
     ) -> Outcome:
         """Give tasks of the beneficiary, or of another job, places at the one door."""
         return self._door.place(self.job if job < 0 else job, tasks, self.statement, scope, modes, goal)

@@ -1,9 +1,8 @@
 """The door to places: the one way in which tasks get nodes. What stands behind it is imported by nobody else."""
 
-from muster.engine.placing.door import Door, door_of
-from muster.engine.placing.terms import (
-    EARNEST,
+from muster.engine.placing.contract import (
     EVERYWHERE,
+    NOW_OR_LATER,
     PROMISES,
     STEPS_PER_CYCLE,
     STEPS_PER_JOB,
@@ -13,10 +12,11 @@ from muster.engine.placing.terms import (
     Scope,
     promise,
 )
+from muster.engine.placing.door import Door, door_of
 
 __all__ = [
-    "EARNEST",
     "EVERYWHERE",
+    "NOW_OR_LATER",
     "PROMISES",
     "STEPS_PER_CYCLE",
     "STEPS_PER_JOB",

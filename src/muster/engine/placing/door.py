@@ -11,16 +11,12 @@ from dataclasses import replace
 import numpy as np
 
 from muster.engine.boards import boards_of
-from muster.engine.constraints import has_topology, job_constraint, job_domain, why_not_placeable
+from muster.engine.constraints import constraint_of, domain_of, has_topology, why_not_placeable
 from muster.engine.domains import ROOT, count_classes, holding, ranked, search_gradients
 from muster.engine.gangs import NOBODY, best_effort_tasks, next_tasks, relies_on_best_effort
-from muster.engine.placing.nested import Nested
-from muster.engine.placing.runs import Attempt, Runs
-from muster.engine.placing.search import Search
-from muster.engine.placing.subgroups import Work, is_entangled, make_work
-from muster.engine.placing.terms import (
-    EARNEST,
+from muster.engine.placing.contract import (
     EVERYWHERE,
+    NOW_OR_LATER,
     PROMISES,
     STEPS_PER_CYCLE,
     STEPS_PER_JOB,
@@ -31,7 +27,11 @@ from muster.engine.placing.terms import (
     Scope,
     promise,
 )
-from muster.engine.placing.walk import Walk
+from muster.engine.placing.nested import Nested
+from muster.engine.placing.runs import Attempt, Runs
+from muster.engine.placing.search import Search
+from muster.engine.placing.start_rule import StartRule
+from muster.engine.placing.subgroups import Work, is_entangled, make_work
 from muster.engine.waiting import gated_verdict
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, PLACES_SEARCH_ENDED, QUEUE_FULL, TOPOLOGY
@@ -59,7 +59,7 @@ class Door:
         self._boards = boards_of(session)
         self._runs = Runs(session, self._boards, rank_order=rank_order)
         search = Search(session, self._boards, steps_per_job, steps_per_cycle)
-        self._walk = Walk(session, self._boards, self._runs, search, hard_starts_whole=hard_starts_whole)
+        self._start_rule = StartRule(session, self._boards, self._runs, search, hard_starts_whole=hard_starts_whole)
         self._nested = Nested(session, self._boards, self._runs, search)
         #: Where queues are a tree, a gang without constraints starts and grows chunk by chunk.
         self._by_chunks = bool(session.asked(points.QUEUE_TURN))
@@ -70,7 +70,7 @@ class Door:
         tasks: Rows,
         statement: Statement,
         scope: Scope = EVERYWHERE,
-        modes: Modes = EARNEST,
+        modes: Modes = NOW_OR_LATER,
         goal: Goal = Goal.START,
     ) -> Outcome:
         """Give tasks of a job, in their order, places as far as the goal asks."""
@@ -98,9 +98,9 @@ class Door:
         session = self._session
         if session.snapshot.jobs.records[job].sub_groups or has_topology(session, job):
             return True
-        if len(tasks) < 2 or session.snapshot.jobs.min_member[job] == session.snapshot.jobs.task_count(job):
+        if len(tasks) < 2 or not is_entangled(session, job, tasks):
             return False  # nearly always, and asked in every turn
-        return len(tasks) > max(1, session.job_deficit(job)) and is_entangled(session, job, tasks)
+        return len(tasks) > max(1, session.job_deficit(job))
 
     # -- starting and growing ----------------------------------------------------------------------------------
 
@@ -116,10 +116,10 @@ class Door:
         mark = statement.mark()
         if self._has_domains(job, waiting):
             work = make_work(session, job, waiting)
-            found = self._walk.place(work, statement, scope.domain)
+            found = self._start_rule.place(work, statement, scope.domain)
         else:
             work = Work(job, [Attempt(job, waiting)])
-            found = self._walk.place_anywhere(work, statement, scope, modes)
+            found = self._start_rule.place_anywhere(work, statement, scope, modes)
         if found is Found.READY and not self._has_all_members(job, statement):
             statement.rollback(mark)
             return Outcome(Found.NOTHING, verdict=JobVerdict(GANG_INCOMPLETE))
@@ -133,7 +133,7 @@ class Door:
             return True
         members = best_effort_tasks(session, job)
         for k in range(len(members)):
-            self._place_first(job, members[k : k + 1], statement, EVERYWHERE, EARNEST)
+            self._place_first(job, members[k : k + 1], statement, EVERYWHERE, NOW_OR_LATER)
             if not relies_on_best_effort(session, job):
                 return True
         return False
@@ -149,7 +149,7 @@ class Door:
         outcome = self._place_chunk(job, chunk, statement, scope, modes)
         if not outcome and not self._is_nested(job) and len(chunk) < len(tasks):
             chunk = self._others(job, tasks, statement, scope, outcome.verdict)
-            outcome = self._place_chunk(job, chunk, statement, scope, EARNEST) if len(chunk) else outcome
+            outcome = self._place_chunk(job, chunk, statement, scope, NOW_OR_LATER) if len(chunk) else outcome
         return replace(outcome, left=tasks[~np.isin(tasks, chunk)]) if outcome else outcome
 
     def _others(self, job: int, tasks: Rows, statement: Statement, scope: Scope, verdict: JobVerdict | None) -> Rows:
@@ -159,7 +159,7 @@ class Door:
         if verdict is None or verdict.reason not in (INSUFFICIENT, PLACES_SEARCH_ENDED) or len(waiting) == 0:
             return NOBODY
         mark = statement.mark()
-        self._walk.search(make_work(session, job, waiting), statement, scope)
+        self._start_rule.search(make_work(session, job, waiting), statement, scope)
         placed = [operation.tasks for operation in statement.operations[mark:]]
         statement.rollback(mark)
         return session.sort_tasks(np.concatenate(placed)) if placed else NOBODY
@@ -207,11 +207,11 @@ class Door:
             return self._nested.place(job, tasks, statement, modes, scope)
         if not self._has_domains(job):
             work = Work(job, [Attempt(job, tasks)])
-            return None if self._walk.place_anywhere(work, statement, scope, modes, whole=True) else work.verdict
+            return None if self._start_rule.place_anywhere(work, statement, scope, modes, whole=True) else work.verdict
         if self._session.snapshot.tasks.status[tasks[0]] == TaskStatus.RELEASING:
             return self._bring_back(job, tasks, statement, modes)
         work = make_work(self._session, job, tasks)
-        if self._walk.place(work, statement, scope.domain, whole=True):
+        if self._start_rule.place(work, statement, scope.domain, whole=True):
             return None
         return work.verdict or JobVerdict(TOPOLOGY)
 
@@ -223,10 +223,10 @@ class Door:
         session, snapshot = self._session, self._session.snapshot
         if snapshot.jobs.records[job].sub_groups or why_not_placeable(session, job) is not None:
             return JobVerdict(TOPOLOGY)
-        placed = job_domain(snapshot, job)
+        placed = domain_of(snapshot, job)
         near = snapshot.topology.domain_of_nodes(snapshot.tasks.node[tasks]) if placed == NO_ROW else placed
         mark = statement.mark()
-        for step in search_gradients(session, job, NO_ROW, ROOT, job_constraint(session, job), placed):
+        for step in search_gradients(session, job, NO_ROW, ROOT, constraint_of(session, job), placed):
             domains = holding(session, self._boards, tasks, len(tasks), step)
             for domain, _ in ranked(session, job, NO_ROW, domains, near):
                 if self._runs.in_order(tasks, statement, Scope(domain), modes) == len(tasks):

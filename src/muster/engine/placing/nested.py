@@ -16,9 +16,9 @@ import numpy as np
 from muster.engine.boards import Boards
 from muster.engine.domains import ROOT
 from muster.engine.label_domains import Choice, Part, choose_domains, nodes_of_active, read_parts, slot_counts
+from muster.engine.placing.contract import EVERYWHERE, NOBODY, NOW_OR_LATER, Modes, Scope
 from muster.engine.placing.runs import Runs
 from muster.engine.placing.search import Search, SearchPart
-from muster.engine.placing.terms import EARNEST, EVERYWHERE, NOBODY, Modes, Scope
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import INSUFFICIENT, PLACES_SEARCH_ENDED, TOPOLOGY, TOPOLOGY_LEVEL
 from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
@@ -35,7 +35,7 @@ class Nested:
         self._parts: dict[int, Part] = {}
 
     def place(
-        self, job: int, tasks: Rows, statement: Statement, modes: Modes = EARNEST, scope: Scope = EVERYWHERE
+        self, job: int, tasks: Rows, statement: Statement, modes: Modes = NOW_OR_LATER, scope: Scope = EVERYWHERE
     ) -> JobVerdict | None:
         """Place exactly these tasks of a job; the verdict says why none of them found a place."""
         try:

@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import Boards
 from muster.engine.constraints import placed_nodes
+from muster.engine.placing.contract import EVERYWHERE, NOW_OR_LATER, Found, Modes, Scope
 from muster.engine.placing.packing import Packer
-from muster.engine.placing.terms import EARNEST, EVERYWHERE, Found, Modes, Scope
 from muster.framework import FITS, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_CLOSED, QUEUE_FULL, Reason
 from muster.kernels.placement import FUTURE, MODE, fits
 from muster.snapshot import (
-    BEST_EFFORT_PENDING,
     NEEDS_LIVE_CHECK,
     NO_ROW,
-    READY_STATUSES,
     Board,
     Mask,
     Rows,
@@ -82,7 +80,7 @@ class Runs:
     # -- until a job is ready ----------------------------------------------------------------------------------
 
     def until_ready(
-        self, attempt: Attempt, statement: Statement, scope: Scope = EVERYWHERE, modes: Modes = EARNEST
+        self, attempt: Attempt, statement: Statement, scope: Scope = EVERYWHERE, modes: Modes = NOW_OR_LATER
     ) -> Found:
         """Place tasks until the job (or sub-group) is ready or nothing more fits.
 
@@ -90,18 +88,22 @@ class Runs:
         """
         mark = statement.mark()
         tasks, start, total = attempt.tasks, 0, 0
+        missing = self.deficit(attempt)
         while start < len(tasks):
             end = self._run_end(tasks, start)
-            wanted = self._wanted(attempt, tasks[start:end])
+            wanted = self._wanted(attempt, tasks[start:end], missing)
             placed = self._place_alike(tasks[start : start + wanted], statement, scope, modes) if wanted else 0
             total += placed
             if placed < wanted:
                 self._note_failure(attempt, int(tasks[start + placed]))
             start = start + wanted if 0 < wanted == placed else end
-            if (placed < wanted and not may_go_on(self._session, attempt)) or (placed and self.deficit(attempt) == 0):
+            missing = self.deficit(attempt) if placed else missing
+            if placed and missing == 0:
                 break
+            if placed < wanted and self._pipelined_deficit(attempt) > len(tasks) - start:
+                break  # the others are too few
         attempt.tasks = self._worthwhile(attempt, tasks[start:])
-        if self.deficit(attempt) == 0:
+        if missing == 0:
             return Found.READY
         if self._pipelined_deficit(attempt) == 0:
             return Found.PROMISED
@@ -122,7 +124,7 @@ class Runs:
             return self._session.subgroup_pipelined_deficit(attempt.subgroup)
         return self._session.job_pipelined_deficit(attempt.job)
 
-    def _wanted(self, attempt: Attempt, run: Rows) -> int:
+    def _wanted(self, attempt: Attempt, run: Rows, missing: int) -> int:
         """How many tasks of a run to place: what is missing, as far as the queue may hold them."""
         session, table = self._session, self._session.snapshot.tasks
         task = int(run[0])
@@ -134,7 +136,7 @@ class Runs:
         if slots <= 0:
             attempt.verdict = JobVerdict(self._why_no_slots(queue, cls), cls=cls, task=task)
             return 0
-        return min(len(run), max(1, self.deficit(attempt)), slots)
+        return min(len(run), max(1, missing), slots)
 
     def _note_failure(self, attempt: Attempt, task: int) -> None:
         """A task found no node: neither will others of its role."""
@@ -171,7 +173,9 @@ class Runs:
 
     # -- exactly these -----------------------------------------------------------------------------------------
 
-    def in_order(self, tasks: Rows, statement: Statement, scope: Scope = EVERYWHERE, modes: Modes = EARNEST) -> int:
+    def in_order(
+        self, tasks: Rows, statement: Statement, scope: Scope = EVERYWHERE, modes: Modes = NOW_OR_LATER
+    ) -> int:
         """Place tasks one run after the other, whatever queue and gang say; stop at the first that does not fit.
 
         Tasks that the statement has evicted are moved.
@@ -319,25 +323,3 @@ def _run_keys(snapshot: Snapshot, live: frozenset[int]) -> NDArray[np.int64]:
     for task in live:
         keys[task] = -1 - task
     return keys
-
-
-def may_go_on(session: Session, attempt: Attempt) -> bool:
-    """A task found no node: can the job still become ready with the others?"""
-    snapshot = session.snapshot
-    job = attempt.job
-    minimum = int(snapshot.jobs.min_member[job])
-    if minimum == snapshot.jobs.task_count(job):
-        return False
-    roles = snapshot.jobs.roles[job]
-    if minimum < snapshot.jobs.min_roles_total[job]:
-        # Role minimums do not hold, so only the number of tasks that may still find a node counts.
-        left = sum(
-            int(snapshot.roles.counts[role, TaskStatus.PENDING]) for role in roles if role not in attempt.failed_roles
-        )
-        return snapshot.jobs.ready_count(job) + left >= minimum
-    for role in attempt.failed_roles:
-        counts = snapshot.roles.counts[role]
-        have = int(counts[list(READY_STATUSES)].sum()) + int(counts[BEST_EFFORT_PENDING])
-        if have < snapshot.roles.minimum[role]:
-            return False
-    return True

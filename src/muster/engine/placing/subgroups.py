@@ -14,13 +14,13 @@ from enum import Enum
 import numpy as np
 
 from muster.engine.boards import Boards
-from muster.engine.constraints import Constraint, job_constraint, job_domain, subgroup_constraint, subgroup_domain
+from muster.engine.constraints import Constraint, constraint_of, domain_of
 from muster.engine.domains import holding, ranked, search_gradients
 from muster.engine.gangs import NOBODY, by_subgroup, required_subgroups
+from muster.engine.placing.contract import NOW_OR_LATER, Found, Modes, Scope
 from muster.engine.placing.packing import domains_used
 from muster.engine.placing.runs import Attempt, Runs
 from muster.engine.placing.search import Answer, Search, SearchPart
-from muster.engine.placing.terms import EARNEST, Found, Modes, Scope
 from muster.framework import JobVerdict, Session
 from muster.snapshot import NO_ROW, Operation, Rows, Statement, TaskStatus
 
@@ -102,8 +102,8 @@ class SubGroups:
 
     def prefers_room(self, attempt: Attempt) -> bool:
         """Whether a sub-group should start where all of it has room."""
-        constraint = subgroup_constraint(self._session, attempt.subgroup)
-        placed = subgroup_domain(self._session.snapshot, attempt.subgroup)
+        constraint = constraint_of(self._session, attempt.job, attempt.subgroup)
+        placed = domain_of(self._session.snapshot, attempt.job, attempt.subgroup)
         return wants_room(constraint, placed, attempt.tasks, self._runs.deficit(attempt))
 
     def solve(self, work: Work, domain: int, extent: Extent, statement: Statement) -> Solution | None:
@@ -134,7 +134,7 @@ class SubGroups:
         return Solution((used, -score), operations, trial)
 
     def place_planned(
-        self, work: Work, places: Rows, statement: Statement, modes: Modes = EARNEST, *, whole: bool = False
+        self, work: Work, places: Rows, statement: Statement, modes: Modes = NOW_OR_LATER, *, whole: bool = False
     ) -> Found:
         """Place tasks on the nodes that a plan names for them: all, or until the job is ready; others wait."""
         mark, scope = statement.mark(), Scope(places=places)
@@ -207,15 +207,13 @@ class SubGroups:
         """Place one sub-group in its best domain inside the job's; None: it fits nowhere there."""
         session = self._session
         extents = [extent]
+        constraint = constraint_of(session, attempt.job, attempt.subgroup)
+        placed = domain_of(session.snapshot, attempt.job, attempt.subgroup)
+        steps = [np.array([domain], np.int32)]
         if attempt.is_part:
-            constraint = subgroup_constraint(session, attempt.subgroup)
-            placed = subgroup_domain(session.snapshot, attempt.subgroup)
             steps = search_gradients(session, attempt.job, attempt.subgroup, domain, constraint, placed)
             if extent.is_least and self.prefers_room(attempt):
                 extents = [Extent.ROOMY] if extent is Extent.PARTS else [Extent.ROOMY, Extent.LEAST]
-        else:
-            constraint, placed = job_constraint(session, attempt.job), job_domain(session.snapshot, attempt.job)
-            steps = [np.array([domain], np.int32)]
         for least in extents:
             needed = max(1, self._runs.deficit(attempt)) if least.is_least else len(attempt.tasks)
             for step in steps:
@@ -284,10 +282,10 @@ class SubGroups:
     ) -> Rows | None:
         """Domains that a sub-group may have inside the job's, lowest tier first; None: anywhere there."""
         session, topology = self._session, self._session.snapshot.topology
-        constraint = subgroup_constraint(session, attempt.subgroup)
+        constraint = constraint_of(session, attempt.job, attempt.subgroup)
         if constraint.limit is None:
             return None
-        key = constraint, subgroup_domain(session.snapshot, attempt.subgroup)
+        key = constraint, domain_of(session.snapshot, attempt.job, attempt.subgroup)
         if key not in known:
             around = topology.lca(int(domains.min()), int(domains.max()))
             steps = search_gradients(session, attempt.job, attempt.subgroup, around, *key)

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.constraints import job_constraint, job_domain
+from muster.engine.constraints import constraint_of, domain_of
 from muster.engine.domains import ROOT, gradients
 from muster.engine.evictions.candidates import Candidates
 from muster.engine.evictions.gang.choice import Chooser, Proposal
@@ -44,8 +44,8 @@ class DomainProposals:
 
     def __iter__(self) -> Iterator[Proposal]:
         """Proposals in order, until dry runs were made in as many domains as the limit says."""
-        constraint = job_constraint(self._session, self._need.job)
-        placed = job_domain(self._session.snapshot, self._need.job)
+        constraint = constraint_of(self._session, self._need.job)
+        placed = domain_of(self._session.snapshot, self._need.job)
         steps = gradients(self._session.snapshot.topology, constraint, ROOT, placed)
         roomy = [kept for step in steps if len(kept := self._with_room(step))]
         proposals = self._gentlest(roomy) if constraint.soft else self._proposals(roomy)
@@ -132,7 +132,7 @@ class DomainProposals:
         snapshot = self._session.snapshot
         nodes = snapshot.tasks.nominated[self._need.tasks]
         domain = snapshot.topology.domain_of_nodes(nodes[nodes != NO_ROW])
-        if domain != NO_ROW and job_constraint(self._session, self._need.job).limit is None:
+        if domain != NO_ROW and constraint_of(self._session, self._need.job).limit is None:
             return ROOT
         return domain
 

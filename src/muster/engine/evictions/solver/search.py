@@ -14,7 +14,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from muster.engine.constraints import has_topology, job_constraint, job_domain
+from muster.engine.constraints import constraint_of, domain_of, has_topology
 from muster.engine.domains import search_space
 from muster.engine.evictions.budgets import Budgets, within_ratio
 from muster.engine.evictions.simulation import Simulation, joined, trim
@@ -176,7 +176,7 @@ class Search:
         A part of such a gang has no place of its own, so it does not grow task by task.
         """
         session, topology = self._session, self._session.snapshot.topology
-        constraint, placed = job_constraint(session, self._job), job_domain(session.snapshot, self._job)
+        constraint, placed = constraint_of(session, self._job), domain_of(session.snapshot, self._job)
         for domain in search_space(session, self._job, constraint, placed, Purpose.EVICT).tolist():
             lo, hi = int(topology.lo[domain]), int(topology.hi[domain])
             inside = [unit for unit in self._all_units() if any(lo <= node < hi for node in unit.nodes)]

@@ -15,11 +15,9 @@ from numpy.typing import NDArray
 
 from muster.engine.constraints import (
     Constraint,
+    constraint_of,
+    domain_of,
     has_topology,
-    job_constraint,
-    job_domain,
-    subgroup_constraint,
-    subgroup_domain,
 )
 from muster.framework import Purpose, Session
 from muster.snapshot import NO_ROW, Mask, Rows
@@ -99,10 +97,10 @@ def scope_for(session: Session, job: int, tasks: Rows, slots_of: SlotsOf, failed
 
     needed = max(1, session.job_pipelined_deficit(job))
     answer = session.search_space(job, Purpose.EVICT)
-    narrow(job_constraint(session, job), job_domain(snapshot, job), tasks, needed, answer)
+    narrow(constraint_of(session, job), domain_of(snapshot, job), tasks, needed, answer)
     if snapshot.jobs.records[job].sub_groups:
         subgroup = int(snapshot.tasks.subgroup[tasks[0]])
         own = tasks[snapshot.tasks.subgroup[tasks] == subgroup]
         needed = max(1, session.subgroup_pipelined_deficit(subgroup))
-        narrow(subgroup_constraint(session, subgroup), subgroup_domain(snapshot, subgroup), own, needed, None)
+        narrow(constraint_of(session, job, subgroup), domain_of(snapshot, job, subgroup), own, needed, None)
     return scope

@@ -16,11 +16,10 @@ import numpy as np
 from muster.engine.boards import Boards
 from muster.engine.constraints import (
     Constraint,
+    constraint_of,
+    domain_of,
     fault_of,
-    job_constraint,
-    job_domain,
     placed_nodes,
-    subgroup_constraint,
 )
 from muster.engine.domains import (
     ROOT,
@@ -33,11 +32,11 @@ from muster.engine.domains import (
     search_gradients,
 )
 from muster.engine.gangs import NOBODY
+from muster.engine.placing.contract import NOW_OR_LATER, Found, Modes, Scope
 from muster.engine.placing.packing import Packer
-from muster.engine.placing.runs import Runs
+from muster.engine.placing.runs import Attempt, Runs
 from muster.engine.placing.search import Answer, Search
 from muster.engine.placing.subgroups import Extent, Solution, SubGroups, Work, is_entangled, wants_room
-from muster.engine.placing.terms import EARNEST, Found, Modes, Scope
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import INSUFFICIENT, PLACES_SEARCH_ENDED, QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
@@ -47,7 +46,7 @@ from muster.snapshot import NO_ROW, Rows, Statement, TaskStatus
 _PLANNED: Final = 256
 
 
-class Walk:
+class StartRule:
     """Goes through the places that a job may have."""
 
     def __init__(
@@ -64,7 +63,7 @@ class Walk:
     # -- anywhere ----------------------------------------------------------------------------------------------
 
     def place_anywhere(
-        self, work: Work, statement: Statement, scope: Scope, modes: Modes = EARNEST, *, whole: bool = False
+        self, work: Work, statement: Statement, scope: Scope, modes: Modes = NOW_OR_LATER, *, whole: bool = False
     ) -> Found:
         """Place a job without constraints, until it is ready or all of it: in order, else by an exact search."""
         attempt, table = work.attempts[0], self._session.snapshot.tasks
@@ -86,7 +85,7 @@ class Walk:
         return self.search(work, statement, scope, modes, whole=whole)
 
     def search(
-        self, work: Work, statement: Statement, scope: Scope, modes: Modes = EARNEST, *, whole: bool = False
+        self, work: Work, statement: Statement, scope: Scope, modes: Modes = NOW_OR_LATER, *, whole: bool = False
     ) -> Found:
         """Look for places exactly, for a job without constraints that found none in order."""
         tasks, status = work.tasks(), self._session.snapshot.tasks.status
@@ -111,7 +110,7 @@ class Walk:
         `domain`: the only one that comes into question.
         """
         session, job = self._session, work.job
-        constraint, placed = job_constraint(session, job), job_domain(session.snapshot, job)
+        constraint, placed = constraint_of(session, job), domain_of(session.snapshot, job)
         if domain is None:
             steps = nearest_first(session, search_gradients(session, job, NO_ROW, ROOT, constraint, placed), placed)
         else:
@@ -170,7 +169,7 @@ class Walk:
         nodes = nominated[nominated != NO_ROW]
         if len(nodes) == 0:
             return Found.NOTHING
-        if self._keeps_constraints(work, constraint, snapshot.tasks.nominated):
+        if self._keeps_constraints(work, snapshot.tasks.nominated):
             found = self.parts.place_planned(work, snapshot.tasks.nominated, statement)
             if found:
                 return found
@@ -181,20 +180,16 @@ class Walk:
             return Found.NOTHING
         return self._place_in_step(work, np.array([domain], np.int32), Extent.LEAST, NO_ROW, statement)
 
-    def _keeps_constraints(self, work: Work, constraint: Constraint, places: Rows) -> bool:
+    def _keeps_constraints(self, work: Work, places: Rows) -> bool:
         """Whether hard constraints hold if tasks go to the places that are noted for them."""
-        topology, snapshot = self._session.snapshot.topology, self._session.snapshot
-        bound = [(constraint, NO_ROW, work.tasks())]
-        if work.is_divided:
-            bound += [
-                (subgroup_constraint(self._session, one.subgroup), one.subgroup, one.tasks) for one in work.attempts
-            ]
-        for limit, subgroup, tasks in bound:
-            if limit.limit is None or limit.soft:
-                continue
-            nodes = places[tasks]
-            nodes = np.concatenate((placed_nodes(snapshot, work.job, subgroup), nodes[nodes != NO_ROW]))
-            if len(nodes) and topology.tier[topology.domain_of_nodes(nodes)] > limit.limit:
+        snapshot = self._session.snapshot
+        for one in [Attempt(work.job, work.tasks()), *(work.attempts if work.is_divided else ())]:
+            limit = constraint_of(self._session, work.job, one.subgroup)
+            nodes = places[one.tasks]
+            nodes = np.concatenate((placed_nodes(snapshot, work.job, one.subgroup), nodes[nodes != NO_ROW]))
+            domain = snapshot.topology.domain_of_nodes(nodes)
+            is_bound = domain != NO_ROW and limit.limit is not None and not limit.soft
+            if is_bound and snapshot.topology.tier[domain] > limit.limit:
                 return False
         return True
 

@@ -18,7 +18,7 @@ from muster.snapshot import Mask, Operation, OperationKind, Rows
 Modes: TypeAlias = tuple[int, ...]
 
 #: On what is free now, else on what will be free.
-EARNEST: Modes = (IDLE, FUTURE)
+NOW_OR_LATER: Modes = (IDLE, FUTURE)
 #: On what will be free, promises only; what is free already is preferred all the same.
 PROMISES: Modes = (FREE_NOW, FUTURE)
 
