@@ -16,7 +16,7 @@ def _raising(monkeypatch: pytest.MonkeyPatch, error: BaseException) -> None:
     def fail(_output: str) -> None:
         raise error
 
-    monkeypatch.setattr("muster.cli.plugin_list.print_plugins", fail)
+    monkeypatch.setattr("muster.cli.plugins.print_plugins", fail)
 
 
 def test_the_version(capsys: pytest.CaptureFixture[str]) -> None:

@@ -3,7 +3,7 @@ import io
 from rich.console import Console
 
 from muster.api import load_text
-from muster.cli.picture import FREE, Picture, cluster_picture, draw
+from muster.cli.screen import FREE, Picture, cluster_picture, draw
 from muster.simulate import simulate
 
 

@@ -4,8 +4,8 @@ from typing import Annotated, Literal
 import pytest
 from msgspec import Meta, field, inspect
 
-from muster.cli.inventory import argument_infos, inventory, type_text, value_text
 from muster.cli.main import run
+from muster.cli.plugins import argument_infos, inventory, type_text, value_text
 from muster.framework import Action, Arguments, Plugin, Registry
 from muster.scheduler import builtin_registry
 

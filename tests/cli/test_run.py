@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from muster.cli.run import stop_on_signals
+from muster.cli.services import stop_on_signals
 
 
 @pytest.fixture

@@ -11,9 +11,9 @@ import pytest
 import yaml
 
 from muster.api import Pod, StorageClass, UserError, decode, load_files
-from muster.cli import snapshot_files
+from muster.cli import sources
 from muster.cli.main import run
-from muster.cli.snapshot_files import save, without_secrets
+from muster.cli.sources import save, without_secrets
 from muster.cluster.kubernetes.client.shards import Target
 
 Document = dict[str, object]
@@ -192,7 +192,7 @@ def test_a_snapshot_keeps_what_scheduling_reads_and_nothing_else() -> None:
 
 @pytest.mark.parametrize("name", ["saved.jsonl", "saved.yaml.gz"])
 def test_a_saved_cluster_is_read_by_its_owner_alone(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(snapshot_files, "read_cluster", lambda _: SimpleNamespace(objects=[decode(HEAD), decode(NODE)]))
+    monkeypatch.setattr(sources, "read_cluster", lambda _: SimpleNamespace(objects=[decode(HEAD), decode(NODE)]))
     file = tmp_path / name
     for left_over in (file, file.with_name(f"{name}.part")):
         left_over.write_text("from an earlier run, for everybody")

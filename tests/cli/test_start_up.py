@@ -35,6 +35,6 @@ def test_commands_on_a_saved_snapshot_load_no_client(arguments: list[str], tmp_p
 
 
 def test_the_client_of_a_cluster_is_loaded_without_its_library_until_it_connects() -> None:
-    program = "import sys, muster.cli.run; print('kubernetes_asyncio' in sys.modules, 'aiohttp' in sys.modules)"
+    program = "import sys, muster.cli.services; print('kubernetes_asyncio' in sys.modules, 'aiohttp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ["False", "True"]

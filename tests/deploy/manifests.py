@@ -12,7 +12,7 @@ from pathlib import Path
 
 from muster.admission.hooks import Address, configurations
 from muster.api.definitions import MANAGED_BY, definitions
-from muster.cli.crd_reports import as_yaml
+from muster.cli.manifests import as_yaml
 from muster.framework.config import DEFAULT_YAML
 from tests.deploy.rendering import Chart
 

@@ -15,7 +15,7 @@ from typing import Annotated
 import typer
 
 from muster import __version__
-from muster.cli.crds import crds_app
+from muster.cli.installation import crds_app, snapshot_app, webhooks_app
 from muster.cli.options import (
     Cluster,
     Config,
@@ -30,9 +30,7 @@ from muster.cli.options import (
     ShardName,
     label_selector,
 )
-from muster.cli.snapshots import snapshot_app
 from muster.cli.topology import topology_app
-from muster.cli.webhooks import webhooks_app
 
 app = typer.Typer(
     name="muster",
@@ -146,7 +144,7 @@ def simulate(
 
     Example: muster simulate cluster.yaml jobs/ --until 10m --output json
     """
-    from muster.cli.runs import RunOptions, print_simulation
+    from muster.cli.simulation import RunOptions, print_simulation
     from muster.cli.sources import ObjectSource
 
     source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
@@ -178,7 +176,7 @@ def explain(
 
     Example: muster explain team-a/train cluster.yaml jobs.yaml
     """
-    from muster.cli.runs import RunOptions, print_explanation
+    from muster.cli.simulation import RunOptions, print_explanation
     from muster.cli.sources import ObjectSource
 
     source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
@@ -212,7 +210,7 @@ def queues_show(
     Example: muster queues show cluster.yaml jobs.yaml --config kai
     """
     from muster.cli.queues import print_queues
-    from muster.cli.runs import RunOptions
+    from muster.cli.simulation import RunOptions
     from muster.cli.sources import ObjectSource
 
     source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
@@ -231,7 +229,7 @@ def config_check(
 
     Example: muster config check volcano-scheduler.conf
     """
-    from muster.cli.configuration import print_checked
+    from muster.cli.plugins import print_checked
 
     print_checked(file)
 
@@ -260,7 +258,7 @@ def config_profiles(
 
     Example: muster config profiles kai > scheduler.yaml
     """
-    from muster.cli.configuration import print_profiles
+    from muster.cli.plugins import print_profiles
 
     print_profiles(name)
 
@@ -276,7 +274,7 @@ def plugins(
 
     Example: muster plugins --output json
     """
-    from muster.cli.plugin_list import print_plugins
+    from muster.cli.plugins import print_plugins
 
     print_plugins(output.value)
 
@@ -340,7 +338,7 @@ def run(
 
     Example: muster run --kubeconfig ~/.kube/config --config volcano-scheduler.conf
     """
-    from muster.cli.run import RunSettings, serve
+    from muster.cli.services import RunSettings, serve
     from muster.cluster.kubernetes import Shard
 
     serve(

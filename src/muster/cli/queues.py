@@ -16,8 +16,8 @@ from rich.text import Text
 
 from muster.api import UserError, format_amount
 from muster.api.resources import unit_of
-from muster.cli.runs import RunOptions, run_simulation
 from muster.cli.screen import heading, make_console, plain_table
+from muster.cli.simulation import RunOptions, run_simulation
 from muster.explain import Loan, QueueAmounts, QueueOverview, QueueView, overview_document, queue_overview
 from muster.explain.words import amount_text, counted, duration_text, reason_text, resource_word
 from muster.snapshot import UNLIMITED

@@ -9,7 +9,7 @@ import typer
 from typer.core import TyperGroup
 
 from muster.cli.commands import app
-from muster.cli.inventory import PartInfo, inventory
+from muster.cli.plugins import PartInfo, inventory
 from muster.docs.markdown import code, page, table
 from muster.framework import Reason, all_reasons
 from muster.framework.config import DEFAULT_YAML

@@ -15,11 +15,9 @@ from rich.console import Console
 from rich.text import Text
 
 from muster.api import load_files
-from muster.cli.picture import cluster_picture, draw
-from muster.cli.runs import print_explained
-from muster.cli.screen import make_console, plain_table
+from muster.cli.screen import cluster_picture, draw, make_console, plain_table
+from muster.cli.simulation import node_counts, print_explained
 from muster.cli.sources import ObjectSource
-from muster.cli.tables import node_counts
 from muster.cli.topology_reports import ShowOptions, look_at
 from muster.cluster import load_timeline
 from muster.explain import JobState, explain_job, find_job, headline

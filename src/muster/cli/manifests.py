@@ -1,9 +1,13 @@
-"""What `muster crds` prints: definitions as YAML or JSON, and what became of each when they were installed."""
+"""Objects that an installation needs, as YAML or JSON: definitions of kinds, and configurations of webhooks.
+
+Also what became of each definition when they were installed.
+"""
 
 # ruff: noqa: PLC0415  # printing must not wait for the client of a cluster
 
 from __future__ import annotations
 
+import base64
 import json
 from collections.abc import Sequence
 from pathlib import Path
@@ -12,6 +16,8 @@ from typing import TYPE_CHECKING, Final
 import typer
 import yaml
 
+from muster.admission.hooks import Address, configurations
+from muster.api import UserError
 from muster.api.crd_rules import Schema
 from muster.api.definitions import definitions
 
@@ -58,3 +64,33 @@ def _told(each: Installed, *, dry_run: bool) -> str:
     if dry_run and each.outcome in {"created", "updated"}:
         words = f"would be {words}"
     return f"{words}; it does not serve {each.lacks}, which Muster needs" if each.lacks else words
+
+
+# -- webhooks ---------------------------------------------------------------------------------------------------
+
+
+def print_configurations(
+    service: str, url: str, ca_file: Path | None, failure_policy: str, scheduler_names: tuple[str, ...], output: str
+) -> None:
+    """Print both configurations. Raises UserError."""
+    namespace, slash, name = service.partition("/")
+    if not url and not (slash and namespace and name):
+        raise UserError(f'--service: expected NAMESPACE/NAME such as "muster-system/muster-webhooks", got "{service}"')
+    if url and not url.startswith("https://"):
+        raise UserError(f'--url: expected an address that begins with https://, got "{url}"')
+    address = Address(url, namespace, name, "" if ca_file is None else _bundle(ca_file))
+    documents = configurations(address, failure_policy=failure_policy, scheduler_names=scheduler_names)
+    if output == "json":
+        typer.echo(json.dumps({"apiVersion": "v1", "kind": "List", "items": documents}, indent=2))
+    else:
+        typer.echo("---\n".join(map(as_yaml, documents)), nl=False)
+
+
+def _bundle(file: Path) -> str:
+    try:
+        content = file.read_bytes()
+    except OSError as fault:
+        raise UserError(f"cannot read the file: {fault.strerror}", place=str(file)) from None
+    if b"-----BEGIN CERTIFICATE-----" not in content:
+        raise UserError("expected certificates in PEM", place=str(file))
+    return base64.b64encode(content).decode()

@@ -1,26 +1,28 @@
 """`muster simulate` and `muster explain`: load objects, run the scheduler on the embedded cluster, print.
 
-Both run the same way, so that what is explained is what was simulated.
+Both run the same way, so that what is explained is what was simulated. In tables, decisions of one cycle that differ
+only in pod and node are one line; JSON has each of them.
 """
 
 from __future__ import annotations
 
 import json
 import textwrap
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from pathlib import Path
 from typing import Any
 
 import typer
 import yaml
 from rich.console import Console
+from rich.table import Table
 from rich.text import Text
 
 from muster.api import UserError, parse_seconds
-from muster.cli.picture import cluster_picture, draw
-from muster.cli.screen import heading, make_console
+from muster.cli.screen import cluster_picture, draw, heading, make_console, plain_table
 from muster.cli.sources import ObjectSource, read
-from muster.cli.tables import decision_table, job_table
 from muster.cluster import load_timeline
 from muster.explain import Explanation, explain_job, explanation_lines, find_job, find_pods, has_job
 from muster.explain.words import counted, duration_text
@@ -29,6 +31,11 @@ from muster.simulate import SimulationResult, simulate
 from muster.snapshot import Aside
 
 _MAX_EVICTED = 4
+#: An entry of "decisions" or "jobs" of the documented JSON.
+Entry = Mapping[str, Any]  # Any: strings and numbers, as documented
+_MAX_NODES = 4
+_STYLES = {"bind": "green", "evict": "red", "nominate": "yellow", "move": "magenta"}
+_PHASES = {"Running": "green", "Completed": "green", "Pending": "yellow", "Inqueue": "yellow", "Unknown": "red"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,3 +173,60 @@ def print_explained(console: Console, explanation: Explanation, indent: str = ""
     lines = explanation_lines(explanation, console.width - len(indent))
     for number, line in enumerate(lines):
         console.print(Text(indent + line, style="bold" if number == 0 else ""))
+
+
+# -- tables ----------------------------------------------------------------------------------------------------
+
+
+def decision_table(decisions: Iterable[Entry]) -> Table:
+    """Return the decisions in the order in which they were made."""
+    table = plain_table("cycle", "decision", "job", "pods", "node", "why")
+    before = None
+    for (cycle, kind, job, why, beneficiary), group in groupby(decisions, key=_alike):
+        entries = list(group)
+        first = cycle != before
+        before = cycle
+        table.add_row(
+            Text(f"{cycle}, {duration_text(entries[0]['time'])}" if first else ""),
+            Text(kind, style=_STYLES.get(kind, "")),
+            Text(job),
+            Text(_pods(entries)),
+            Text(node_counts(entries)),
+            Text(f"{why}; for {beneficiary}" if beneficiary and beneficiary not in why else why),
+        )
+    return table
+
+
+def _alike(entry: Entry) -> tuple[int, str, str, str, str]:
+    return (entry["cycle"], entry["kind"], entry["job"], entry["why"], entry["beneficiary"] or "")
+
+
+def _pods(entries: Sequence[Entry]) -> str:
+    if len(entries) > 1:
+        return counted(len(entries), "pod")
+    return str(entries[0]["pod"]).rpartition("/")[2]
+
+
+def node_counts(entries: Sequence[Entry]) -> str:
+    """Return the nodes of some decisions, with the number of pods where it is more than one."""
+    counts: dict[str, int] = {}
+    for entry in entries:
+        counts[entry["node"]] = counts.get(entry["node"], 0) + 1
+    parts = [f"{node} ×{n}" if n > 1 else node for node, n in sorted(counts.items())]
+    more = len(parts) - _MAX_NODES
+    return ", ".join(parts[:_MAX_NODES]) + (f" and {more} more" if more > 0 else "")
+
+
+def job_table(jobs: Mapping[str, Entry]) -> Table:
+    """Return how every job stands, by id."""
+    table = plain_table("job", "phase", "running", "pending", "reason", right=("running", "pending"))
+    for name in sorted(jobs):
+        entry = jobs[name]
+        table.add_row(
+            Text(name),
+            Text(entry["phase"], style=_PHASES.get(entry["phase"], "")),
+            Text(str(entry["running"])),
+            Text(str(entry["pending"])),
+            Text(entry["reason"] or ""),
+        )
+    return table

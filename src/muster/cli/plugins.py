@@ -1,23 +1,40 @@
-"""Every plugin and action as data: summary, arguments, extension points, and the package it comes from.
+"""Every plugin and action as data, `muster plugins`, and what a configuration that names them was understood to say.
 
-Made from the classes themselves, so that it cannot drift from them.
+The data (summary, arguments, extension points, package) is made from the classes themselves, so that it cannot drift
+from them.
 """
 
 from __future__ import annotations
 
 import inspect
-from collections.abc import Iterator
+import json
+import textwrap
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
 from typing import Any
 
 import msgspec
+import typer
 from msgspec import inspect as types
+from rich.console import Console
+from rich.text import Text
 
-from muster.framework import Action, Plugin, Registry
+from muster.cli.screen import heading, make_console, plain_table
+from muster.framework import (
+    PROFILES,
+    Action,
+    Plugin,
+    PluginOption,
+    Registry,
+    SchedulerConfig,
+    find_config,
+    profile_yaml,
+)
 from muster.framework.plugin import Arguments
 from muster.framework.points import implemented
 from muster.framework.registry import ACTION_GROUP, PLUGIN_GROUP
+from muster.scheduler import builtin_registry
 
 OWN_PACKAGE = "muster"
 
@@ -175,3 +192,96 @@ def _package_of(known: type) -> str:
             if entry.value == f"{known.__module__}:{known.__qualname__}" and entry.dist is not None:
                 return entry.dist.name
     return known.__module__.partition(".")[0]
+
+
+# -- `muster plugins` ------------------------------------------------------------------------------------------
+
+
+def print_plugins(output: str) -> None:
+    """Print the inventory as a list for people, or as JSON."""
+    parts = inventory(builtin_registry())
+    if output == "json":
+        typer.echo(json.dumps([part.to_json() for part in parts], indent=2))
+        return
+    console = make_console()
+    for kind in ("plugin", "action"):
+        console.print(heading(f"{kind.capitalize()}s"))
+        for part in parts:
+            if part.kind == kind:
+                _print_part(console, part)
+        console.print()
+
+
+def _print_part(console: Console, part: PartInfo) -> None:
+    origin = "" if part.package == OWN_PACKAGE else f" (from package {part.package})"
+    console.print()
+    console.print(Text.assemble("  ", (part.name, "bold cyan"), origin))
+    _print_wrapped(console, part.summary)
+    if part.points:
+        _print_wrapped(console, f"answers {', '.join(part.points)}", style="dim")
+    for argument in part.arguments:
+        kind = f"{argument.name}  {argument.type}; default {argument.default}"
+        first, *more = textwrap.wrap(kind, console.width - 4, subsequent_indent=" " * 4)
+        console.print(Text.assemble("    ", (argument.name, "bold"), (first[len(argument.name) :], "dim")))
+        for line in more:
+            console.print(Text(f"    {line}", style="dim"))
+        _print_wrapped(console, argument.meaning, indent=8)
+
+
+def _print_wrapped(console: Console, text: str, *, indent: int = 4, style: str = "") -> None:
+    for line in textwrap.wrap(text, console.width - indent):
+        console.print(Text(" " * indent + line, style=style))
+
+
+# -- `muster config` -------------------------------------------------------------------------------------------
+
+
+def print_profiles(name: str | None) -> None:
+    """Print the list of profiles, or one as the file that it stands for."""
+    if name is not None:
+        typer.echo(profile_yaml(name), nl=False)
+        return
+    table = plain_table("profile", "what it is")
+    for known in PROFILES.values():
+        table.add_row(Text(known.name, style="cyan"), Text(known.summary))
+    make_console().print(table)
+
+
+def print_checked(file: str) -> None:
+    """Read and check a file or profile; print actions, tiers and plugins with their effective arguments."""
+    config = find_config(file)
+    registry = builtin_registry()
+    registry.check(config, file)
+    console = make_console()
+    console.print(f"{file}: valid")
+    console.print()
+    _print_actions(console, config, registry, file)
+    for number, tier in enumerate(config.tiers, start=1):
+        console.print()
+        console.print(heading(f"Tier {number}"))
+        for option in tier:
+            _print_plugin(console, option, registry, file)
+
+
+def _print_actions(console: Console, config: SchedulerConfig, registry: Registry, source: str) -> None:
+    console.print(heading("Actions, in order"))
+    for name in config.actions:
+        given = config.arguments_of(name)
+        console.print(Text(f"  {name}", style="cyan"))
+        _print_arguments(console, registry.make_action(name, given, source), given)
+
+
+def _print_plugin(console: Console, option: PluginOption, registry: Registry, source: str) -> None:
+    flags = "".join(f"  {flag}: {value_text(value)}" for flag, value in sorted(option.flags.items()))
+    console.print(Text.assemble("  ", (option.name, "cyan"), flags))
+    _print_arguments(console, registry.make_plugin(option, source), option.arguments)
+
+
+def _print_arguments(console: Console, part: Plugin | Action, given: Mapping[str, object]) -> None:
+    """Print each argument's value, and whether the file or the default gave it."""
+    values = msgspec.structs.asdict(part.arguments)
+    fields = {known.encode_name: known.name for known in msgspec.structs.fields(part.arguments)}
+    for info in argument_infos(type(part.arguments)):
+        shown = value_text(values[fields[info.name]])
+        origin = "" if given.get(info.name) is not None or shown != info.default else "  (default)"
+        console.print(Text(f"    {info.name}: {shown}{origin}"))

@@ -1,4 +1,4 @@
-"""What `muster run` does: a service on a real cluster, ended by signals."""
+"""What `muster run` and `muster webhooks` do: a scheduler or a webhook server on a real cluster, ended by signals."""
 
 from __future__ import annotations
 
@@ -11,20 +11,28 @@ import threading
 import time
 import uuid
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Final
 
-from muster.api import UserError
+from muster.admission import Settings
+from muster.admission.live import LiveFacts
+from muster.api import BackendError, UserError
 from muster.cluster.kubernetes import KubernetesCluster, LeaseOptions, Shard
 from muster.cluster.kubernetes.backend import VOLUME_WAIT_SECONDS
 from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER
 from muster.scheduler import builtin_registry
 from muster.server import Service, ServiceOptions
+from muster.server.http import CertificateFiles
 from muster.server.reload import ConfigFile
+from muster.server.webhooks import Desk, WebhookServer
+
+log = logging.getLogger("muster.server")
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
 _FALLBACK_NAMESPACE = "kube-system"
 _LEASE = "muster"
+_CHECK_SECONDS: Final = 1.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -126,3 +134,62 @@ def log_to_stderr() -> None:
     handler.setFormatter(form)
     logging.getLogger("muster").addHandler(handler)
     logging.getLogger("muster").setLevel(logging.INFO)
+
+
+# -- webhooks --------------------------------------------------------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class WebhookOptions:
+    """What the options of `muster webhooks serve` say."""
+
+    certificate: Path
+    key: Path
+    listen: str
+    kubeconfig: Path | None = None
+    context: str | None = None
+    settings: Settings = field(default_factory=Settings)
+    #: How long questions are still answered after the signal: until nobody is sent here any more.
+    drain_s: float = 5.0
+
+
+def serve_webhooks(options: WebhookOptions) -> None:
+    """Answer until SIGTERM or SIGINT. Raises MusterError."""
+    certificates = CertificateFiles(options.certificate, options.key)
+    address = parse_address(options.listen)
+    log_to_stderr()
+    stopping = threading.Event()
+    facts = LiveFacts(options.kubeconfig, options.context)
+
+    def stop() -> None:
+        stopping.set()
+        facts.give_up()
+
+    stop_on_signals(stop)
+    try:
+        facts.start()
+        if stopping.is_set():
+            return
+        desk = Desk(
+            facts,
+            options.settings,
+            unready=lambda: "going down" if stopping.is_set() else facts.trouble(),
+            lost=facts.trouble,
+        )
+        server = WebhookServer(address, certificates, desk)
+        log.info("event=ready port=%d", server.port)
+        try:
+            _until(stopping, facts)
+            log.info("event=stopping")
+            time.sleep(options.drain_s)
+        finally:
+            server.close()
+    finally:
+        facts.stop()
+
+
+def _until(stopping: threading.Event, facts: LiveFacts) -> None:
+    """Wait for the signal. Raises BackendError when the cluster is lost for good: a new start may help."""
+    while not stopping.wait(_CHECK_SECONDS):
+        if facts.trouble():
+            raise BackendError(facts.trouble(), retryable=True)
