@@ -257,9 +257,8 @@ class EventSender:
             return await self._tell_or_count(event)
         except ApiError as fault:
             log.log(logging.INFO if fault.retryable else logging.WARNING, "event=event-failed error=%r", str(fault))
-            if (
-                fault.status == FORBIDDEN and fault.reason != NOT_LEADER
-            ):  # we may not; or the namespace is about to go, which says nothing of others
+            # We may not; or the namespace is about to go, which says nothing of others.
+            if fault.status == FORBIDDEN and fault.reason != NOT_LEADER:
                 self._close(_namespace(event))
         except Exception:  # a bug in telling must not stop the scheduler
             log.exception("event=error what=event reason=%s", event.reason)
@@ -298,11 +297,7 @@ class EventSender:
         self._closed[namespace] = moment + _CLOSED_S
 
     def _is_closed(self, namespace: str) -> bool:
-        until = self._closed.get(namespace)
-        if until is not None and until <= time.monotonic():
-            del self._closed[namespace]
-            return False
-        return until is not None
+        return self._closed.get(namespace, 0.0) > time.monotonic()
 
     def _remember(self, key: tuple[str, str, str], series: _Series) -> None:
         self._series[key] = series
