@@ -26,9 +26,9 @@ def status_of(kubectl: Kubectl, kind: str, name: str) -> Json:
     return status
 
 
-def rack() -> Json:
+def rack(name: str = "rack") -> Json:
     member = {"type": "Node", "selector": {"exactMatch": {"name": "n1"}}}
-    head = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "rack"}}
+    head = {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": name}}
     return {**head, "spec": {"tier": 1, "members": [member]}}
 
 
@@ -105,6 +105,29 @@ def test_hyper_nodes_have_the_condition_that_volcanos_definition_asks_for(
         (said,) = status_of(kubectl, "HyperNode", "rack")["conditions"]
         assert (said["type"], said["status"], said["message"]) == ("Valid", "True", "all of its members were found")
     assert "event=refused" not in caplog.text
+
+
+def test_conditions_that_others_wrote_on_a_hyper_node_stay_with_all_that_they_say(
+    control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    def conditions() -> dict[str, Json]:
+        return {said["type"]: said for said in status_of(kubectl, "HyperNode", "rack").get("conditions", [])}
+
+    kubectl.create_all([queue("default"), node("n1"), rack()])
+    theirs = {"type": "Cabled", "status": "True", "reason": "Seen", "message": "", "observedGeneration": 7}
+    theirs |= {"lastTransitionTime": "2026-01-01T00:00:00Z"}
+    kubectl.patch("HyperNode", "rack", {"status": {"conditions": [theirs]}}, status=True)
+    theirs = conditions()["Cabled"]  # what the definition lets through
+    with (
+        account(control_plane, kubectl, tmp_path, scheduler_rules()) as limited,
+        KubernetesCluster(limited.kubeconfig) as cluster,
+    ):
+        stage = Stage(cluster, kubectl)
+        stage.run_until(lambda: conditions().get("Valid", {}).get("status") == "True")
+        assert conditions()["Cabled"] == theirs
+        kubectl.create(rack("another-of-the-same-node"))
+        stage.run_until(lambda: conditions()["Valid"]["status"] == "False")
+        assert conditions()["Cabled"] == theirs
 
 
 def test_a_status_that_is_refused_is_said_once_and_rests(

@@ -94,17 +94,17 @@ def updated_queue(queue: AnyQueue, update: QueueUpdate) -> AnyQueue:
 
 def updated_hypernode(hyper_node: HyperNode, update: HyperNodeUpdate, now: datetime) -> HyperNode:
     """Return the HyperNode with what an update says."""
-    conditions = _with(hyper_node.status.conditions, _valid(hyper_node, update, now))
+    conditions = _with(hyper_node.status.conditions, valid(hyper_node, update, now))
     return replace(hyper_node, status=replace(hyper_node.status, node_count=update.node_count, conditions=conditions))
 
 
 def says(hyper_node: HyperNode, update: HyperNodeUpdate) -> bool:
     """Whether a HyperNode says already what an update would write."""
     status = hyper_node.status
-    return status.node_count == update.node_count and _valid(hyper_node, update, None) in status.conditions
+    return status.node_count == update.node_count and valid(hyper_node, update, None) in status.conditions
 
 
-def _valid(hyper_node: HyperNode, update: HyperNodeUpdate, now: datetime | None) -> Condition:
+def valid(hyper_node: HyperNode, update: HyperNodeUpdate, now: datetime | None) -> Condition:
     """Whether a HyperNode can be used, as its condition says it, with the time of the last change of status."""
     status = "False" if update.fault else "True"
     known = hyper_node.status.conditions
@@ -139,10 +139,9 @@ def noted(thing: KubeObject, update: QuarantineUpdate, now: datetime) -> KubeObj
     """
     if isinstance(thing, HyperNode) and update.reason:
         return updated_hypernode(thing, quarantined_hypernode(update), now)
-    if isinstance(thing, Node):
-        return replace(thing, status=replace(thing.status, conditions=with_usable(thing, update, now)))
-    if isinstance(thing, KaiQueue):
-        return replace(thing, status=replace(thing.status, conditions=with_usable(thing, update, now)))
+    if isinstance(thing, Node | KaiQueue):
+        conditions = _with(thing.status.conditions, usable(update, now))
+        return replace(thing, status=replace(thing.status, conditions=conditions))
     if isinstance(thing, Pod) and update.reason and update.job and not thing.spec.node_name:
         return waiting_pod(thing, quarantine_text(update), now)
     if isinstance(thing, PodGroup | KaiPodGroup) and update.reason and update.job:
@@ -184,11 +183,6 @@ def usable(update: QuarantineUpdate, now: datetime) -> Condition:
         message=update.reason or "can be used",  # an empty one would not be sent, and the old one stay
         last_transition_time=now,
     )
-
-
-def with_usable(thing: Node | KaiQueue, update: QuarantineUpdate, now: datetime) -> list[Condition]:
-    """The conditions of a node or a queue with the one that says whether it can be used."""
-    return _with(thing.status.conditions, usable(update, now))
 
 
 def _with(standing: Sequence[Condition], condition: Condition) -> list[Condition]:

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import time
-from typing import Any, cast
+from typing import cast
 
 import pytest
 
-from muster.api import HyperNode, KaiQueue, KubeObject, ObjectMeta, PodGroup
-from muster.cluster.kubernetes.client.kinds import ObjectDecoder, Resource
+from muster.api import KubeObject, ObjectMeta, PodGroup
+from muster.cluster.kubernetes.client.kinds import Resource
 from muster.cluster.kubernetes.client.requests import ApiError
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
 from muster.cluster.kubernetes.sending.assumptions import Assumptions
 from muster.cluster.kubernetes.sending.in_flight import InFlight
 from muster.cluster.kubernetes.sending.queues import Inbox, Request
 from muster.cluster.kubernetes.verbs.job_reports import JobReports
-from muster.cluster.kubernetes.verbs.object_reports import ObjectReports
-from muster.snapshot.messages import Event, JobUpdate, QuarantineUpdate
+from muster.snapshot.messages import Event, JobUpdate
 
 RUNNING = JobUpdate("ns/train", "Running", running=2, succeeded=0, failed=0, annotations={"started": "now"})
 
@@ -44,7 +42,6 @@ class Api:
         self.answer = ApiError(403, "Forbidden", "no")
         self.waiting: list[Request] = []
         self.n_sent = 0
-        self.bodies: list[dict[str, Any]] = []
 
     def resource(self, kind: type[KubeObject]) -> Resource:
         return Resource(kind, "/apis/scheduling.volcano.sh/v1beta1", "podgroups")
@@ -58,9 +55,8 @@ class Api:
     def submit(self, requests: list[Request]) -> None:
         self.waiting += requests
 
-    async def send(self, *words: object, **_options: object) -> bytes:
+    async def send(self, *_words: object, **_options: object) -> bytes:
         self.n_sent += 1
-        self.bodies += [json.loads(word) for word in words if isinstance(word, bytes)]
         if self.refuses:
             raise self.answer
         return b""
@@ -85,17 +81,6 @@ class Desk:
 
     def report(self) -> None:
         assert self._reports.update_jobs([RUNNING], 0.0) == []
-
-    def put_aside(self, kind: type[KubeObject], document: dict[str, Any]) -> list[dict[str, Any]]:
-        """The conditions that are written for an object that came over a watch and cannot be read."""
-        thing, fault = ObjectDecoder(kind).decode_or_stub(json.dumps(document).encode())
-        assert fault
-        self.api.there = thing.metadata.uid
-        reports = ObjectReports(cast("ApiThread", self.api), self.assumptions, self.in_flight)
-        reports.update_quarantine([QuarantineUpdate(thing, fault)], 0.0)
-        self.api.run_queue(self.inbox)
-        conditions: list[dict[str, Any]] = self.api.bodies[-1]["status"]["conditions"]
-        return conditions
 
     def phase(self) -> str:
         """What the scheduler takes the phase to be."""
@@ -188,34 +173,3 @@ def test_a_server_that_does_not_answer_is_asked_again_without_longer_rests(monke
             desk.report()
         desk.api.run_queue(desk.inbox)
     assert desk.api.n_sent == 8
-
-
-FOREIGN = {
-    "type": "Cabled",
-    "status": "True",
-    "reason": "Seen",
-    "message": "all cables are plugged in",
-    "lastTransitionTime": "2026-01-02T03:04:05Z",
-    "observedGeneration": 7,
-}
-
-
-@pytest.mark.parametrize(
-    ("kind", "version", "spec", "ours"),
-    [
-        (HyperNode, "topology.volcano.sh/v1alpha1", {"tier": "first"}, "Valid"),
-        (KaiQueue, "scheduling.run.ai/v2", {"parentQueue": 7}, "muster.sh/Usable"),
-    ],
-    ids=["HyperNode", "Queue of KAI"],
-)
-@pytest.mark.parametrize("more", [{}, {"nodeCount": "many", "allocated": 7}], ids=["whole", "status unreadable too"])
-def test_what_others_say_of_an_object_stays_when_it_cannot_be_read(
-    kind: type[KubeObject], version: str, spec: dict[str, Any], ours: str, more: dict[str, Any]
-) -> None:
-    metadata = {"name": "odd", "uid": "u1"}
-    status = {"conditions": [FOREIGN, {"type": ours, "status": "True"}], **more}
-    document = {"apiVersion": version, "kind": kind.kind, "metadata": metadata, "spec": spec, "status": status}
-    foreign, said = Desk().put_aside(kind, document)
-    assert foreign == FOREIGN
-    assert (said["type"], said["status"], said["reason"]) == (ours, "False", "Quarantined")
-    assert "expected" in said["message"]

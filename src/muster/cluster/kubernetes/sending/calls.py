@@ -19,9 +19,9 @@ import msgspec
 
 from muster.api import (
     Condition,
-    HyperNode,
     KaiPodGroup,
     KaiQueue,
+    KubeObject,
     Node,
     PersistentVolume,
     PersistentVolumeClaim,
@@ -40,8 +40,8 @@ Json = dict[str, Any]  # Any: a document
 
 DISRUPTION_TARGET = "DisruptionTarget"
 _MAX_MESSAGE = 1024
-#: An object as it was last seen, and as it is assumed to be.
-Standing = Sequence[AnyGroup | HyperNode | None]
+#: A PodGroup as it was last seen, and as it is assumed to be.
+Standing = Sequence[AnyGroup | None]
 
 _encode = msgspec.json.Encoder(enc_hook=encode_hook).encode
 
@@ -137,12 +137,17 @@ def write_group(resource: Resource, group: AnyGroup, standing: Standing) -> Call
     return _write_status(path, group.metadata.uid, counts, _changed(status.conditions, standing))
 
 
-def write_hypernode(resource: Resource, hyper_node: HyperNode, standing: Standing) -> Call:
-    """Write a HyperNode's status."""
-    status = hyper_node.status
-    path = resource.status_path_of(hyper_node.key)
-    counts = {"nodeCount": status.node_count}
-    return _write_status(path, hyper_node.metadata.uid, counts, _changed(status.conditions, standing))
+def write_condition(
+    path: str, thing: KubeObject, condition: Condition, fields: Mapping[str, object], standing: Json
+) -> Call:
+    """Write fields of a status and a condition of ours, beside those of others in the version that was read."""
+    known = (standing.get("status") or {}).get("conditions") or []
+    others = [each for each in known if each.get("type") != condition.type]
+    body = {
+        "metadata": {"uid": thing.metadata.uid, "resourceVersion": standing["metadata"]["resourceVersion"]},
+        "status": {**fields, "conditions": [*others, condition]},
+    }
+    return Call("PATCH", path, _encode(body), MERGE_PATCH)
 
 
 def write_queue(resource: Resource, queue: AnyQueue, seen: AnyQueue | None) -> Call:

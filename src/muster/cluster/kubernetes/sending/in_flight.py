@@ -193,8 +193,8 @@ async def bind_pod(client: Client, pod: Pod, node: str) -> str:
             return GONE
         # A conflict may be our own earlier attempt that got through although its answer was lost.
         if fault.status == 409 or fault.retryable:
-            return await _where(client, pod, node, _said(fault))
-        return _said(fault)
+            return await _where(client, pod, node, said(fault))
+        return said(fault)
     return ""
 
 
@@ -237,7 +237,7 @@ async def write(client: Client, *wanted: Call) -> str:
         for call in wanted:
             await _send(client, call)
     except ApiError as fault:
-        return _said(fault)
+        return said(fault)
     return ""
 
 
@@ -248,7 +248,8 @@ async def write_once(client: Client, call: Call) -> str:
     return ""
 
 
-def _said(fault: ApiError) -> str:
+def said(fault: ApiError) -> str:
+    """What is wrong, by what the server answered."""
     if fault.status == 409:
         return Race(fault)
     return NoAnswer(fault) if fault.retryable else str(fault)

@@ -9,20 +9,24 @@ from __future__ import annotations
 
 import logging
 import time
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
 
-from muster.api import HyperNode, KaiPodGroup, KaiQueue, Node, Pod, PodGroup, Queue
+import msgspec
+
+from muster.api import Condition, HyperNode, KaiPodGroup, KaiQueue, KubeObject, Node, Pod, PodGroup, Queue
 from muster.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from muster.api.objects.topology import NodeShard
+from muster.cluster.kubernetes.client.kinds import Resource
+from muster.cluster.kubernetes.client.requests import ApiError
 from muster.cluster.kubernetes.sending import calls
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
 from muster.cluster.kubernetes.sending.assumptions import Assumptions, with_status, with_use
 from muster.cluster.kubernetes.sending.calls import Call
-from muster.cluster.kubernetes.sending.in_flight import InFlight, Race, log_refusal, write, write_status
-from muster.cluster.kubernetes.sending.queues import Request
+from muster.cluster.kubernetes.sending.in_flight import REPLACED, InFlight, Race, log_refusal, said, write, write_status
+from muster.cluster.kubernetes.sending.queues import Request, Send
 from muster.cluster.written_objects import (
     AnyQueue,
     quarantine_text,
@@ -32,7 +36,7 @@ from muster.cluster.written_objects import (
     updated_hypernode,
     updated_queue,
     usable,
-    with_usable,
+    valid,
 )
 from muster.snapshot.messages import Event, Failure, HyperNodeUpdate, QuarantineUpdate, QueueUpdate
 
@@ -41,6 +45,8 @@ log = logging.getLogger("muster.kubernetes")
 #: Seconds between attempts to make a queue, or to write the same status; and in the long run.
 _AGAIN_SECONDS: Final = 15.0
 _LONGEST_SECONDS: Final = 600.0
+#: How often a condition is written that others are faster with.
+_ATTEMPTS: Final = 4
 #: The queues that Volcano's scheduler makes, and what may be taken back from them.
 _RECLAIMABLE: Final = {ROOT_QUEUE: False, DEFAULT_QUEUE: True}
 
@@ -110,38 +116,72 @@ class ObjectReports:
                 continue
             changed = updated_hypernode(hyper_node, update, calls.stamp(now))
             seen = self._assumptions.find(HyperNode, update.name)
-            call = calls.write_hypernode(resource, changed, [seen, hyper_node])
-            send = partial(write_status, self._api, hyper_node, call)
+            condition = valid(hyper_node, update, calls.stamp(now))
+            is_said = all(each is not None and condition in each.status.conditions for each in (seen, hyper_node))
+            send = self._send(resource, changed, None if is_said else condition, {"nodeCount": update.node_count})
             requests.append(self._in_flight.assume_report(with_status(changed), send))
         self._api.reports.submit(requests)
         return failures
+
+    def _send(
+        self, resource: Resource, thing: KubeObject, condition: Condition | None, fields: Mapping[str, object]
+    ) -> Send:
+        """What writes fields of an object's status, and a condition."""
+        if condition is not None:
+            return partial(self._write_condition, resource, thing, condition, fields)
+        call = calls.patch_status(resource.status_path_of(thing.key), thing.metadata.uid, fields)
+        return partial(write_status, self._api, thing, call)
+
+    async def _write_condition(
+        self, resource: Resource, thing: KubeObject, condition: Condition, fields: Mapping[str, object]
+    ) -> str:
+        """Write a condition into a list that others write as well, in the API thread.
+
+        It is read first, as theirs may say more than we know, and again when one of them was faster.
+        """
+        client, path = self._api.client, resource.status_path_of(thing.key)
+        error = ""
+        for _ in range(_ATTEMPTS):
+            try:
+                # As a list of one: who may watch a kind may list it, but not always get an object.
+                read = await client.send("GET", f"{resource.path}?fieldSelector=metadata.name%3D{thing.name}")
+            except ApiError as fault:
+                return said(fault)
+            found = msgspec.json.decode(read)["items"]
+            if not found or found[0]["metadata"]["uid"] != thing.metadata.uid:
+                return REPLACED
+            error = await write(client, calls.write_condition(path, thing, condition, fields, found[0]))
+            if not isinstance(error, Race):
+                break
+        return error
 
     def update_quarantine(self, updates: Sequence[QuarantineUpdate], now: float) -> None:
         """Say on objects that they cannot be used, or can again; other schedulers' pods are left alone."""
         requests: list[Request] = []
         for update in updates:
-            call = self._note(update, now)
-            if call is not None:
-                send = partial(write_status, self._api, update.object, call)
+            send = self._note(update, now)
+            if send is not None:
                 key = (type(update.object), update.object.key, "condition")
                 requests.append(self._in_flight.request(key, send, lambda _: None))
         self._api.reports.submit(requests)
 
-    def _note(self, update: QuarantineUpdate, now: float) -> Call | None:
-        """What is to be written on an object that cannot be used, or can again; None: nothing."""
+    def _note(self, update: QuarantineUpdate, now: float) -> Send | None:
+        """What writes on an object that it cannot be used, or can again; None: nothing does."""
+        thing, resource = update.object, self._api.resource(type(update.object))
+        if isinstance(thing, HyperNode) and resource is not None:
+            if not update.reason:
+                return None  # its place in the tree is written at the end of the cycle
+            condition = valid(thing, quarantined_hypernode(update), calls.stamp(now))
+            return self._send(resource, thing, condition, {"nodeCount": 0})
+        if isinstance(thing, KaiQueue) and resource is not None:
+            return self._send(resource, thing, usable(update, calls.stamp(now)), {})
+        call = self._note_call(update, now)
+        return None if call is None else partial(write_status, self._api, thing, call)
+
+    def _note_call(self, update: QuarantineUpdate, now: float) -> Call | None:
         thing = update.object
         if isinstance(thing, Node):
             return calls.say_usable(thing, usable(update, calls.stamp(now)))
-        if isinstance(thing, HyperNode) and (resource := self._api.resource(HyperNode)) is not None:
-            if not update.reason:
-                return None  # its place in the tree is written at the end of the cycle
-            made = updated_hypernode(thing, quarantined_hypernode(update), calls.stamp(now))
-            return calls.write_hypernode(resource, made, [thing])
-        if isinstance(thing, KaiQueue) and (resource := self._api.resource(KaiQueue)) is not None:
-            conditions = with_usable(thing, update, calls.stamp(now))
-            return calls.patch_status(
-                resource.status_path_of(thing.key), thing.metadata.uid, {"conditions": conditions}
-            )
         if not update.reason or not update.job or update.is_asked:
             return None  # a job that waits says so in any case
         if isinstance(thing, Pod):
