@@ -26,7 +26,6 @@ KAI_NODE_POOL: Final = "kai.scheduler/node-pool"
 # On pods.
 TASK_SPEC: Final = "volcano.sh/task-spec"
 TASK_INDEX: Final = "volcano.sh/task-index"
-JOB_NAME: Final = "volcano.sh/job-name"
 PARTITION_ID: Final = "volcano.sh/partition-id"
 PREEMPTABLE: Final = "volcano.sh/preemptable"
 REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
@@ -70,9 +69,6 @@ HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 NODE_GROUP: Final = "volcano.sh/nodegroup-name"
 HOSTNAME: Final = "kubernetes.io/hostname"
 ZONE: Final = "topology.kubernetes.io/zone"
-REGION: Final = "topology.kubernetes.io/region"
-UNSCHEDULABLE_TAINT: Final = "node.kubernetes.io/unschedulable"
-NOT_READY_TAINT: Final = "node.kubernetes.io/not-ready"
 
 # On persistent volume claims.
 SELECTED_NODE: Final = "volume.kubernetes.io/selected-node"
