@@ -6,7 +6,7 @@ from random import Random
 
 import pytest
 
-from muster.admission.job_dependencies import in_order
+from muster.admission.jobs import in_order
 from tests.admission.requests import Json, create, document, update
 
 

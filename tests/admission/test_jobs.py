@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.admission import Settings
-from muster.admission.job_dependencies import start_order
+from muster.admission.jobs import start_order
 from muster.api.objects.batch import DependsOn, JobTask
 from tests.admission.requests import Json, create, document, filled, job, queue, task, update
 

@@ -13,8 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.admission.hyper_nodes import validate_hyper_node
-from muster.admission.job_dependencies import validate_job_flow
-from muster.admission.jobs import fill_job, validate_job
+from muster.admission.jobs import fill_job, validate_job, validate_job_flow
 from muster.admission.pods import fill_pod_group, validate_pod, validate_pod_group
 from muster.admission.queues import fill_queue, validate_queue
 from muster.admission.request import CREATE, DELETE, UPDATE, Filler, Json, Rule

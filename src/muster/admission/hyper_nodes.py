@@ -9,8 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 
-from muster.admission.documents import read
-from muster.admission.request import Caution, Findings, Known, Request, Settings
+from muster.admission.request import Caution, Findings, Known, Request, Settings, read
 from muster.api import HyperNode, NetworkTopology, Problem, problems
 from muster.api.objects.topology import pattern_matches
 from muster.snapshot.hypernodes import build_forest

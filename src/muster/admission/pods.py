@@ -10,10 +10,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from muster.admission.documents import checked, read, spec_of
 from muster.admission.hyper_nodes import tier_cautions
 from muster.admission.queues import queue_reference
-from muster.admission.request import CREATE, Findings, Json, Known, Request, Settings
+from muster.admission.request import CREATE, Findings, Json, Known, Request, Settings, checked, read, spec_of
 from muster.api import Pod, PodGroup, Problem, group_of, problems
 from muster.api.errors import Problems
 from muster.api.names import DEFAULT_QUEUE, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_NAME

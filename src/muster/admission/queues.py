@@ -11,9 +11,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from muster.admission.documents import checked, read, spec_of
 from muster.admission.queue_amounts import amount_field, amounts_in_tree
-from muster.admission.request import CREATE, DELETE, Findings, Json, Known, Request, Settings
+from muster.admission.request import CREATE, DELETE, Findings, Json, Known, Request, Settings, checked, read, spec_of
 from muster.api import Problem, Quantity, Queue, QueueSpec, problems
 from muster.api.errors import Problems
 from muster.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE

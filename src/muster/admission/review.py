@@ -13,9 +13,20 @@ from typing import Final
 
 import msgspec
 
-from muster.admission.documents import json_patch, read
 from muster.admission.hooks import REVIEW_API, Hook
-from muster.admission.request import CREATE, DELETE, UPDATE, Caution, Filler, Json, Known, Request, Settings
+from muster.admission.request import (
+    CREATE,
+    DELETE,
+    UPDATE,
+    Caution,
+    Filler,
+    Json,
+    Known,
+    Request,
+    Settings,
+    json_patch,
+    read,
+)
 from muster.api import KubeObject, Problem, UserError, encode_hook
 from muster.api.documents import MAX_DEPTH, TOO_DEEP, shallow
 
