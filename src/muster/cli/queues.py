@@ -18,7 +18,7 @@ from muster.api import UserError, format_amount
 from muster.api.resources import unit_of
 from muster.cli.screen import heading, make_console, plain_table
 from muster.cli.simulation import RunOptions, run_simulation
-from muster.explain import Loan, QueueAmounts, QueueOverview, QueueView, overview_document, queue_overview
+from muster.explain import Loan, QueueAmounts, QueueOverview, QueueView, queue_overview
 from muster.explain.words import amount_text, counted, duration_text, reason_text, resource_word
 from muster.snapshot import UNLIMITED
 
@@ -36,7 +36,7 @@ def print_queues(options: RunOptions, output: str, resources: Sequence[str]) -> 
     tree = queue_overview(session)
     shown = _checked(tree, resources) if resources else _telling(tree)
     if output == "json":
-        typer.echo(json.dumps(overview_document(tree), indent=2, ensure_ascii=False))
+        typer.echo(json.dumps(tree.to_json(), indent=2, ensure_ascii=False))
         return
     console = make_console()
     for place, resource in enumerate(shown):

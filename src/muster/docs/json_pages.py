@@ -6,8 +6,7 @@ import json
 
 from muster.api import load_text
 from muster.docs.markdown import code, page, table
-from muster.explain import explain_job, find_job, overview_document, queue_overview
-from muster.explain.queue_document import QUEUE_FIELDS
+from muster.explain import explain_job, find_job, queue_overview
 from muster.framework import profile
 from muster.simulate import simulate
 from muster.topology.check import CODES, check_topology
@@ -113,6 +112,27 @@ def json_page() -> str:
     )
 
 
+QUEUE_FIELDS = (
+    ("`total`", "by resource: what the ready nodes have"),
+    ("`heldByOthers`", "by resource: what of it pods of other schedulers hold, which queues do not share"),
+    ("`queues[]`", "every queue, parents before the queues below them, queues with a fault at the end"),
+    ("`queues[].name`, `parent`, `priority`", "as in the object; `parent` is empty at the top"),
+    ("`queues[].open`, `reclaimable`", "false: it takes no more jobs; nothing is taken back from it"),
+    ("`queues[].preemptMinRuntime`, `reclaimMinRuntime`", "seconds; null where the queue itself sets none"),
+    ("`queues[].fault`", "why its parents do not lead to the top; empty if they do"),
+    ("`queues[].jobs`", "of the queue itself: `running` with their minimum, `waiting` for it; `pendingPods` of both"),
+    ("`queues[].reasons[]`", "why pods wait: [`code`](reasons.md), `text`, how many `jobs`; the most frequent first"),
+    ("`queues[].resources`", "by resource, with all queues below; amounts as quantities"),
+    ("`….quota`", "what the queue was promised: a quantity, `unlimited`, or null where it has none"),
+    ("`….limit`", "the most that it may hold; null: no limit"),
+    ("`….weight`", "its part of what is left over"),
+    ("`….fairShare`", "what it may have now; null where no plugin says"),
+    ("`….held`", "what its pods hold or are promised"),
+    ("`….asked`", "what it holds and what its pending pods ask for"),
+    ("`loans[]`", "`borrower` holds `amount` of `resource` that `lender` was promised and does not use"),
+    ("`missing[]`", "queues that do not exist, and how many `jobs` name them"),
+)
+
 QUEUES_EXAMPLE = """\
 apiVersion: v1
 kind: Node
@@ -148,7 +168,7 @@ def queues_json_page() -> str:
         "For this input, with `--config muster`,",
         code(QUEUES_EXAMPLE, "yaml"),
         "it prints",
-        code(json.dumps(overview_document(queue_overview(session)), indent=2, ensure_ascii=False), "json"),
+        code(json.dumps(queue_overview(session).to_json(), indent=2, ensure_ascii=False), "json"),
     )
 
 

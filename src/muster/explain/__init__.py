@@ -17,7 +17,6 @@ from muster.explain.model import (
     RoleCount,
 )
 from muster.explain.obstacles import refine_verdict
-from muster.explain.queue_document import overview_document
 from muster.explain.queue_overview import Loan, QueueAmounts, QueueOverview, QueueView, queue_overview
 from muster.explain.text import explanation_lines, headline, waiting_reason
 
@@ -41,7 +40,6 @@ __all__ = [
     "find_pods",
     "has_job",
     "headline",
-    "overview_document",
     "queue_overview",
     "refine_verdict",
     "waiting_reason",

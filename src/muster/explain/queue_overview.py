@@ -17,8 +17,10 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from muster.api import format_amount
 from muster.api.names import DEFAULT_QUEUE, ROOT_QUEUE
 from muster.explain.job import job_verdict
+from muster.explain.model import Json, amounts_json
 from muster.explain.obstacles import refine_verdict
 from muster.framework import Reason, Session, points
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, QueueRecord, TaskStatus
@@ -32,6 +34,10 @@ class Loan:
     lender: str
     resource: str
     amount: int
+
+    def to_json(self) -> Json:
+        amount = format_amount(self.resource, self.amount)
+        return {"borrower": self.borrower, "lender": self.lender, "resource": self.resource, "amount": amount}
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,6 +58,22 @@ class QueueAmounts:
     def over(self) -> int:
         """How much more it holds than its fair share; negative: less."""
         return 0 if self.fair_share is None else self.held - self.fair_share
+
+    def to_json(self, resource: str) -> Json:
+        return {
+            "quota": _quantity(resource, self.quota),
+            "limit": _quantity(resource, self.limit),
+            "weight": self.weight,
+            "fairShare": _quantity(resource, self.fair_share),
+            "held": format_amount(resource, self.held),
+            "asked": format_amount(resource, self.asked),
+        }
+
+
+def _quantity(name: str, amount: int | None) -> str | None:
+    if amount is None:
+        return None
+    return "unlimited" if amount >= UNLIMITED else format_amount(name, amount)
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +104,21 @@ class QueueView:
         for queue in self.inner:
             yield from queue.walk()
 
+    def to_json(self) -> Json:
+        return {
+            "name": self.name,
+            "parent": self.parent,
+            "priority": self.priority,
+            "open": self.is_open,
+            "reclaimable": self.reclaimable,
+            "preemptMinRuntime": self.preempt_min_runtime,
+            "reclaimMinRuntime": self.reclaim_min_runtime,
+            "fault": self.fault,
+            "jobs": {"running": self.running, "waiting": self.waiting, "pendingPods": self.pending_pods},
+            "reasons": [{"code": reason.code, "text": reason.text, "jobs": n} for reason, n in self.reasons],
+            "resources": {name: part.to_json(name) for name, part in self.resources.items() if name != "pods"},
+        }
+
 
 @dataclass(frozen=True, slots=True)
 class QueueOverview:
@@ -100,6 +137,16 @@ class QueueOverview:
         """Yield every queue, parents first, the broken ones at the end."""
         for queue in (*self.top, *self.broken):
             yield from queue.walk()
+
+    def to_json(self) -> Json:
+        """Return the documented JSON form."""
+        return {
+            "total": amounts_json(self.total),
+            "heldByOthers": amounts_json(self.held_by_others),
+            "queues": [queue.to_json() for queue in self.walk()],
+            "loans": [loan.to_json() for loan in self.loans],
+            "missing": [{"queue": name, "jobs": n} for name, n in self.missing],
+        }
 
 
 def queue_overview(session: Session) -> QueueOverview:

@@ -6,7 +6,7 @@ import pytest
 
 from muster.api import KubeObject
 from muster.api.resources import GPU
-from muster.explain import QueueOverview, QueueView, overview_document, queue_overview
+from muster.explain import QueueOverview, QueueView, queue_overview
 from muster.framework import parse_config
 from muster.simulate import simulate
 from muster.snapshot import UNLIMITED
@@ -113,5 +113,5 @@ def test_json_tells_no_quota_from_one_without_end(quota: int | None, shown: str 
     tree = _tree(*TEAMS)
     [lab, shop] = tree.top
     amounts = {**shop.resources, GPU: replace(shop.resources[GPU], quota=quota)}
-    document = overview_document(replace(tree, top=(lab, replace(shop, resources=amounts))))
+    document = replace(tree, top=(lab, replace(shop, resources=amounts))).to_json()
     assert document["queues"][-1]["resources"][GPU]["quota"] == shown
