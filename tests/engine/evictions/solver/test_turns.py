@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
-from muster.engine.evictions.solver.turns import Turns, Waiting
+from muster.engine.evictions.solver.trial import Turns, Waiting
 from muster.framework import Session
 from tests.engine.evictions.solver.solver_stage import gang, job_row, kai, kai_queue, nodes, open_session
 
@@ -68,26 +68,29 @@ def test_a_job_that_was_served_leaves_the_line() -> None:
     session = stage(*gang("a", pending=1, gpu=8, created=1), *gang("b", pending=1, created=2))
     waiting = in_line(session, "a", "b")
     waiting.discard(job_row(session, "a"))
-    (line,) = waiting.with_jobs([]).values()
+    (line,) = waiting.lines.values()
     assert [job for _, job in line] == [job_row(session, "b")]
 
 
 def test_a_dry_run_leaves_the_line_as_it_was() -> None:
-    session = stage(*gang("a", pending=1, created=1), *gang("b", pending=1, created=2))
+    session = stage(*gang("a", pending=1, created=1), *gang("b", "other", pending=1, created=2))
     waiting = in_line(session, "a")
-    before = waiting.with_jobs([])
+    before = {queue: list(line) for queue, line in waiting.lines.items()}
     turns(session, waiting, "a", "b")
-    assert waiting.with_jobs([]) == before
+    assert waiting.lines == before
 
 
 def test_a_job_of_the_dry_run_stands_where_its_own_key_puts_it() -> None:
-    session = stage(*gang("a", pending=1, created=1), *gang("b", pending=1, created=2))
-    a, b = job_row(session, "a"), job_row(session, "b")
+    session = stage(
+        *gang("a", pending=1, gpu=1, created=1),
+        *gang("b", pending=1, gpu=8, created=2),
+        *gang("c", "other", pending=1, gpu=4),
+    )
     waiting = in_line(session, "a", "b")
-    (line,) = waiting.with_jobs([(session.job_key(b), a)]).values()
-    assert sorted(job for _, job in line) == sorted([a, b])
-    assert line == sorted(line)
-    assert (session.job_key(b), a) in line
+    a, b, c = (job_row(session, name) for name in "abc")
+    last = (*session.job_key(b)[:-1], "z")
+    line = Turns(session, waiting, [(last, a), (session.job_key(c), c)])
+    assert [line.pop(), line.pop(), line.pop()] == [c, a, None]
 
 
 @given(data=st.data(), created=st.lists(st.integers(0, 9), min_size=2, max_size=8, unique=True))
@@ -108,6 +111,6 @@ def test_passing_over_equal_jobs_together_changes_no_turn(data: st.DataObject, c
     own = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
     others = [name for name in names if name not in own or data.draw(st.booleans())]
     together = turns(session, in_line(session, *others), *own)
-    with patch("muster.engine.evictions.solver.turns._shape", lambda _session, job, _tasks: job):
+    with patch("muster.engine.evictions.solver.trial._shape", lambda _session, job, _tasks: job):
         one_by_one = turns(session, in_line(session, *others), *own)
     assert together == one_by_one

@@ -142,6 +142,10 @@ class FreePlaces:
         classes, wanted = _classes(self._snapshot, pending)
         return all(self._slots(cls)[1] >= count for cls, count in zip(classes, wanted, strict=True))
 
+    def any_for(self, classes: Iterable[int]) -> bool:
+        """Is there a place left for a task of any of these classes?"""
+        return any(self._slots(cls)[1] for cls in classes)
+
     def reach(self, pending: Rows, tasks: int) -> int:
         """How many of `pending`, from the first, might have a place now; at least `tasks`."""
         classes = self._snapshot.tasks.cls[pending]

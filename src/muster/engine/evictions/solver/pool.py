@@ -8,8 +8,8 @@ in line with a key of its own. Callers: the solver. Nothing here changes the sna
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -51,9 +51,20 @@ def make_unit(snapshot: Snapshot, job: int, tasks: Rows) -> Unit:
     return Unit(job, tasks, tuple(nodes), tuple(freed[node] for node in nodes))
 
 
-#: Which jobs a beneficiary may take from, their queues, those that must keep their minimum, tasks of theirs that must
-#: stay, and who is kept from going.
-_Choice = tuple[Mask, list[int], frozenset[int], frozenset[int], str]
+@dataclass(frozen=True, slots=True)
+class Givers:
+    """From whom beneficiaries of one queue and priority may take."""
+
+    #: By job.
+    allowed: Mask
+    queues: list[int]
+    #: Jobs that keep their minimum, and tasks that stay.
+    protected: frozenset[int]
+    staying: frozenset[int]
+    #: Who is kept from going, in words.
+    obstacles: str
+
+
 #: Key, job, and the tasks that it still has.
 _Entry = tuple[Key, int, Rows]
 
@@ -70,15 +81,12 @@ class VictimPool:
         self._may_go = _OR_TAKEN_BACK if take_back_binds else _TAKEABLE
         snapshot = session.snapshot
         #: By queue and priority of the beneficiary.
-        self._known: dict[tuple[int, int], _Choice] = {}
+        self._known: dict[tuple[int, int], Givers] = {}
         tasks = snapshot.tasks
         #: By task: whether this action has anything to do with it at all.
         self._concerned: Mask = willing(snapshot)
         self._pool = Pool(session, kind, self._may_go, bars=pass_over_protected)
         rows = session.sort_tasks(self._takeable(np.arange(len(tasks), dtype=np.int32)))
-        #: Jobs that the action may take from as far as they and their queues are concerned, by row.
-        self._eligible: Mask = self._eligible_jobs()
-        rows = rows[self._eligible[tasks.job[rows]]]
         bounds = np.searchsorted(tasks.job[rows], np.arange(len(snapshot.jobs) + 1)).astype(np.int32)
         #: By job, its tasks when the pool was made; those of jobs that have changed since; keys that were asked for.
         self._at_first = Pieces(rows, bounds)
@@ -93,10 +101,10 @@ class VictimPool:
         return bool(self._by_queue)
 
     def _lines(self) -> dict[int, list[int]]:
-        """The jobs of every queue in the order in which they go."""
+        """The jobs of every queue; the last one goes first."""
         jobs = np.flatnonzero(self._present).astype(np.int32)
         bounds = np.append(self._at_first.bounds[jobs], np.int32(len(self._at_first.rows)))
-        jobs = self._session.sort_victims(jobs, Pieces(self._at_first.rows, bounds))[::-1]
+        jobs = self._session.sort_victims(jobs, Pieces(self._at_first.rows, bounds))
         queues = self._session.snapshot.jobs.queue[jobs]
         order = np.argsort(queues, kind="stable")
         found, starts = np.unique(queues[order], return_index=True)
@@ -123,14 +131,6 @@ class VictimPool:
         left: Rows = rows[self._may_go[tasks.status[rows]] & self._concerned[rows] & ~owed]
         return left
 
-    def _eligible_jobs(self) -> Mask:
-        snapshot = self._session.snapshot
-        queues = snapshot.jobs.queue
-        eligible: Mask = ~snapshot.jobs.spared & (queues != NO_ROW)
-        if snapshot.queues.broken:
-            eligible &= ~np.isin(queues, list(snapshot.queues.broken))
-        return eligible
-
     def refresh(self, jobs: Iterable[int]) -> None:
         """Tasks of these jobs were evicted, moved or promised a place for good."""
         for job in jobs:
@@ -139,11 +139,11 @@ class VictimPool:
             if was_present:
                 del line[line.index(job)]
             left = self._takeable(self._session.snapshot.tasks_of(job))
-            is_present = len(left) > 0 and bool(self._eligible[job])
+            is_present = len(left) > 0
             if is_present:
                 self._left[job] = self._session.sort_tasks(left) if len(left) > 1 else left
                 self._keys.pop(job, None)
-                line.insert(self._place(line, job), job)
+                insort(line, job, key=self.key)
             self._note(job, was_present=was_present, is_present=is_present)
 
     def _note(self, job: int, *, was_present: bool, is_present: bool) -> None:
@@ -153,8 +153,8 @@ class VictimPool:
             kept = [asker for asker in self._known if not self._concerns(job, *asker)]
             self._known = {asker: self._known[asker] for asker in kept}
         elif was_present and not is_present:
-            for allowed, *_ in self._known.values():
-                allowed[job] = False
+            for givers in self._known.values():
+                givers.allowed[job] = False
 
     def _concerns(self, job: int, queue: int, priority: int) -> bool:
         """Whether a job could be a victim of beneficiaries of this queue and priority."""
@@ -163,42 +163,33 @@ class VictimPool:
             return bool(jobs.queue[job] == queue and jobs.priority[job] < priority)
         return self._kind is Eviction.CONSOLIDATE or bool(jobs.queue[job] != queue)
 
-    def _place(self, line: Sequence[int], job: int) -> int:
-        """Where a job belongs in a line."""
-        key, low, high = self.key(job), 0, len(line)
-        while low < high:
-            middle = (low + high) // 2
-            if self.key(line[middle]) > key:
-                low = middle + 1
-            else:
-                high = middle
-        return low
-
     def line(self, evictor: int, *, spare_only: bool = False) -> VictimLine:
         """The victims of one beneficiary; with `spare_only`, everybody keeps its minimum."""
         jobs = self._session.snapshot.jobs
         asker = int(jobs.queue[evictor]), int(jobs.priority[evictor])
         # A beneficiary that may be a victim itself must not be offered to itself, so it is asked for alone.
         is_victim = evictor != NO_ROW and bool(self._present[evictor])
-        choice = None if is_victim else self._known.get(asker)
-        if choice is None:
-            choice = self._choose(evictor)
+        givers = None if is_victim else self._known.get(asker)
+        if givers is None:
+            givers = self._choose(evictor)
             if not is_victim:
-                self._known[asker] = choice
-        allowed, queues, protected, staying, _ = choice
-        by_queue = {queue: self._by_queue[queue] for queue in queues}
-        ends_there = not self._pass_over_protected and not spare_only
+                self._known[asker] = givers
         if spare_only:
-            protected = frozenset(np.flatnonzero(allowed).tolist())
-        return VictimLine(self._session, self, by_queue, allowed, protected, staying, ends_there=ends_there)
+            givers = replace(givers, protected=frozenset(np.flatnonzero(givers.allowed).tolist()))
+        ends_there = not self._pass_over_protected and not spare_only
+        return VictimLine(self._session, self, givers, ends_there=ends_there)
+
+    def jobs_of(self, queue: int) -> Sequence[int]:
+        """The jobs of a queue; the last one goes first."""
+        return self._by_queue[queue]
 
     def obstacles(self, evictor: int) -> str:
         """Who is kept from being evicted for a job, as of the last time when its like was looked at."""
         jobs = self._session.snapshot.jobs
         known = self._known.get((int(jobs.queue[evictor]), int(jobs.priority[evictor])))
-        return "" if known is None else known[4]
+        return "" if known is None else known.obstacles
 
-    def _choose(self, evictor: int) -> _Choice:
+    def _choose(self, evictor: int) -> Givers:
         snapshot = self._session.snapshot
         found = self._pool.find(evictor)
         jobs = found.jobs[self._present[found.jobs]]
@@ -210,42 +201,28 @@ class VictimPool:
         refused[found.tasks] = False
         staying = frozenset(np.flatnonzero(refused).tolist())
         queues = np.unique(snapshot.jobs.queue[jobs]).tolist()
-        return allowed, queues, frozenset(found.protected.tolist()), staying, str(found)
+        return Givers(allowed, queues, frozenset(found.protected.tolist()), staying, str(found))
 
 
 class VictimLine:
     """Units in the order in which they go; made as far as somebody asks."""
 
-    def __init__(
-        self,
-        session: Session,
-        pool: VictimPool,
-        by_queue: Mapping[int, Sequence[int]],
-        allowed: Mask,
-        protected: frozenset[int],
-        staying: frozenset[int],
-        *,
-        ends_there: bool,
-    ) -> None:
-        """`by_queue`: jobs in the order in which they go; `protected` ones keep their minimum, `staying` tasks stay.
-
-        `ends_there`: the line ends at a protected job that could only be broken; else it is passed over.
-        """
+    def __init__(self, session: Session, pool: VictimPool, givers: Givers, *, ends_there: bool) -> None:
+        """`ends_there`: the line ends at a protected job that could only be broken; else it is passed over."""
         self._session = session
         self._pool = pool
-        self._protected = protected
-        self._staying = staying
+        self._givers = givers
         self._ends_there = ends_there
         self._ended = False
-        self._by_queue = by_queue
-        self._allowed = allowed
-        self._next = dict.fromkeys(by_queue, 0)
+        #: By queue, its jobs, and how many of them have not been offered.
+        self._jobs = {queue: pool.jobs_of(queue) for queue in givers.queues}
+        self._unseen = {queue: len(jobs) for queue, jobs in self._jobs.items()}
         self._returned: dict[int, list[_Entry]] = {}
         #: By leaf, what was held by all that has been offered.
         self._leaving: dict[int, Amounts] = {}
         #: Tasks that were only promised a place when the line was made: they hold nothing yet.
         self._promised: Mask = session.snapshot.tasks.status == _PROMISED
-        occupied = [queue for queue in by_queue if self._peek(queue) != NO_ROW]
+        occupied = [queue for queue in givers.queues if self._peek(queue) != NO_ROW]
         self._tree = QueueTree(session.snapshot.queues, occupied, self._turn_key, last_first=True)
 
     def pop(self) -> Unit | None:
@@ -255,7 +232,7 @@ class VictimLine:
             if leaf is None:
                 return None
             job, tasks, rest = self._take(leaf)
-            if job not in self._protected or self._can_go(job, rest):
+            if job not in self._givers.protected or self._can_go(job, rest):
                 return make_unit(self._session.snapshot, job, tasks)
             self._ended = self._ends_there
         return None
@@ -283,27 +260,27 @@ class VictimLine:
 
     def _peek(self, leaf: int) -> int:
         """The next job of a leaf, of those that were there and those that came back; NO_ROW: nobody is left."""
-        jobs, at = self._by_queue[leaf], self._next[leaf]
-        while at < len(jobs) and not self._allowed[jobs[at]]:
-            at += 1
-        self._next[leaf] = at
+        jobs, left = self._jobs[leaf], self._unseen[leaf]
+        while left and not self._givers.allowed[jobs[left - 1]]:
+            left -= 1
+        self._unseen[leaf] = left
         back = self._returned.get(leaf)
-        if back and (at == len(jobs) or back[-1][0] > self._pool.key(jobs[at])):
+        if back and (left == 0 or back[-1][0] > self._pool.key(jobs[left - 1])):
             return back[-1][1]
-        return jobs[at] if at < len(jobs) else NO_ROW
+        return jobs[left - 1] if left else NO_ROW
 
     def _drop(self, leaf: int) -> tuple[int, Rows]:
         """Take the next job out of a leaf, with the tasks that it still has."""
         job, back = self._peek(leaf), self._returned.get(leaf)
         if back and back[-1][1] == job:
             return job, back.pop()[2]
-        self._next[leaf] += 1
+        self._unseen[leaf] -= 1
         return job, self._left(job)
 
     def _left(self, job: int) -> Rows:
         """The tasks that may be taken from a job, as long as it is in its first place in line."""
-        left = self._pool.left(job)
-        return left[[task not in self._staying for task in left.tolist()]] if self._staying else left
+        left, staying = self._pool.left(job), self._givers.staying
+        return left[[task not in staying for task in left.tolist()]] if staying else left
 
     def _turn_key(self, queue: int, leaf: int) -> Key:
         job, back = self._peek(leaf), self._returned.get(leaf)

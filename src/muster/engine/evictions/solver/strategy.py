@@ -21,8 +21,7 @@ from muster.engine.evictions.simulation import Simulation
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
 from muster.engine.evictions.solver.search import Search, SolverOptions, TrialBudget, TrialsUsedUp
-from muster.engine.evictions.solver.trial import Trials
-from muster.engine.evictions.solver.turns import Waiting
+from muster.engine.evictions.solver.trial import Trials, Waiting
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import next_tasks, requests_of
 from muster.engine.queue_tree import TreeLine

@@ -3,10 +3,15 @@
 The beneficiary and the jobs of the victims are served down the queue tree, as in the next allocate. A victim that
 finds room on its own node stays, one that finds it elsewhere is moved, the others are evicted. The trial succeeds when
 the beneficiary has all its places; validators judge the outcome. Nothing is rolled back here: the caller marks.
+
+The other jobs that wait stand in line too, and are passed over when their turn comes: so what a dry run promises is
+what allocate will do.
 """
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections.abc import Hashable, Iterable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -14,14 +19,14 @@ import numpy as np
 from muster.api.resources import is_gpu
 from muster.engine.evictions.simulation import Simulation
 from muster.engine.evictions.solver.places import FreePlaces
-from muster.engine.evictions.solver.turns import Turns, Waiting
 from muster.engine.gangs import next_tasks
 from muster.engine.lines import Key
 from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope
+from muster.engine.queue_tree import QueueTree
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
-from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, TaskStatus
+from muster.snapshot import NO_ROW, Mask, Rows, TaskStatus
 
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
 _ALLOCATED = int(TaskStatus.ALLOCATED)
@@ -108,7 +113,7 @@ class Trials:
         self._origins = self._session.snapshot.tasks.node[opening]
         self._closed = len(stayed) > 0
         turns = Turns(self._session, self._waiting, [(self._key(job), job) for job in (*by_job, self._job)])
-        hopeless = _Hopeless(self._session)
+        classes = set(self._session.snapshot.tasks.cls[victims].tolist())
         placed = False
         while (job := turns.pop()) is not None:
             if job == self._job:
@@ -116,13 +121,10 @@ class Trials:
                 if not self._simulation.place(pending, scope, PROMISES, Goal.ALL):
                     return None
                 placed = True
-                continue
-            found = self._bring_back(job, by_job.pop(job), hopeless)
-            if found is None or not by_job:
-                continue
-            hopeless.note(found)
-            if placed and all(hopeless.knows(self._next(other, by_job[other])) for other in by_job):
-                break
+            else:
+                found = self._bring_back(job, by_job.pop(job))
+                if not found and placed and not self._places.any_for(classes):
+                    break
         status = self._session.snapshot.tasks.status[victims]
         evicted = victims[status == _RELEASING]
         if len(evicted) == len(victims):
@@ -130,18 +132,12 @@ class Trials:
         moved = victims[status == _PIPELINED]
         return Outcome(evicted, moved, np.concatenate((evicted, moved)))
 
-    def _bring_back(self, job: int, evicted: Rows, hopeless: _Hopeless) -> Rows | None:
-        """Let a victim's gang have the next chunk of what was taken from it; return the chunk if it has no place."""
-        tasks = self._next(job, evicted)
-        if len(tasks) == 0 or hopeless.knows(tasks):
-            return None
-        scope = self._scope(tasks)
-        if self._places.suffices(tasks) and self._simulation.place(tasks, scope, PROMISES, Goal.ALL, job=job):
-            return None
-        return tasks
-
-    def _next(self, job: int, evicted: Rows) -> Rows:
-        return next_tasks(self._session, job, evicted)
+    def _bring_back(self, job: int, evicted: Rows) -> bool:
+        """Let a victim's gang have the next chunk of what was taken from it; False: it has no place."""
+        tasks = next_tasks(self._session, job, evicted)
+        if len(tasks) == 0 or not self._places.suffices(tasks):
+            return False
+        return bool(self._simulation.place(tasks, self._scope(tasks), PROMISES, Goal.ALL, job=job))
 
     def _by_job(self, victims: Rows) -> dict[int, Rows]:
         """Victims by job, in task order."""
@@ -175,33 +171,105 @@ def _gpu_columns(session: Session) -> list[int]:
     return [column for name, column in index.items() if is_gpu(name)]
 
 
-class _Hopeless:
-    """Chunks that found no room in this trial: a larger one of the same class finds none either.
+#: Where a job stands in its queue, and the job.
+Place = tuple[Key, int]
 
-    Room only shrinks while a trial goes on, so the answer holds to its end.
+
+class Waiting:
+    """All jobs that wait, by queue, in the order of their turns; sorted once for a whole run of the action."""
+
+    def __init__(self, session: Session, jobs: Mapping[int, Rows]) -> None:
+        """`jobs`: the tasks that wait, by job."""
+        self.lines: dict[int, list[Place]] = {}
+        #: Equal for jobs that may be passed over together.
+        self.shapes = {job: _shape(session, job, tasks) for job, tasks in jobs.items()}
+        self._places: dict[int, tuple[int, Place]] = {}
+        for job in jobs:
+            queue, place = int(session.snapshot.jobs.queue[job]), (session.job_key(job), job)
+            self.lines.setdefault(queue, []).append(place)
+            self._places[job] = queue, place
+        for line in self.lines.values():
+            line.sort()
+
+    def discard(self, job: int) -> None:
+        """A job has been served; one that stood in no line had none to leave."""
+        if job in self._places:
+            queue, place = self._places.pop(job)
+            del self.lines[queue][bisect_left(self.lines[queue], place)]
+
+
+def _shape(session: Session, job: int, tasks: Rows) -> Hashable:
+    """Equal for jobs whose next chunk asks for the same."""
+    snapshot = session.snapshot
+    if snapshot.jobs.has_pod_sets(job):
+        return job
+    classes = snapshot.tasks.cls[tasks]
+    held = sum(snapshot.jobs.counts[job].tolist()) - len(tasks)
+    return classes.tobytes(), int(snapshot.jobs.min_member[job]), held if held == 0 else -job
+
+
+class Turns:
+    """The jobs of a dry run in the order in which they are served, down the queue tree.
+
+    Queues are compared only while several of them have jobs of the dry run; who else waits matters only then. Equal
+    jobs that follow each other in a queue are passed over together.
     """
 
-    def __init__(self, session: Session) -> None:
+    def __init__(self, session: Session, waiting: Waiting, own: Iterable[Place]) -> None:
         self._session = session
-        self._tables = session.snapshot.tasks
-        self._failed: dict[int, int] = {}
+        self._waiting = waiting
+        places = sorted(own, reverse=True)
+        self._own = {job for _, job in places}
+        #: By leaf, the next one at the end.
+        self._left: dict[int, list[Place]] = {}
+        for place in places:
+            self._left.setdefault(int(session.snapshot.jobs.queue[place[1]]), []).append(place)
+        #: By leaf, how many of those who wait have been passed over.
+        self._passed: dict[int, int] = {}
+        leaves: Iterable[int] = {**waiting.lines, **self._left} if len(self._left) > 1 else ()
+        occupied = [leaf for leaf in leaves if self._first(leaf) is not None]
+        self._tree = QueueTree(session.snapshot.queues, occupied, self._turn_key)
 
-    def _class(self, tasks: Rows) -> int | None:
-        """The class of tasks that are all alike, and whose places depend on nothing else; None: they are not."""
-        cls = self._tables.cls[tasks]
-        first = int(cls[0])
-        if (cls != first).any() or (self._tables.flags[tasks] & NEEDS_LIVE_CHECK).any():
-            return None
-        record = self._session.snapshot.jobs.records[int(self._tables.job[tasks[0]])]
-        return None if record.groups is not None or record.topology is not None or record.sub_groups else first
+    def pop(self) -> int | None:
+        """The next job of the dry run; None: everybody had a turn."""
+        while len(self._left) > 1:
+            leaf = self._tree.next_leaf(self._turn_key)
+            assert leaf is not None
+            own, first = self._left.get(leaf), self._first(leaf)
+            if own and own[-1] is first:
+                job = self._serve(leaf)
+                self._tree.changed(leaf, self._turn_key, occupied=self._first(leaf) is not None)
+                return job
+            self._pass_over(leaf)
+            self._tree.changed(leaf, self._turn_key, occupied=self._first(leaf) is not None)
+        return self._serve(next(iter(self._left))) if self._left else None
 
-    def note(self, tasks: Rows) -> None:
-        cls = self._class(tasks)
-        if cls is not None:
-            self._failed[cls] = min(len(tasks), self._failed.get(cls, len(tasks)))
+    def _first(self, leaf: int) -> Place | None:
+        """Who stands first in a leaf: of the dry run, or of those who wait."""
+        line, at = self._waiting.lines.get(leaf, ()), self._passed.get(leaf, 0)
+        while at < len(line) and line[at][1] in self._own:
+            at += 1
+        self._passed[leaf] = at
+        own = self._left.get(leaf)
+        if at == len(line) or (own and own[-1] < line[at]):
+            return own[-1] if own else None
+        return line[at]
 
-    def knows(self, tasks: Rows) -> bool:
-        if not self._failed or len(tasks) == 0:
-            return len(tasks) == 0
-        cls = self._class(tasks)
-        return cls is not None and self._failed.get(cls, len(tasks) + 1) <= len(tasks)
+    def _pass_over(self, leaf: int) -> None:
+        line, shapes, shape = self._waiting.lines[leaf], self._waiting.shapes, None
+        while (first := self._first(leaf)) is not None and self._passed[leaf] < len(line):
+            if first is not line[self._passed[leaf]] or shape not in (None, shapes[first[1]]):
+                return
+            shape = shapes[first[1]]
+            self._passed[leaf] += 1
+
+    def _serve(self, leaf: int) -> int:
+        _, job = self._left[leaf].pop()
+        if not self._left[leaf]:
+            del self._left[leaf]
+        return job
+
+    def _turn_key(self, queue: int, leaf: int) -> Key:
+        first = self._first(leaf)
+        assert first is not None
+        return self._session.queue_turn_key(queue, first[1])
