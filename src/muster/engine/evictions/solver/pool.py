@@ -137,7 +137,8 @@ class VictimPool:
             line = self._by_queue.setdefault(int(self._session.snapshot.jobs.queue[job]), [])
             was_present = bool(self._present[job])
             if was_present:
-                del line[line.index(job)]
+                # Who has just gone stood near the end.
+                del line[next(at for at in range(len(line) - 1, -1, -1) if line[at] == job)]
             left = self._takeable(self._session.snapshot.tasks_of(job))
             is_present = len(left) > 0
             if is_present:

@@ -179,13 +179,15 @@ class NodeEvictions:
 
     def open(self, task: int, node: int, proposed: Rows | None = None) -> bool:
         """Evict on one node what the task needs to be there, and put it there; `proposed` victims are tried first."""
-        found = None
-        if proposed is not None and self._works(task, node, proposed):
-            found = proposed, np.ones(len(proposed), np.bool_)
-        found = found or self._choose(task, node)
-        if found is None:
-            return False
-        self._evict(*found)
+        mark = self._simulation.statement.mark()
+        if proposed is not None:
+            self._evict(proposed, np.ones(len(proposed), np.bool_))
+        if proposed is None or not self._fits(task, node):
+            self._simulation.statement.rollback(mark)
+            found = self._choose(task, node)
+            if found is None:
+                return False
+            self._evict(*found)
         self._put(task, node)
         self.supply.refresh(np.array([node], np.int32))
         return True

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.evictions.simulation import joined
 from muster.engine.evictions.task.node_evictions import NodeEvictions
 from muster.engine.evictions.task.offers import CandidateFilter, fewest_victims
 from muster.engine.evictions.task.sticky import NodeScope
@@ -111,17 +112,19 @@ class NodePicker:
 
     def _ranked(self, found: dict[int, Rows]) -> list[int]:
         """The nodes, the one whose victims matter least first."""
-        return sorted(found, key=lambda node: (*self._cost(found[node]), node))
-
-    def _cost(self, victims: Rows) -> tuple[int, int, int, float]:
+        if not found:
+            return []
+        nodes, victims = np.array(list(found), np.int32), joined(list(found.values()))
+        counts = np.array([len(own) for own in found.values()])
+        starts = np.cumsum(counts) - counts
         priority = self._session.snapshot.tasks.priority[victims].astype(np.int64)
-        dearest = victims[priority == priority.max()]
-        return (
-            int(priority.max()),
-            int((priority + _PRIORITY_OFFSET).sum()),
-            len(victims),
-            -float(self._start_times(dearest).min()),
-        )
+        highest = np.maximum.reduceat(priority, starts)
+        total = np.add.reduceat(priority + _PRIORITY_OFFSET, starts)
+        # A victim that is not the dearest of its node counts as started at the end of time.
+        dearest = priority == np.repeat(highest, counts)
+        earliest = np.minimum.reduceat(np.where(dearest, self._start_times(victims), np.inf), starts)
+        ranked: list[int] = nodes[np.lexsort((nodes, -earliest, counts, total, highest))].tolist()
+        return ranked
 
     def _start_times(self, tasks: Rows) -> NDArray[np.float64]:
         """When pods started, seconds since the epoch; those that have not count as starting now."""
