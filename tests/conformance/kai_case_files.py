@@ -54,10 +54,10 @@ class PlaceEverything(Action):
     mode = IDLE
 
     def run(self, session: Session) -> None:
-        statement = session.statement()
+        statement = session.statement(self.name)
         for task in session.snapshot.pending_tasks().tolist():
             statement.place(task, 1, self.mode)
-        session.commit(statement, self.name)
+        statement.commit()
 
 
 class PromiseEverything(PlaceEverything):
@@ -72,10 +72,10 @@ class EvictEverything(Action):
     name = "allocate"
 
     def run(self, session: Session) -> None:
-        statement = session.statement()
+        statement = session.statement(self.name)
         table = session.snapshot.tasks
         statement.evict((table.status == TaskStatus.RUNNING).nonzero()[0].astype("int32"))
-        session.commit(statement, self.name)
+        statement.commit()
 
 
 def registry_with(action: type[Action]) -> Registry:

@@ -382,11 +382,11 @@ def test_who_is_protected_stays_whatever_tier_says_so(breaks_gangs: bool) -> Non
 
 def test_what_is_committed_is_kept_with_the_action_and_nothing_is_not() -> None:
     session = opened()
-    session.commit(session.statement(), "allocate")
+    session.statement("allocate").commit()
     assert session.committed == []
-    statement = session.statement()
+    statement = session.statement("allocate")
     statement.place(0, 1)
-    session.commit(statement, "allocate")
+    statement.commit()
     assert [(done.action, len(done.operations)) for done in session.committed] == [("allocate", 1)]
 
 

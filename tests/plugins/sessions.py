@@ -59,16 +59,16 @@ def fitting(reasons: Mapping[str, str]) -> list[str]:
 
 def place(session: Session, name: str, node: str, *, waits: bool = False) -> None:
     """Put a pending pod on a node, as an action would."""
-    statement = session.statement()
+    statement = session.statement("test")
     row = session.snapshot.nodes.index[node]
     statement.place(task_row(session, name), row, FUTURE if waits else IDLE)
-    session.commit(statement, "test")
+    statement.commit()
 
 
 def evict(session: Session, name: str) -> None:
-    statement = session.statement()
+    statement = session.statement("test")
     statement.evict(np.array([task_row(session, name)], np.int32))
-    session.commit(statement, "test")
+    statement.commit()
 
 
 def fixed_scores(session: Session, name: str) -> dict[str, float]:

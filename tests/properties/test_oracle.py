@@ -25,7 +25,7 @@ CYCLES = 8
 #: The same worlds in every ordinary run, others in each soak.
 STEADY = settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
 #: Kinds of gangs that are mixed with each other where several wait.
-CHECKED = ("plain", "elastic", "divided")
+CHECKED = KINDS
 
 
 def _without_evictions(name: str) -> SchedulerConfig:

@@ -23,7 +23,7 @@ from muster.framework import Eviction, SchedulerConfig, Session
 from muster.plugins.fairshare import FairShare
 from muster.plugins.fairshare.reclaim import victim_units
 from muster.scheduler import Scheduler
-from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Operation, OperationKind, Rows, Statement, TaskStatus
 from muster.snapshot.messages import Evict, Nominate
 from tests.engine.evictions.solver.solver_stage import NOW, REGISTRY, kai, open_session, run
 from tests.engine.evictions.solver.worlds import RUNTIME, worlds
@@ -44,13 +44,19 @@ def config(*actions: str, trim: bool = False, runtime: float = 0) -> SchedulerCo
 
 def watched(session: Session, check: Callable[[Statement, str], None]) -> Session:
     """Run the actions; every statement is looked at before it is committed."""
-    commit = session.commit
+    commit, make = Statement.commit, session.statement
+    actions: dict[int, str] = {}
 
-    def checking(statement: Statement, action: str) -> None:
-        check(statement, action)
-        commit(statement, action)
+    def making(action: str = "") -> Statement:
+        statement = make(action)
+        actions[id(statement)] = action
+        return statement
 
-    with patch.object(session, "commit", checking):
+    def checking(statement: Statement) -> list[Operation]:
+        check(statement, actions[id(statement)])
+        return commit(statement)
+
+    with patch.object(session, "statement", making), patch.object(Statement, "commit", checking):
         return run(session)
 
 

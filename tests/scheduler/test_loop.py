@@ -153,10 +153,10 @@ class Stale(Action):
     name: ClassVar[str] = "stale"
 
     def run(self, session: Session) -> None:
-        statement = session.statement()
+        statement = session.statement(self.name)
         for task in session.snapshot.pending_tasks():
             statement.place(int(task), 0)
-        session.commit(statement, self.name)
+        statement.commit()
 
 
 def test_a_refused_bind_is_reported_and_is_no_decision(caplog: pytest.LogCaptureFixture) -> None:
@@ -182,10 +182,10 @@ class Swap(Action):
         waiting = session.snapshot.pending_tasks()
         running = np.flatnonzero(tasks.status == TaskStatus.RUNNING).astype(np.int32)
         if len(running) and len(waiting):
-            statement = session.statement()
+            statement = session.statement(self.name)
             statement.evict(running, beneficiary=int(tasks.job[waiting[0]]), note="swapped out")
             statement.place(int(waiting[0]), 0, mode=1)
-            session.commit(statement, self.name)
+            statement.commit()
 
 
 def test_evictions_name_the_beneficiary_and_nominations_are_made_once() -> None:

@@ -294,12 +294,6 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         self._made.append(made)
         return made
 
-    def commit(self, statement: Statement, action: str) -> None:
-        """Keep what a statement without an action did."""
-        operations = statement.commit()
-        if operations:
-            self._keep(action, operations)
-
     def _keep(self, action: str, operations: list[Operation]) -> None:
         self.committed.append(Committed(action, operations))
 

@@ -76,12 +76,12 @@ class StartRule:
             task = int(tasks[placed])
             work.verdict = JobVerdict(INSUFFICIENT, cls=int(table.cls[task]), task=task, placed=placed)
         else:
-            trial = attempt.copy()
-            found = self._runs.until_ready(trial, statement, scope, modes)
-            work.verdict = trial.verdict
+            tasks = attempt.tasks
+            found = self._runs.until_ready(attempt, statement, scope, modes)
+            work.verdict = attempt.verdict
             if found:
-                work.attempts = [trial]
                 return found
+            attempt.tasks = tasks
         return self.search(work, statement, scope, modes, whole=whole)
 
     def search(

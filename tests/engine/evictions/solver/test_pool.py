@@ -125,9 +125,9 @@ def test_after_a_commit_the_pool_offers_what_is_left(status: TaskStatus) -> None
     session = stage(*gang("old", on=["n0"] * 3, minimum=1, priority="low"), *gang("b", on=["n1"], priority="low"))
     pool = VictimPool(session, Eviction.PREEMPT)
     if status == TaskStatus.RELEASING:
-        statement = session.statement()
+        statement = session.statement("test")
         statement.evict(task_rows(session, "old-2", "b-0"))
-        session.commit(statement, "test")
+        statement.commit()
         pool.refresh([job_row(session, "old"), job_row(session, "b")])
     line = pool.line(job_row(session, "new"))
     found = []
@@ -142,9 +142,9 @@ def test_who_was_promised_a_place_meanwhile_may_be_dealt_another_one() -> None:
     session = stage(*gang("first", pending=1, priority="low"), *gang("old", on=["n1"], priority="low", created=-1))
     pool = VictimPool(session, Eviction.PREEMPT)
     before = pool.line(job_row(session, "new"))
-    statement = session.statement()
+    statement = session.statement("test")
     statement.place(task_row(session, "first-0"), 0, FUTURE)
-    session.commit(statement, "test")
+    statement.commit()
     pool.refresh([job_row(session, "first")])
     after = pool.line(job_row(session, "new"))
     assert [task_names(session, unit.tasks) for unit in iter(before.pop, None)] == [["old-0"]]
@@ -154,9 +154,9 @@ def test_who_was_promised_a_place_meanwhile_may_be_dealt_another_one() -> None:
 @pytest.mark.parametrize("taken_back", [True, False])
 def test_who_was_placed_in_the_same_cycle_is_offered_if_told_so(taken_back: bool) -> None:
     session = stage(*gang("first", pending=1, priority="low"))
-    statement = session.statement()
+    statement = session.statement("test")
     statement.place(task_row(session, "first-0"), 0)
-    session.commit(statement, "test")
+    statement.commit()
     line = VictimPool(session, Eviction.PREEMPT, take_back_binds=taken_back).line(job_row(session, "new"))
     assert [task_names(session, unit.tasks) for unit in iter(line.pop, None)] == [["first-0"]] * taken_back
 
@@ -166,9 +166,9 @@ def test_a_promise_that_is_given_up_gives_its_queue_nothing_back() -> None:
     tree = [kai_queue(name, gpu=(2, -1, 1)) for name in ("q", "a", "b")]
     old = [*gang("a1", "a", pending=1), *gang("b1", "b", on=["n0"])]
     session = open_session([*tree, *nodes(1, gpu=4), *old, *NEW], kai("reclaim"))
-    statement = session.statement()
+    statement = session.statement("test")
     statement.place(task_row(session, "a1-0"), 0, FUTURE)
-    session.commit(statement, "test")
+    statement.commit()
     assert names(session, Eviction.RECLAIM) == [["a1-0"], ["b1-0"]]
 
 
