@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from muster.engine.queue_books import NO_LIMIT
+from muster.framework import NO_LIMIT
 from muster.plugins.fairshare.tree import Bounds, Excess
 from muster.snapshot import NO_ROW
 from muster.testing.builders import queue

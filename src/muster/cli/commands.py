@@ -41,8 +41,10 @@ app = typer.Typer(
 )
 config_app = typer.Typer(help="Check and show scheduler configurations.", rich_markup_mode=None)
 queues_app = typer.Typer(help="Show queues and their shares.", rich_markup_mode=None)
+plugins_app = typer.Typer(help="List plugins and actions, and begin a plugin of your own.", rich_markup_mode=None)
 app.add_typer(config_app, name="config")
 app.add_typer(queues_app, name="queues")
+app.add_typer(plugins_app, name="plugins")
 app.add_typer(topology_app, name="topology")
 app.add_typer(crds_app, name="crds")
 app.add_typer(snapshot_app, name="snapshot")
@@ -263,8 +265,9 @@ def config_profiles(
     print_profiles(name)
 
 
-@app.command(short_help="List every plugin and action.")
+@plugins_app.callback(invoke_without_command=True)
 def plugins(
+    context: typer.Context,
     *,
     output: Annotated[ListOutput, typer.Option("--output", help="How to print the list.")] = ListOutput.TABLE,
 ) -> None:
@@ -274,9 +277,26 @@ def plugins(
 
     Example: muster plugins --output json
     """
-    from muster.cli.plugins import print_plugins
+    if context.invoked_subcommand is None:
+        from muster.cli.plugins import print_plugins
 
-    print_plugins(output.value)
+        print_plugins(output.value)
+
+
+@plugins_app.command("new", short_help="Write a plugin to begin with, and its test.")
+def plugins_new(
+    name: Annotated[str, typer.Argument(help="Its name in the scheduler configuration, such as cheap-power.")],
+    directory: Annotated[Path, typer.Option("--directory", help="Where its folder is made.")] = Path(),
+) -> None:
+    """Write a package with a plugin that scores nodes, its test, and a configuration that names it.
+
+    What else a plugin can answer: docs/how-to/write-a-plugin.md.
+
+    Example: muster plugins new cheap-power
+    """
+    from muster.cli.plugins import write_plugin
+
+    write_plugin(name, directory)
 
 
 @app.command(short_help="Schedule pods on a Kubernetes cluster.")

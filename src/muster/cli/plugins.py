@@ -8,11 +8,14 @@ from __future__ import annotations
 
 import inspect
 import json
+import re
 import textwrap
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from importlib.metadata import entry_points
-from typing import Any
+from importlib.resources import files
+from pathlib import Path
+from typing import Any, Final
 
 import msgspec
 import typer
@@ -20,6 +23,7 @@ from msgspec import inspect as types
 from rich.console import Console
 from rich.text import Text
 
+from muster.api import UserError
 from muster.cli.screen import heading, make_console, plain_table
 from muster.framework import (
     PROFILES,
@@ -37,6 +41,10 @@ from muster.framework.registry import ACTION_GROUP, PLUGIN_GROUP
 from muster.scheduler import builtin_registry
 
 OWN_PACKAGE = "muster"
+
+
+#: Of a plugin, in configurations.
+_NAME: Final = re.compile(r"[a-z][a-z0-9]*(-[a-z0-9]+)*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -285,3 +293,45 @@ def _print_arguments(console: Console, part: Plugin | Action, given: Mapping[str
         shown = value_text(values[fields[info.name]])
         origin = "" if given.get(info.name) is not None or shown != info.default else "  (default)"
         console.print(Text(f"    {info.name}: {shown}{origin}"))
+
+
+# -- a plugin to begin with ------------------------------------------------------------------------------------------
+
+
+def write_plugin(name: str, directory: Path) -> None:
+    """Make a folder with a plugin, its test and a configuration. Raises UserError."""
+    if not _NAME.fullmatch(name):
+        raise UserError(f"{name}: expected small letters and digits, with dashes between, such as cheap-power")
+    if name in builtin_registry(third_party=False).plugins:
+        raise UserError(f"{name}: a built-in plugin has this name; choose another")
+    folder = directory / name
+    if folder.exists():
+        raise UserError(f"{folder}: is there already; choose another name or --directory")
+    for path, text in _skeleton(name).items():
+        try:
+            (folder / path).parent.mkdir(parents=True, exist_ok=True)
+            (folder / path).write_text(text, encoding="utf-8")
+        except OSError as error:
+            raise UserError(f"{folder / path}: cannot be written: {error.strerror}") from error
+        typer.echo(f"wrote {folder / path}")
+    typer.echo(
+        f"Next: cd {folder}, pip install -e ., pytest, then muster simulate CLUSTER.yaml --config scheduler.yaml"
+    )
+
+
+def _skeleton(name: str) -> dict[str, str]:
+    """The files of a new plugin, by path."""
+    short = name.replace("-", "_")
+    kind = "".join(part.capitalize() for part in name.split("-"))
+    paths = {
+        "pyproject.toml": "pyproject.toml",
+        "scheduler.yaml": "scheduler.yaml",
+        f"src/muster_{short}/__init__.py": "plugin.py",
+        f"tests/test_{short}.py": "test.py",
+    }
+    templates = files("muster.cli") / "skeleton"
+    texts = {path: (templates / f"{given}.txt").read_text(encoding="utf-8") for path, given in paths.items()}
+    return {
+        path: text.replace("<NAME>", name).replace("<MODULE>", f"muster_{short}").replace("<KIND>", kind)
+        for path, text in texts.items()
+    }

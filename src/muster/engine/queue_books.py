@@ -13,6 +13,7 @@ import numpy as np
 
 from muster.api import format_amount
 from muster.framework.plugin import Rejection
+from muster.framework.points import NO_LIMIT
 from muster.framework.reasons import NOT_ADMITTED
 from muster.snapshot import (
     ALLOCATED_STATUSES,
@@ -31,9 +32,6 @@ if TYPE_CHECKING:
 
     from muster.framework.session import Session
 
-
-#: More tasks than any queue is asked about.
-NO_LIMIT: Final = 2**31 - 1
 
 _PLAIN: Final = frozenset({"cpu", "memory", "pods", "ephemeral-storage"})
 

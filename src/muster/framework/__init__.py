@@ -27,6 +27,7 @@ from muster.framework.plugin import (
     UsageHistory,
     Vote,
 )
+from muster.framework.points import NO_LIMIT
 from muster.framework.profiles import PROFILES, Profile, find_config, profile, profile_yaml
 from muster.framework.reasons import (
     FITS,
@@ -47,6 +48,7 @@ __all__ = [
     "FITS",
     "MADE_ROOM",
     "NO_CLASS",
+    "NO_LIMIT",
     "PROFILES",
     "Action",
     "ActionTally",

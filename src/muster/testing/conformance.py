@@ -14,8 +14,8 @@ import difflib
 import hashlib
 import inspect
 import itertools
-from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
 import numpy as np
@@ -23,6 +23,7 @@ from msgspec.structs import replace
 
 from muster.api import HyperNode, KubeObject, NetworkTopology, ObjectMeta, SubGroupPolicy, Taint, Toleration
 from muster.api.objects.topology import ExactMatch, HyperNodeSpec, Member, MemberSelector
+from muster.cluster import MemoryCluster
 from muster.framework import (
     Departure,
     Division,
@@ -40,7 +41,9 @@ from muster.framework import (
 )
 from muster.framework.answers import FILTERS, KEY
 from muster.framework.points import Point
+from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot import NO_ROW, Mirror, Pieces, Rows, Snapshot, TaskStatus
+from muster.snapshot.messages import Bind, Evict
 from muster.testing.builders import gang, node, pod, pod_group, priority_class, queue
 
 #: Any: an answer of an extension point, whose type the point's check knows.
@@ -61,6 +64,33 @@ def check_plugin(plugin: type[Plugin], arguments: Mapping[str, Any] | None = Non
     other = _open(plugin, arguments or {}, list(reversed(objects)))
     turned = _ask_everything(other, plugin.name)
     assert first == turned, f"plugin {plugin.name}: another answer when objects arrive in another order"
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """What a cycle decided."""
+
+    #: The node of every pod that was bound, as "namespace/name".
+    placed: dict[str, str]
+    evicted: list[str]
+
+
+def one_cycle(
+    plugin: type[Plugin],
+    objects: Sequence[KubeObject],
+    *,
+    actions: str = "allocate",
+    arguments: Mapping[str, Any] | None = None,
+) -> Outcome:
+    """Run actions once on a cluster, with the plugin beside priority, gang and predicates."""
+    registry = builtin_registry(third_party=False)
+    registry.plugins[plugin.name] = plugin
+    beside = [PluginOption(name) for name in ("priority", "gang", "predicates")]
+    tier = (*beside, PluginOption(plugin.name, arguments=arguments or {}))
+    config = SchedulerConfig(tuple(actions.replace(" ", "").split(",")), (tier,))
+    decisions = Scheduler(MemoryCluster(objects), config, registry).run_once().decisions
+    placed = {made.pod: made.node for made in decisions if isinstance(made, Bind)}
+    return Outcome(placed, [made.pod for made in decisions if isinstance(made, Evict)])
 
 
 def _near_misses(plugin: type[Plugin]) -> str:

@@ -15,7 +15,8 @@ import numpy as np
 
 from muster.api import UserError
 from muster.engine.gangs import requests_of
-from muster.engine.queue_books import NO_LIMIT, QueueBooks, slots
+from muster.engine.queue_books import QueueBooks, slots
+from muster.framework import NO_LIMIT
 from muster.framework.plugin import Arguments, Eviction, Evictor, OrderKey, Plugin, Rejection, Vote
 from muster.framework.reasons import QUEUE_BROKEN, QUEUE_CLOSED, QUEUE_MISSING, QUEUE_NOT_A_LEAF
 from muster.plugins.capacity.standing import Reclaim, TreeKey, flat_standing, queue_share, tree_standing

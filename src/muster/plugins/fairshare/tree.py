@@ -16,7 +16,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.api.names import ROOT_QUEUE
-from muster.engine.queue_books import NO_LIMIT
+from muster.framework import NO_LIMIT
 from muster.plugins.fairshare.division import Claims, Weights, divide
 from muster.plugins.fairshare.entitlements import (
     Entitlements,
