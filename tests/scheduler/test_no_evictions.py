@@ -58,29 +58,30 @@ def explained(scheduler: Scheduler, name: str) -> str:
     return explain_job(session, session.snapshot.jobs.index[f"default/{name}"]).no_evictions
 
 
-@pytest.mark.parametrize("profile_name", ["muster", "volcano"])
+@pytest.mark.parametrize("profile_name", ["muster", "volcano", "kai"])
 def test_a_group_says_what_stood_in_the_way_in_the_words_of_explanations(profile_name: str) -> None:
     cluster = cluster_of(node("n1", gpu=4), queue("default"), *runs("low", "n1", FIRM), *high())
     scheduler = after(cluster, profile_name, 3)
     why, _, evictions = said(cluster, "high").partition("; no evictions: ")
     assert why.startswith("insufficient-resources: ")
-    assert "preempt: nobody may be evicted for it (1 pod is not preemptible)" in evictions
+    assert "preempt: nobody may be evicted for it (default/low is not preemptible (1 pod))" in evictions
     assert explained(scheduler, "high").endswith(evictions)
     assert scheduler.run_once().updates == ()
 
 
 def test_numbers_alone_are_no_news() -> None:
-    halves = [pod(f"half-{k}", gpu=2, node="n1", priority=10, annotations=FIRM) for k in range(2)]
+    halves = [pod(f"half-{k}", group="half", gpu=2, node="n1", priority=10, annotations=FIRM) for k in range(2)]
+    half = pod_group("half", minimum=1, phase="Running", priority_class="low")
     cluster = cluster_of(
-        node("n1", gpu=4), node("n2", gpu=4), queue("default"), *runs("low", "n2", FIRM), *halves, *high()
+        node("n1", gpu=4), node("n2", gpu=4), queue("default"), *runs("low", "n2", FIRM), half, *halves, *high()
     )
     scheduler = after(cluster, "muster", 3)
     first = said(cluster, "high")
-    assert "3 pods are not preemptible" in first
+    assert "default/half, default/low are not preemptible (3 pods)" in first
     cluster.delete(halves[0])
     cluster.advance_to(cluster.now() + 60)
     updates = scheduler.run_once().updates
-    assert "2 pods are not preemptible" in explained(scheduler, "high")
+    assert "default/half, default/low are not preemptible (2 pods)" in explained(scheduler, "high")
     assert "default/high" not in [update.job for update in updates]
     assert said(cluster, "high") == first
 
@@ -108,6 +109,19 @@ def test_a_minimum_runtime_says_until_when(profile_name: str) -> None:
     scheduler = after(cluster, profile_name, 3)
     cluster.add(high())
     run(scheduler, cluster, 2)
-    assert "the first protection ends at 1970-01-01T00:26:4" in explained(scheduler, "high")
-    assert "the first protection ends at 1970-01-01T00:26:4" in said(cluster, "high")
+    assert "default/low is kept by minruntime until 1970-01-01T00:26:4" in explained(scheduler, "high")
+    assert "default/low is kept by minruntime until 1970-01-01T00:26:4" in said(cluster, "high")
     assert scheduler.run_once().updates == ()
+
+
+def test_kai_s_way_says_it_of_those_too_whom_an_easier_job_s_failure_rules_out() -> None:
+    """And of moving others, that there is not room enough in all."""
+    both = [*high(), *gang("higher", 1, gpu=4, priority_class="high")]
+    cluster = cluster_of(node("n1", gpu=4), queue("default"), *runs("low", "n1", FIRM), *both)
+    scheduler = after(cluster, "kai", 2)
+    told = [explained(scheduler, name) for name in ("high", "higher")]
+    assert all(
+        "consolidation: moving others would not make room for it (4 nvidia.com/gpu asked for, 0 free" in one
+        for one in told
+    )
+    assert sum("preempt: nobody may be evicted for it (as for default/high" in one for one in told) == 1

@@ -178,6 +178,7 @@ PLACES_SEARCH_ENDED = reason(
     remedy="raise searchStepsPerJob or searchStepsPerCycle of allocate, or make the gang's pods more alike",
 )
 NO_ROOM_BY_EVICTION = reason("no-room-by-eviction", "evicting those who may go would not make room for it")
+NO_ROOM_BY_MOVING = reason("no-room-by-moving", "moving others would not make room for it")
 NO_VICTIMS = reason("no-victims", "nobody may be evicted for it")
 NEVER_PREEMPTS = reason(
     "never-preempts",

@@ -302,10 +302,14 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         self.tally = self.tallies.setdefault(action, ActionTally())
         return self.tally
 
-    def note_no_eviction(self, job: int, action: str, why: Rejection) -> None:
-        """Remember why nobody was evicted for a job; an action that tries another way afterwards adds nothing."""
+    def note_no_eviction(self, job: int, action: str, why: Rejection, *, tried: bool = True) -> None:
+        """Remember why nobody was evicted for a job; an action that tries another way afterwards adds nothing.
+
+        `tried`: it had a turn, which counts as an attempt; if not, the reason was known before.
+        """
         self.no_evictions.setdefault(job, {}).setdefault(action, why)
-        self.tally.attempts[why.reason.code] += 1
+        if tried:
+            self.tally.attempts[why.reason.code] += 1
 
     def record(self, job: int, verdict: JobVerdict) -> None:
         """Remember why a job did not (fully) start; a later word on the same job replaces it."""

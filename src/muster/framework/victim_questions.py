@@ -50,8 +50,11 @@ class VictimQuestions(Asking):
             self.blame(plugin, None)
             return otherwise
 
-    def may_go(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows:
-        """Which candidates nobody protects, whatever tier he stands in; see `Plugin.protects`."""
+    def may_go(self, kind: Eviction, evictor: Evictor, candidates: Rows, kept: dict[str, Rows] | None = None) -> Rows:
+        """Which candidates nobody protects, whatever tier he stands in; see `Plugin.protects`.
+
+        `kept` is told, by plugin, whom it keeps of those whom the plugins before it let go.
+        """
         nobody: Rows | None = candidates[:0]
         if self.protects_all:
             candidates = candidates[:0]
@@ -59,7 +62,10 @@ class VictimQuestions(Asking):
             if len(candidates) and ask.__self__.protects:
                 answer = self._ask(ask, kind, evictor, candidates, otherwise=nobody)
                 if answer is not None and len(answer) < len(candidates):
-                    candidates = candidates[np.isin(candidates, answer)]
+                    goes = np.isin(candidates, answer)
+                    if kept is not None:
+                        kept[ask.__self__.name] = candidates[~goes]
+                    candidates = candidates[goes]
         return candidates
 
     def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows:

@@ -11,7 +11,9 @@ something is committed.
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass, field, replace
+from functools import partial
 
 import numpy as np
 
@@ -27,6 +29,35 @@ _HOLDS_PLACE: Mask = np.isin(
 )
 
 
+#: So many jobs are named where several are kept by the same; of the others it is said how many they are.
+_NAMED = 3
+#: Why pods are kept, for one job and for several.
+_FIRM = ("is not preemptible", "are not preemptible")
+_MINIMUM = ("must keep its minimum", "must keep their minimum")
+
+
+@dataclass(frozen=True, slots=True)
+class Kept:
+    """Pods that nobody gets, and why."""
+
+    why: tuple[str, str]
+    tasks: Rows
+    #: Whether it ends: what plugins say about these very jobs; None: nobody knows an end.
+    ends: Callable[[Rows], float | None] | None = None
+
+    def told(self, session: Session) -> str:
+        """As explanations have it: the jobs, why, until when, and how many pods."""
+        snapshot = session.snapshot
+        jobs = owners_of(snapshot, self.tasks)
+        named = ", ".join(sorted(snapshot.jobs.records[job].id for job in jobs.tolist())[:_NAMED])
+        who = f"{named} and {len(jobs) - _NAMED} more" if len(jobs) > _NAMED else named
+        end = None if self.ends is None else self.ends(jobs)
+        first = "the first " if len(jobs) > 1 else ""
+        until = "" if end is None else f" {first}until {stamp_text(math.ceil(end))}"
+        pods = "1 pod" if len(self.tasks) == 1 else f"{len(self.tasks)} pods"
+        return f"{who} {self.why[len(jobs) > 1]}{until} ({pods})"
+
+
 @dataclass(frozen=True, slots=True)
 class Candidates:
     """Tasks that might be evicted, and their jobs."""
@@ -36,28 +67,15 @@ class Candidates:
     jobs: Rows
     #: Those of the jobs that must keep their minimum: only what they can spare may go.
     protected: Rows = field(default_factory=lambda: np.empty(0, np.int32))
-    #: Pods that the kind of eviction could take, but that are not preemptible or marked, and that plugins protect;
-    #: gangs that give nothing because they must keep their minimum.
-    spared: int = 0
-    shielded: int = 0
-    barred: int = 0
-    #: When the first protection that plugins know the end of is over; None: they know of none.
-    until: float | None = None
+    #: Why jobs that the kind of eviction could take from give nothing, with their pods.
+    kept: tuple[Kept, ...] = ()
 
     def __bool__(self) -> bool:
         return len(self.tasks) > 0
 
-    def __str__(self) -> str:
-        """What stands in the way, with numbers."""
-        parts = [
-            (self.spared, "pod is not preemptible", "pods are not preemptible"),
-            (self.shielded, "pod is kept by plugins", "pods are kept by plugins"),
-            (self.barred, "gang must keep its minimum", "gangs must keep their minimum"),
-        ]
-        told = [f"{count} {one if count == 1 else more}" for count, one, more in parts if count]
-        if self.until is not None:
-            told.append(f"the first protection ends at {stamp_text(math.ceil(self.until))}")
-        return ", ".join(told)
+    def obstacles(self, session: Session) -> str:
+        """Who stands in the way, kept by what and until when, with numbers."""
+        return ", ".join(kept.told(session) for kept in self.kept)
 
     def sparing(self, snapshot: Snapshot) -> Candidates:
         """The same when everybody must keep its minimum: for those who would only be more than they need."""
@@ -65,7 +83,9 @@ class Candidates:
         stays: Mask = np.zeros(len(snapshot.jobs), np.bool_)
         stays[self.jobs[~can_spare]] = True
         jobs, tasks = self.jobs[can_spare], self.tasks[~stays[snapshot.tasks.job[self.tasks]]]
-        return replace(self, tasks=tasks, jobs=jobs, protected=jobs, barred=self.barred + int(stays.sum()))
+        barred = self.tasks[stays[snapshot.tasks.job[self.tasks]]]
+        kept = (*self.kept, Kept(_MINIMUM, barred)) if len(barred) else self.kept
+        return replace(self, tasks=tasks, jobs=jobs, protected=jobs, kept=kept)
 
     def inside(self, snapshot: Snapshot, domain: int) -> Rows:
         """Those on the nodes of a domain."""
@@ -98,6 +118,7 @@ class Pool:
         self._statuses = statuses
         self._equals = equals
         self._known: dict[tuple[int, int], Candidates] = {}
+        self._told: dict[tuple[int, int], str] = {}
         self._commits = -1
 
     def of(self, job: int) -> Candidates:
@@ -106,10 +127,19 @@ class Pool:
         if self._commits != len(self._session.committed):
             self._commits = len(self._session.committed)
             self._known.clear()
+            self._told.clear()
         key = int(jobs.queue[job]), int(jobs.priority[job])
         if key not in self._known:
             self._known[key] = self.find(job)
         return self._known[key]
+
+    def obstacles(self, job: int) -> str:
+        """Who stands in the way of a job, as `Candidates.obstacles`."""
+        found, jobs = self.of(job), self._session.snapshot.jobs
+        key = int(jobs.queue[job]), int(jobs.priority[job])
+        if key not in self._told:
+            self._told[key] = found.obstacles(self._session)
+        return self._told[key]
 
     def find(self, job: int) -> Candidates:
         """As `of`, as things stand now."""
@@ -118,19 +148,33 @@ class Pool:
         reach = np.append(self._jobs_for(job), np.False_)[tasks.job] & on_node(snapshot, self._statuses)
         asked = np.flatnonzero(reach & willing(snapshot)).astype(np.int32)
         evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
-        with self._session.hearing_until() as moments:
-            rows = self._session.may_go(self._kind, evictor, asked)
-            owners = owners_of(snapshot, rows)
-            protected = self._must_keep_minimum(job, owners, rows)
-        until = min(moments, default=None)
-        spared, shielded = int(np.count_nonzero(reach)) - len(asked), len(asked) - len(rows)
+        by_plugin: dict[str, Rows] = {}
+        rows = self._session.may_go(self._kind, evictor, asked, by_plugin)
+        owners = owners_of(snapshot, rows)
+        protected = self._must_keep_minimum(job, owners, rows)
+        firm = np.flatnonzero(reach & ~willing(snapshot)).astype(np.int32)
+        kept = [Kept(_FIRM, firm)] if len(firm) else []
+        ends = partial(self._end, job)
+        kept += [Kept((f"is kept by {name}", f"are kept by {name}"), own, ends) for name, own in by_plugin.items()]
         if len(protected) == 0 or not self._bars:
-            return Candidates(rows, owners, protected, spared, shielded, until=until)
+            return Candidates(rows, owners, protected, tuple(kept))
         can_spare = job_surplus(snapshot)[protected] > 0
         barred: Mask = np.zeros(len(jobs), np.bool_)
         barred[protected[~can_spare]] = True
-        rows, owners = rows[~barred[tasks.job[rows]]], owners[~barred[owners]]
-        return Candidates(rows, owners, protected[can_spare], spared, shielded, int(barred.sum()), until)
+        stays = barred[tasks.job[rows]]
+        if stays.any():
+            kept.append(Kept(_MINIMUM, rows[stays], ends))
+        return Candidates(rows[~stays], owners[~barred[owners]], protected[can_spare], tuple(kept))
+
+    def _end(self, job: int, victims: Rows) -> float | None:
+        """When the first of the jobs will no longer be protected against a job, as far as plugins know."""
+        snapshot = self._session.snapshot
+        rows = np.flatnonzero(np.isin(snapshot.tasks.job, victims) & on_node(snapshot, self._statuses)).astype(np.int32)
+        evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
+        with self._session.hearing_until() as moments:
+            self._session.may_go(self._kind, evictor, rows)
+            self._session.protected(self._kind, job, victims)
+        return min(moments, default=None)
 
     def _jobs_for(self, job: int) -> Mask:
         """Jobs that the kind of eviction lets the job take from."""

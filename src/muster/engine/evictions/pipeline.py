@@ -27,6 +27,7 @@ from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, 
 from muster.framework.reasons import (
     NEVER_PREEMPTS,
     NO_ROOM_BY_EVICTION,
+    NO_ROOM_BY_MOVING,
     NO_VICTIMS,
     NOT_STEADY,
     OVER_DISRUPTION,
@@ -124,9 +125,14 @@ def run(session: Session, kind: Eviction, strategy: Strategy[C], limits: Limits,
     session.count_for(action)
     jobs = strategy.jobs()
     pipeline = _Pipeline(session, kind, strategy, limits, action)
+    left_out = set(jobs)
     for job in strategy.line(jobs) if jobs else ():
+        left_out.discard(job)
         with session.turn(job):
             pipeline.serve(job, jobs[job])
+    for job in sorted(left_out):
+        if kind is Eviction.RECLAIM and session.overused(int(session.snapshot.jobs.queue[job])):
+            session.note_no_eviction(job, action, Rejection(OVER_FAIR_SHARE), tried=False)
 
 
 def send_away(session: Session, tasks: Rows, action: str, record: VictimRecord) -> None:
@@ -166,7 +172,8 @@ class _Pipeline:
             plan = self._strategy.solve(need, candidates, simulation, lambda plan: self._accepts(need, plan, refused))
             if plan is None:
                 statement.rollback()
-                reason = NO_ROOM_BY_EVICTION if candidates else NO_VICTIMS
+                in_vain = NO_ROOM_BY_MOVING if self._kind is Eviction.CONSOLIDATE else NO_ROOM_BY_EVICTION
+                reason = in_vain if candidates else NO_VICTIMS
                 why = refused[-1] if refused else Rejection(reason, self._strategy.obstacles(job))
                 self._session.note_no_eviction(job, self._action, why)
             else:

@@ -159,8 +159,9 @@ def test_without_signatures_every_job_is_searched_for(monkeypatch: pytest.Monkey
 def test_after_a_commit_failed_jobs_are_searched_for_again(monkeypatch: pytest.MonkeyPatch) -> None:
     """What was committed may have changed the outcome for a job like the one that failed."""
     objects = [
-        *nodes(1, gpu=4),
+        *nodes(2, gpu=4),
         *gang("old", on=["n0"], gpu=1, priority="low"),
+        *gang("aged", on=["n1"], gpu=1, priority="low"),
         *gang("big0", pending=1, gpu=8, priority="high", created=1),
         *gang("fits", pending=1, gpu=4, priority="high", created=2),
         *gang("big1", pending=1, gpu=8, priority="high", created=3),

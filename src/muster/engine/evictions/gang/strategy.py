@@ -59,7 +59,7 @@ class GangStrategy:
         return self._pool.of(job)
 
     def obstacles(self, job: int) -> str:
-        return self._budgets.and_kept_by(str(self._pool.of(job)))
+        return self._budgets.and_kept_by(self._pool.obstacles(job))
 
     def settled(self, need: Need, plan: Plan | None) -> None:
         self._budgets.kept_by.clear()

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from muster.engine.evictions.candidates import Pool, willing
+from muster.engine.evictions.candidates import Candidates, Pool, willing
 from muster.engine.evictions.surplus import keep_minimum
 from muster.engine.gangs import next_victims, requests_of
 from muster.engine.lines import Key
@@ -61,8 +61,8 @@ class Givers:
     #: Jobs that keep their minimum, and tasks that stay.
     protected: frozenset[int]
     staying: frozenset[int]
-    #: Who is kept from going, in words.
-    obstacles: str
+    #: Among whom they were chosen: knows who is kept from going.
+    found: Candidates
 
 
 #: Key, job, and the tasks that it still has.
@@ -175,6 +175,7 @@ class VictimPool:
             givers = self._choose(evictor)
             if not is_victim:
                 self._known[asker] = givers
+        self._last = givers.found
         if spare_only:
             givers = replace(givers, protected=frozenset(np.flatnonzero(givers.allowed).tolist()))
         ends_there = not self._pass_over_protected and not spare_only
@@ -184,11 +185,9 @@ class VictimPool:
         """The jobs of a queue; the last one goes first."""
         return self._by_queue[queue]
 
-    def obstacles(self, evictor: int) -> str:
-        """Who is kept from being evicted for a job, as of the last time when its like was looked at."""
-        jobs = self._session.snapshot.jobs
-        known = self._known.get((int(jobs.queue[evictor]), int(jobs.priority[evictor])))
-        return "" if known is None else known.obstacles
+    def obstacles(self) -> str:
+        """Who is kept from being evicted for the job whose line was asked for last."""
+        return self._last.obstacles(self._session)
 
     def _choose(self, evictor: int) -> Givers:
         snapshot = self._session.snapshot
@@ -202,7 +201,7 @@ class VictimPool:
         refused[found.tasks] = False
         staying = frozenset(np.flatnonzero(refused).tolist())
         queues = np.unique(snapshot.jobs.queue[jobs]).tolist()
-        return Givers(allowed, queues, frozenset(found.protected.tolist()), staying, str(found))
+        return Givers(allowed, queues, frozenset(found.protected.tolist()), staying, found)
 
 
 class VictimLine:
@@ -225,6 +224,10 @@ class VictimLine:
         self._promised: Mask = session.snapshot.tasks.status == _PROMISED
         occupied = [queue for queue in givers.queues if self._peek(queue) != NO_ROW]
         self._tree = QueueTree(session.snapshot.queues, occupied, self._turn_key, last_first=True)
+
+    def __bool__(self) -> bool:
+        """Is there anybody to take from?"""
+        return self._tree.next_leaf(self._turn_key) is not None
 
     def pop(self) -> Unit | None:
         """The next unit; None: nobody is left."""

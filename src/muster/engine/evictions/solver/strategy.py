@@ -13,6 +13,7 @@ from dataclasses import dataclass
 import msgspec
 import numpy as np
 
+from muster.api import format_amount
 from muster.engine.boards import boards_of
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.pipeline import Need, Plan
@@ -26,8 +27,8 @@ from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import next_tasks, requests_of
 from muster.engine.queue_tree import TreeLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
-from muster.framework import Eviction, JobVerdict, Session, points
-from muster.framework.reasons import SEARCH_ENDED
+from muster.framework import Eviction, JobVerdict, Rejection, Session, points
+from muster.framework.reasons import NO_ROOM_BY_EVICTION, NO_ROOM_BY_MOVING, SEARCH_ENDED
 from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Amounts, Rows, Snapshot, TaskStatus
 
 _PENDING = int(TaskStatus.PENDING)
@@ -80,7 +81,7 @@ class SolverStrategy:
             able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
         self._trials = Trials(session, self._waiting, self._kind, self._places)
-        return asking if self._pool else {}
+        return asking
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
         line = TreeLine(self._session, jobs, depth=self._options.max_jobs_per_queue)
@@ -95,16 +96,35 @@ class SolverStrategy:
     def need(self, job: int, pending: Rows) -> Rows:
         session = self._session
         tasks = next_tasks(session, job, self._pending[job])
-        if self._kind is Eviction.CONSOLIDATE and len(tasks):
-            enough = (requests_of(session.snapshot, tasks) <= session.snapshot.nodes.future_total()).all()
-            tasks = tasks if enough else tasks[:0]
-        if (
-            len(tasks)
-            and self._options.use_signatures
-            and self._failed.rule_out(job, tasks, spare_only=self._takes_spare_only(job))
-        ):
+        refusal = None
+        if len(tasks) and self._kind is Eviction.CONSOLIDATE:
+            refusal = self._why_moving_is_vain(tasks)
+        if len(tasks) and refusal is None and self._options.use_signatures:
+            refusal = self._why_ruled_out(job, tasks)
+        if refusal is not None:
+            session.note_no_eviction(job, self._action, refusal, tried=False)
             return tasks[:0]
         return tasks
+
+    def _why_moving_is_vain(self, tasks: Rows) -> Rejection | None:
+        """Nobody leaves the cluster by moving: what is free in all is all that there will be."""
+        snapshot = self._session.snapshot
+        wanted, free = requests_of(snapshot, tasks), snapshot.nodes.future_total()
+        lacking = np.flatnonzero(wanted > free)
+        if len(lacking) == 0:
+            return None
+        name = snapshot.axis.names[int(lacking[0])]
+        asked, left = (format_amount(name, int(amounts[lacking[0]])) for amounts in (wanted, free))
+        return Rejection(NO_ROOM_BY_MOVING, f"{asked} {name} asked for, {left} free in all")
+
+    def _why_ruled_out(self, job: int, tasks: Rows) -> Rejection | None:
+        """An easier job has failed for a reason that holds for this one, too."""
+        if not self._failed.rule_out(job, tasks, spare_only=self._takes_spare_only(job)):
+            return None
+        other = self._failed.easier
+        known = self._session.no_evictions.get(other, {}).get(self._action, Rejection(NO_ROOM_BY_EVICTION))
+        name = self._session.snapshot.jobs.records[other].id
+        return Rejection(known.reason, f"as for {name}" + (f": {known.detail}" if known.detail else ""))
 
     def candidates(self, job: int) -> VictimLine:
         return self._pool.line(job, spare_only=self._takes_spare_only(job))
@@ -117,12 +137,14 @@ class SolverStrategy:
         return bool(job_surplus(snapshot, np.array([job], np.int32), promised=True)[job] >= 0)
 
     def obstacles(self, job: int) -> str:
-        return self._budgets.and_kept_by(self._pool.obstacles(job))
+        return self._budgets.and_kept_by(self._pool.obstacles())
 
     def solve(
         self, need: Need, candidates: VictimLine, simulation: Simulation, accepts: Callable[[Plan], bool]
     ) -> Plan | None:
         session, options = self._session, self._options
+        if not candidates and not self._places.suffices(need.tasks):
+            return None
         budget = TrialBudget(options.max_trials_per_job, self._trials_left)
         self._trials.start(simulation)
         search = Search(
@@ -201,6 +223,7 @@ _encode = msgspec.json.Encoder(order="deterministic").encode
 class _Wish:
     """What a job waits for: classes and counts; for tasks that are all alike, what one of them asks for."""
 
+    job: int
     counts: Mapping[int, int]
     request: Amounts | None
 
@@ -228,6 +251,8 @@ class FailedJobs:
         self._kind = kind
         self._failed: dict[Hashable, list[_Wish]] = {}
         self._nodes: dict[int, bytes] = {}
+        #: The job by whose failure the last one was ruled out.
+        self.easier = NO_ROW
 
     def forget(self) -> None:
         self._failed.clear()
@@ -236,7 +261,7 @@ class FailedJobs:
         """A job found nothing for these tasks."""
         signature = self._signature(job, tasks, spare_only=spare_only)
         if signature is not None:
-            self._failed.setdefault(signature, []).append(self._wish(tasks))
+            self._failed.setdefault(signature, []).append(self._wish(job, tasks))
 
     def rule_out(self, job: int, tasks: Rows, *, spare_only: bool = False) -> bool:
         """Whether an easier job has failed."""
@@ -245,14 +270,16 @@ class FailedJobs:
         signature = self._signature(job, tasks, spare_only=spare_only)
         if signature is None or signature not in self._failed:
             return False
-        wish = self._wish(tasks)
-        return any(failed.is_easier_than(wish) for failed in self._failed[signature])
+        wish = self._wish(job, tasks)
+        easier = next((failed for failed in self._failed[signature] if failed.is_easier_than(wish)), None)
+        self.easier = NO_ROW if easier is None else easier.job
+        return easier is not None
 
-    def _wish(self, tasks: Rows) -> _Wish:
+    def _wish(self, job: int, tasks: Rows) -> _Wish:
         snapshot = self._session.snapshot
         counts = Counter(snapshot.tasks.cls[tasks].tolist())
         request = snapshot.classes.requests[next(iter(counts)), 0] if len(counts) == 1 else None
-        return _Wish(counts, request)
+        return _Wish(job, counts, request)
 
     def _signature(self, job: int, tasks: Rows, *, spare_only: bool = False) -> Hashable | None:
         snapshot = self._session.snapshot

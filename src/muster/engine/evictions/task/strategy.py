@@ -102,7 +102,7 @@ class TaskStrategy:
         if supply is None:
             found = self._pool.find(job)
             supply = self._supplies[key] = Supply(self._session, found.tasks, found.protected)
-            self._obstacles[key] = str(found)
+            self._obstacles[key] = found.obstacles(self._session)
         return supply
 
     def obstacles(self, job: int) -> str:
