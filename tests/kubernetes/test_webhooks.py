@@ -235,6 +235,18 @@ def test_a_gang_cannot_become_one_that_would_be_put_aside(asked: Kubectl) -> Non
     assert changed["spec"]["minTaskMember"] == {"worker": 3}
 
 
+def test_a_pod_at_no_position_of_its_gang_s_sub_groups_is_refused(asked: Kubectl) -> None:
+    policy = {"name": "workers", "subGroupSize": 1, "matchLabelKeys": ["index"]}
+    lost = pod("lost", group="divided")
+    lost["metadata"]["labels"] = {"index": "9999999999"}
+    path = "/api/v1/namespaces/default/pods"
+    assert refusal(asked, path, lost) == "", "its PodGroup may come next"
+    asked.create_all(gang("divided", 0, group={"subGroupPolicy": [policy]}))
+    assert "expected a number below 2147483647, or no number, for the position" in refusal(asked, path, lost)
+    lost["metadata"]["labels"] = {"index": "7"}
+    assert refusal(asked, path, lost) == ""
+
+
 @pytest.fixture
 def deaf(server: Server, kubectl: Kubectl, capsys: pytest.CaptureFixture[str]) -> Iterator[Kubectl]:
     """A cluster whose questions about PodGroups reach nobody, so that whatever is asked about is refused."""
