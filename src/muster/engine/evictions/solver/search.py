@@ -151,7 +151,7 @@ class Search:
     def solve(self, pending: Rows) -> Outcome | None:
         """Find victims for all of `pending`; None: there are none."""
         if self._options.trim and self._places.suffices(pending):
-            outcome = self._try(pending, _NOBODY, _NOBODY)
+            outcome, _ = self._attempt(pending, _NOBODY, _NOBODY)
             if outcome is not None:
                 return outcome
         if has_topology(self._session, self._job):
@@ -218,8 +218,7 @@ class Search:
             if not _are_enough(counts, back):
                 return False
             victims = joined([unit.tasks for unit in left])
-            self._simulation.evict(victims)
-            smaller, _ = self._attempt(pending, victims, victims)
+            smaller, _ = self._attempt(pending, victims, victims, going=victims)
             if smaller is not None and len(smaller.victims) < len(outcome.victims):
                 outcome, found = smaller, list(self._statement.operations[self._base :])
             else:
@@ -239,12 +238,7 @@ class Search:
         victims = joined([unit.tasks for unit in chosen])
         if not self._passes(pending, victims, _NOBODY, victims):
             return None
-        mark = self._statement.mark()
-        self._simulation.evict(victims)
-        outcome, _ = self._attempt(pending, victims, victims)
-        if outcome is None:
-            self._statement.rollback(mark)
-        return outcome
+        return self._attempt(pending, victims, victims, going=victims)[0]
 
     def _solve_by_steps(self, pending: Rows) -> Outcome | None:
         recorded: Rows = _NOBODY
@@ -288,7 +282,7 @@ class Search:
         self._simulation.evict(recorded)
         reach = self._places.reach(pending, tasks)
         while reach > tasks:
-            outcome = self._try(pending[:reach], recorded, recorded)
+            outcome, _ = self._attempt(pending[:reach], recorded, recorded)
             if outcome is not None:
                 return reach, outcome
             reach = tasks + (reach - tasks) // 2
@@ -300,7 +294,7 @@ class Search:
         mark = self._statement.mark()
         self._simulation.evict(recorded)
         if len(recorded) and self._places.suffices(pending):
-            outcome = self._try(pending, recorded, recorded)
+            outcome, _ = self._attempt(pending, recorded, recorded)
             if outcome is not None:
                 return outcome
         taken = set(recorded.tolist())
@@ -346,14 +340,10 @@ class Search:
             potential = offers.tasks_of(jobs)
             if not self._passes(pending, everybody, recorded, potential):
                 continue
-            mark = self._statement.mark()
-            self._simulation.evict(potential)
-            outcome, refused = self._attempt(pending, np.concatenate((recorded, potential)), everybody)
-            if outcome is not None:
-                return outcome
-            self._statement.rollback(mark)
-            if refused:
-                return None  # what the validators refuse they refuse with this offer, whatever the node
+            both = np.concatenate((recorded, potential))
+            outcome, refused = self._attempt(pending, both, everybody, going=potential)
+            if outcome is not None or refused:
+                return outcome  # what the validators refuse they refuse with this offer, whatever the node
         return None
 
     def _passes(self, pending: Rows, offered: Rows, recorded: Rows, potential: Rows) -> bool:
@@ -368,26 +358,27 @@ class Search:
                 return False
         return not self._budgets or bool(self._budgets.allowed(potential).all())
 
-    def _try(self, pending: Rows, victims: Rows, offered: Rows) -> Outcome | None:
-        mark = self._statement.mark()
-        outcome, _ = self._attempt(pending, victims, offered)
-        if outcome is None:
-            self._statement.rollback(mark)
-        return outcome
+    def _attempt(
+        self, pending: Rows, victims: Rows, offered: Rows, *, going: Rows = _NOBODY
+    ) -> tuple[Outcome | None, bool]:
+        """One dry run without `victims`, of whom those in `going` are still there; what fails leaves no trace.
 
-    def _attempt(self, pending: Rows, victims: Rows, offered: Rows) -> tuple[Outcome | None, bool]:
-        """One dry run; the second part says whether validators refused what had worked."""
+        The second part says whether validators refused what had worked.
+        """
         self._budget.spend()
         self.made += 1
         self._session.tally.dry_runs += 1
+        mark = self._statement.mark()
+        self._simulation.evict(going)
         outcome = self._trials.run(pending, victims, self._stayed)
-        if outcome is None:
-            return None, False
         limit = self._options.max_disruption_ratio
-        if limit is not None and not within_ratio(self._session.snapshot, outcome.victims, pending, limit):
-            return None, True
-        if not self._trials.judge(outcome, pending, offered):
-            return None, True
+        is_refused = outcome is not None and (
+            (limit is not None and not within_ratio(self._session.snapshot, outcome.victims, pending, limit))
+            or not self._trials.judge(outcome, pending, offered)
+        )
+        if outcome is None or is_refused:
+            self._statement.rollback(mark)
+            return None, is_refused
         return outcome, False
 
 
