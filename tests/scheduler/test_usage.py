@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from muster.api import KubeObject
 from muster.cluster import MemoryCluster
 from muster.framework import SchedulerConfig, UsageHistory, parse_config
 from muster.scheduler import Scheduler, builtin_registry
@@ -135,20 +136,33 @@ def test_nobody_counts_unless_a_plugin_asks() -> None:
     assert session.usage == {}
 
 
-def given_back(arguments: str) -> int:
-    """How many of eight pods a queue that had the whole cluster for a while loses to a gang of six of another queue."""
+def reclaiming(arguments: str) -> SchedulerConfig:
     text = f"""
 actions: "allocate, reclaim"
 tiers: [{{plugins: [{{name: gang}}, {{name: predicates}}, {{name: fairshare, arguments: {{{arguments}}}}}]}}]
 configurations: [{{name: reclaim, arguments: {{strategy: solver}}}}]
 """
-    rich = [pod(f"rich-{k}", group="rich", gpu=1, node="n") for k in range(8)]
-    objects = [node("n", gpu=8), queue("a"), queue("b"), pod_group("rich", queue="a"), *rich]
-    cluster = MemoryCluster(objects, start=100.0)
-    scheduler = Scheduler(cluster, parse_config(text, "test"), builtin_registry(third_party=False))
+    return parse_config(text, "test")
+
+
+def rich() -> list[KubeObject]:
+    """A queue that has the whole cluster, and one that has nothing."""
+    pods = [pod(f"rich-{k}", group="rich", gpu=1, node="n") for k in range(8)]
+    return [node("n", gpu=8), queue("a"), queue("b"), pod_group("rich", queue="a"), *pods]
+
+
+def poor() -> list[KubeObject]:
+    """A gang that asks for three quarters of the cluster."""
+    return [pod_group("poor", minimum=6, queue="b"), *(pod(f"poor-{k}", group="poor", gpu=1) for k in range(6))]
+
+
+def given_back(arguments: str) -> int:
+    """How many of eight pods a queue that had the whole cluster for a while loses to a gang of six of another queue."""
+    cluster = MemoryCluster(rich(), start=100.0)
+    scheduler = Scheduler(cluster, reclaiming(arguments), builtin_registry(third_party=False))
     scheduler.run_once()
     cluster.advance_to(400.0)
-    cluster.add([pod_group("poor", minimum=6, queue="b"), *(pod(f"poor-{k}", group="poor", gpu=1) for k in range(6))])
+    cluster.add(poor())
     return sum(isinstance(made, Evict) for made in scheduler.run_once().decisions)
 
 
@@ -156,3 +170,41 @@ def test_a_queue_that_had_much_gets_less_of_what_is_left_over() -> None:
     assert given_back("") == 0, "half of the cluster is its fair share"
     assert given_back("windowSeconds: 3600") == 6
     assert given_back("windowSeconds: 3600, kValue: 0") == 0
+
+
+def moments_of_waking(arguments: str) -> tuple[list[float], int]:
+    """One queue has the cluster for ten minutes, then another; what the first waits for is more than half of it.
+
+    The scheduler looks again only when the cycle before said so. Returns when, and how many pods went in the end.
+    """
+    early = [pod(f"early-{k}", group="early", gpu=1, node="n") for k in range(8)]
+    cluster = MemoryCluster([*rich()[:3], pod_group("early", queue="b"), *early], start=100.0)
+    scheduler = Scheduler(cluster, reclaiming(arguments), builtin_registry(third_party=False))
+    scheduler.run_once()
+    cluster.advance_to(700.0)
+    for one in early:
+        cluster.delete(one)
+    cluster.add([*rich()[3:], *poor()])
+    woken = []
+    while True:
+        result = scheduler.run_once()
+        gone = sum(isinstance(made, Evict) for made in result.decisions)
+        if gone or result.due is None or len(woken) == 500:
+            return woken, gone
+        cluster.advance_to(result.due)
+        woken.append(cluster.now())
+
+
+@pytest.mark.parametrize("fading", ["", ", halfLifeSeconds: 300"])
+def test_shares_that_move_by_themselves_wake_the_scheduler(fading: str) -> None:
+    """What a queue has had counts more with every minute that it has it, although nothing happens."""
+    woken, gone = moments_of_waking(f"windowSeconds: 3600{fading}")
+    assert gone == 6
+    assert 1 < len(woken) < 100
+
+
+def test_nobody_is_woken_for_shares_where_time_does_not_count_or_has_done_its_work() -> None:
+    assert moments_of_waking("") == ([], 0)
+    woken, gone = moments_of_waking("windowSeconds: 3600, kValue: 0.001")
+    assert gone == 0
+    assert len(woken) < 100

@@ -10,7 +10,7 @@ Differences from KAI: fair shares never exceed demand; moved victims are charged
 from __future__ import annotations
 
 import math
-from typing import TYPE_CHECKING, Annotated, ClassVar
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
 import numpy as np
@@ -33,7 +33,7 @@ from muster.framework.plugin import (
 from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_CLOSED, QUEUE_FULL, QUEUE_MISSING, Reason
 from muster.plugins.fairshare.order import QueueTurns
 from muster.plugins.fairshare.reclaim import Charges, ReclaimRules, gang_units, victim_units
-from muster.plugins.fairshare.tree import Bounds, Excess, fair_shares
+from muster.plugins.fairshare.tree import Bounds, Excess, fair_shares, past_usage
 from muster.snapshot import GATED, NO_ROW, Amounts, Rows, TaskStatus
 
 if TYPE_CHECKING:
@@ -78,6 +78,12 @@ class FairShareArgs(Arguments, frozen=True, kw_only=True):
     ] = msgspec.field(default=0.0, name="halfLifeSeconds")
 
 
+#: So often shares that move by themselves are looked at while a window, or a half-life, passes.
+_LOOKS: Final = 32
+#: What a queue has had and what it holds are the same, in parts of the cluster.
+_NO_MORE_CHANGE: Final = 1e-6
+
+
 class FairShare(Plugin):
     """Queues with quotas, limits and weights, as a tree."""
 
@@ -108,6 +114,8 @@ class FairShare(Plugin):
         self._jobs = snapshot.jobs
         #: Every queue's entitlements and its fair share.
         self.shares = fair_shares(session, self._arguments.k if session.usage else 0.0)
+        if self.history is not None and self._arguments.k and snapshot.jobs.pending.any():
+            self._wake_when_shares_move(session, self.history)
         self._turns = QueueTurns(self.shares, [record.priority for record in snapshot.queues.records])
         self._limits = Bounds(self.shares, self.shares.limits)
         self._firm_limits = Bounds(self.shares, self.shares.firm_limits)
@@ -119,6 +127,15 @@ class FairShare(Plugin):
         self._requests: dict[int, list[int]] = {}
         self._held_at_start: Amounts = snapshot.queues.tree_allocated
         self._firm_at_start: Amounts = snapshot.queues.tree_firm
+
+    def _wake_when_shares_move(self, session: Session, history: UsageHistory) -> None:
+        """Look again if shares will be others although nothing happens: past usage comes near to what is held now."""
+        snapshot = session.snapshot
+        held = snapshot.queues.tree_allocated / np.maximum(snapshot.total(), 1)
+        if np.abs(held - past_usage(session)).max(initial=0.0) < _NO_MORE_CHANGE:
+            return
+        if (fair_shares(session, self._arguments.k, held).fair != self.shares.fair).any():
+            session.look_again(session.now + min(history.window_s, history.half_life_s or math.inf) / _LOOKS)
 
     # -- what queues are entitled to ---------------------------------------------------------------------------
 

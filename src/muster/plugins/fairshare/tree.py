@@ -33,7 +33,6 @@ from muster.snapshot import (
     Amounts,
     QueueRecord,
     QueueTable,
-    ResourceAxis,
     Rows,
     Snapshot,
     TaskStatus,
@@ -76,8 +75,8 @@ class FairShares:
         return kept
 
 
-def fair_shares(session: Session, k: float = 0.0) -> FairShares:
-    """Divide the cluster of a session among its queues; `k`: how strongly past usage counts."""
+def fair_shares(session: Session, k: float = 0.0, usage: Weights | None = None) -> FairShares:
+    """Divide the cluster of a session among its queues; `k`: how strongly past usage, or another one, counts."""
     snapshot = session.snapshot
     queues, axis = snapshot.queues, snapshot.axis
     said = read_entitlements(queues.records, axis)
@@ -85,7 +84,8 @@ def fair_shares(session: Session, k: float = 0.0) -> FairShares:
     said.shared[broken] = False
     lines, total, units = lines_of(queues), session.shared_total, whole_units(axis)
     demand = tree_sums(_own_demand(snapshot), lines)
-    usage = _usage(session.usage, queues, axis) if k else None
+    if k and usage is None:
+        usage = past_usage(session)
     fair = divide_tree(queues.records, said, lines, total, demand, units, usage, k)
     fair[broken] = 0
     columns, core = counted_columns(axis), core_columns(axis)
@@ -95,9 +95,11 @@ def fair_shares(session: Session, k: float = 0.0) -> FairShares:
 # -- sums ---------------------------------------------------------------------------------------------------
 
 
-def _usage(usage: Usage, queues: QueueTable, axis: ResourceAxis) -> Weights:
+def past_usage(session: Session) -> Weights:
+    """What queues have had, in parts of the cluster; float[queues, resources]."""
+    queues, axis = session.snapshot.queues, session.snapshot.axis
     table = np.zeros((len(queues), len(axis)))
-    for name, by_resource in usage.items():
+    for name, by_resource in session.usage.items():
         for resource, fraction in by_resource.items():
             if name in queues.index and resource in axis.index:
                 table[queues.index[name], axis.index[resource]] = fraction
