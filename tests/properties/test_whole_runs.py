@@ -47,9 +47,13 @@ class Cycle:
     evictions: list[Evict]
     binds: list[Bind]
 
+    def pods_of(self, job: Job) -> set[str]:
+        """The pods of a job that had a node or got one."""
+        return self.held.get(job.name, set()) | {made.pod for made in self.binds if made.pod in job.pod_names()}
+
     def has(self, job: Job) -> int:
         """How many pods of a job have a node at its end, but for evictions."""
-        return len(self.held.get(job.name, set()) | {made.pod for made in self.binds if made.pod in job.pod_names()})
+        return len(self.pods_of(job))
 
 
 @dataclass
@@ -158,7 +162,7 @@ def check_minimums(done: Run) -> None:
     for cycle in done.cycles:
         gone = {made.pod for made in cycle.evictions if made.beneficiary}
         for job in done.world.jobs:
-            had = cycle.held.get(job.name, set()) | {made.pod for made in cycle.binds if made.pod in job.pod_names()}
+            had = cycle.pods_of(job)
             left = had - gone
             if left == had or len(left) < job.minimum:
                 continue
@@ -205,7 +209,7 @@ def _check_bundle(done: Run, cycle: Cycle, made: Evict, record: Facts) -> None:
     assert made.pod in bundle["tasks"]
     assert bundle["frees"]["nvidia.com/gpu"] == str(job.gpus * len(bundle["tasks"]))
     gone = {other.pod: other for other in cycle.evictions if other.job == made.job}
-    left = cycle.held[job.name] - set(gone)
+    left = cycle.pods_of(job) - set(gone)
     kinds = {
         cast("Facts", other.record)["bundle"]["kind"] for other in gone.values() if "bundle" in (other.record or {})
     }
@@ -258,15 +262,7 @@ def check_quota(done: Run) -> None:
     """Between queues nothing is taken from one that has no more than its quota, where the ways of the two part."""
     world = done.world
     for cycle in done.cycles:
-        held = Counter(
-            {
-                job.name: job.gpus
-                * len(
-                    cycle.held.get(job.name, set()) | {made.pod for made in cycle.binds if made.pod in job.pod_names()}
-                )
-                for job in world.jobs
-            }
-        )
+        held = Counter({job.name: job.gpus * cycle.has(job) for job in world.jobs})
         for beneficiary, evictions in groupby(cycle.evictions, key=lambda made: made.beneficiary):
             taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
             for made in evictions:

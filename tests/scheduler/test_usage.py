@@ -185,7 +185,7 @@ def moments_of_waking(arguments: str) -> tuple[list[float], int]:
     for one in early:
         cluster.delete(one)
     cluster.add([*rich()[3:], *poor()])
-    woken = []
+    woken: list[float] = []
     while True:
         result = scheduler.run_once()
         gone = sum(isinstance(made, Evict) for made in result.decisions)
