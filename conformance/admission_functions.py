@@ -15,7 +15,7 @@ from conformance.results import Mismatch
 from muster.admission import CREATE, HOOKS, Facts, Request, Settings, Verdict, judge
 from muster.admission.job_tasks import topology_policy_problems
 from muster.admission.jobs import start_order
-from muster.admission.pod_templates import template_pod
+from muster.admission.pods import template_pod
 from muster.api import Problem, Queue
 from muster.api.kinds import decode_as
 from muster.api.objects.batch import Job, JobTask

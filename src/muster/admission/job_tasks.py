@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Final
 
-from muster.admission.pod_templates import label, pod_name, template_pod, template_problems
+from muster.admission.pods import label, pod_name, template_pod, template_problems
 from muster.admission.request import Settings
 from muster.api import Pod, Problem, Quantity, ResourceRequirements
 from muster.api.errors import Problems, at_least, choices, one_of

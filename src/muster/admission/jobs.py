@@ -13,7 +13,7 @@ from typing import Final
 
 from muster.admission.hyper_nodes import tier_cautions
 from muster.admission.job_tasks import count_problems, policy_problems, task_problems
-from muster.admission.pod_templates import label_value, subdomain
+from muster.admission.pods import label_value, subdomain
 from muster.admission.queues import queue_reference
 from muster.admission.request import (
     CREATE,
