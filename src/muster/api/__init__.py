@@ -4,7 +4,7 @@ Enters: documents, from files or an API server. Leaves: typed objects that are w
 names object, field and what would be right. Knows no cluster and no policy; everybody imports it.
 """
 
-from muster.api.errors import BackendError, InternalError, MusterError, Problem, UserError
+from muster.api.errors import BackendError, InternalError, MusterError, PluginError, Problem, UserError
 from muster.api.kinds import KINDS, ClusterSnapshot, ClusterSnapshotSpec, decode, encode
 from muster.api.load import Loaded, LoadedFiles, Skipped, Source, load_files, load_text
 from muster.api.objects.claims import (
@@ -149,6 +149,7 @@ __all__ = [
     "PersistentVolumeClaim",
     "PersistentVolumeClaimSpec",
     "PersistentVolumeSpec",
+    "PluginError",
     "Pod",
     "PodAffinity",
     "PodAffinityTerm",

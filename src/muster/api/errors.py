@@ -3,9 +3,10 @@
     MusterError
     ├── UserError       the input is wrong; exit code 2, no traceback
     ├── BackendError    the cluster or the disk did not answer; may be retryable
+    ├── PluginError     a plugin broke its contract; who made it has to mend it
     └── InternalError   a bug in Muster; exit code 1, worth a report
 
-Everything in the product raises one of the three leaves; only the command line catches the root.
+Everything in the product raises one of the leaves; only the command line catches the root.
 A ``UserError`` names the place, the object, the field, and what would be right. Where a document does not fit its type,
 `explain` makes it of msgspec's message: that tells the path (``$.spec.minMember``) and the types, but not the key in a
 mapping (``[...]``), so the key is found by looking for the first value that could have caused the message.
@@ -60,6 +61,10 @@ class BackendError(MusterError):
     def __init__(self, text: str, *, retryable: bool) -> None:
         self.retryable = retryable
         super().__init__(text)
+
+
+class PluginError(MusterError):
+    """A plugin did what its contract does not allow."""
 
 
 class InternalError(MusterError):

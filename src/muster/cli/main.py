@@ -18,7 +18,7 @@ from collections.abc import Sequence
 
 import typer
 
-from muster.api.errors import InternalError, MusterError
+from muster.api.errors import InternalError, MusterError, PluginError
 from muster.cli.commands import app
 from muster.cli.volcano_flags import understood
 
@@ -51,7 +51,7 @@ def _invoke(arguments: Sequence[str]) -> int:
     except typer.TyperException as error:
         say_error(f"{error.format_message()} (see `muster --help`)")
         return error.exit_code
-    except InternalError as error:
+    except (InternalError, PluginError) as error:
         return _bug(error)
     except MusterError as error:
         say_error(str(error))
@@ -81,13 +81,13 @@ def say_error(text: str) -> None:
 
 
 def _bug(error: Exception) -> int:
-    sys.stderr.write("".join(traceback.format_exception(error)))
-    from muster.framework.faults import blamed, told  # noqa: PLC0415  # imports take a while, and all may be well
+    from muster.framework.faults import is_of_others, told  # noqa: PLC0415  # imports take a while, and all may be well
 
-    plugin, _ = blamed(error)
-    if plugin:
-        say_error(told(error))
-        sys.stderr.write(f"Please tell who made the plugin {plugin}; `muster plugins` names its package.\n")
+    fault = error.__cause__ if isinstance(error.__cause__, Exception) else error
+    if not isinstance(fault, PluginError):
+        sys.stderr.write("".join(traceback.format_exception(fault)))
+    if is_of_others(fault):
+        say_error(told(fault))
         return 1
     say_error(f"this is a bug in muster: {str(error) or type(error).__name__}")
     sys.stderr.write(

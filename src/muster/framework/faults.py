@@ -1,9 +1,9 @@
 """What goes wrong while plugins are asked, and who pays for it.
 
 A question about a job that raises costs that job its cycle, and it is put aside (`muster.snapshot.intake`); the others
-go on. Who was asked is looked up in the traceback: a plugin that fails on three jobs in a row, or three times on
-questions that are about no job, loses its place for a while, and the jobs are not to blame. A protection that cannot be
-asked counts as "protected": whatever a plugin's failure does, it evicts nobody.
+go on. Who was asked is looked up in the traceback: a plugin that fails on three jobs in a row, or three times within a
+minute on questions that are about no job, loses its place for a while, and the jobs are not to blame. A protection that
+cannot be asked counts as "protected": whatever a plugin's failure does, it evicts nobody.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
-from muster.api import UserError
+from muster.api import PluginError
 from muster.framework.plugin import Plugin
 from muster.framework.points import POINTS, Point
 from muster.framework.reasons import QUARANTINED, JobVerdict
@@ -32,15 +32,6 @@ STRIKES: Final = 3
 OUT_SECONDS: Final = 60.0
 
 
-class PluginError(UserError):
-    """A plugin answered what its contract does not allow; the plugin is to be mended, not Muster."""
-
-    def __init__(self, plugin: str, point: Point[..., Any, Any], problem: str) -> None:
-        super().__init__(f"plugin {plugin}: {point.name}: {problem}; the contract is {point.contract}")
-        self.plugin = plugin
-        self.asked = point.name
-
-
 class _Checked:
     """Stands for a method of a plugin that is not ours, and looks at its answers before anybody counts on them."""
 
@@ -53,52 +44,74 @@ class _Checked:
         self._snapshot = snapshot
 
     def __call__(self, *about: object) -> object:
-        answer = self._method(*about)
+        try:
+            answer = self._method(*about)
+        except TypeError as error:
+            if error.__traceback__ is None or error.__traceback__.tb_next is not None:
+                raise
+            raise PluginError(f"cannot be asked: {error}") from None  # the call itself failed: other parameters
         if problem := self._point.answer.problem(answer, about, self._snapshot):
-            raise PluginError(self.__self__.name, self._point, problem)
+            raise PluginError(problem)
         return answer
 
 
 def answering(plugin: Plugin, point: Point[..., Any, Any], snapshot: Snapshot) -> Callable[..., Any]:
     """The method that answers an extension point; what plugins from elsewhere answer is checked on the way."""
-    if type(plugin).__module__.startswith("muster."):
+    if _is_ours(plugin):
         method: Callable[..., Any] = getattr(plugin, point.name)
         return method
     return _Checked(plugin, point, snapshot)
 
 
-def blamed(fault: BaseException) -> tuple[str, str]:
-    """The innermost plugin on the way to an exception, and what it was asked; both "" if there is none."""
-    if isinstance(fault, PluginError):
-        return fault.plugin, fault.asked
-    names, found = {point.name for point in POINTS}, ("", "")
+def _is_ours(plugin: Plugin) -> bool:
+    return type(plugin).__module__.startswith("muster.")
+
+
+def _asked_last(fault: BaseException) -> tuple[Plugin | None, str]:
+    """The innermost plugin on the way to an exception, and what it was asked."""
+    names = {point.name for point in POINTS}
+    found: tuple[Plugin | None, str] = None, ""
     trace: TracebackType | None = fault.__traceback__
     while trace is not None:
         owner, asked = trace.tb_frame.f_locals.get("self"), trace.tb_frame.f_code.co_name
+        if isinstance(owner, _Checked):
+            found = owner.__self__, owner._point.name  # noqa: SLF001  # a class of this module
         # Of the plugin's own methods on the way, the one that was asked and not those that it used.
-        if isinstance(owner, Plugin) and (owner.name != found[0] or asked in names):
-            found = (owner.name, asked)
+        elif isinstance(owner, Plugin) and (owner is not found[0] or asked in names):
+            found = owner, asked
         trace = trace.tb_next
     return found
+
+
+def blamed(fault: BaseException) -> tuple[str, str]:
+    """The name of the innermost plugin on the way to an exception, and what it was asked; both "" if there is none."""
+    plugin, asked = _asked_last(fault)
+    return ("", "") if plugin is None else (plugin.name, asked)
+
+
+def is_of_others(fault: BaseException) -> bool:
+    """Whether a plugin failed that does not come with Muster."""
+    plugin, _ = _asked_last(fault)
+    return plugin is not None and not _is_ours(plugin)
 
 
 def told(fault: Exception) -> str:
     """A failure in words: who failed, at what, and what is expected there."""
     plugin, asked = blamed(fault)
-    if isinstance(fault, PluginError):
-        return str(fault)
-    if plugin and isinstance(fault, UserError):
-        return f"plugin {plugin}: {asked}: {fault}"
-    who = f"plugin {plugin}.{asked}" if plugin else "the scheduler"
+    if not plugin:
+        return f"the scheduler failed: {type(fault).__name__}: {fault}"
     contract = next((f"; the contract is {point.contract}" for point in POINTS if point.name == asked), "")
-    return f"{who} failed: {type(fault).__name__}: {fault}{contract if plugin else ''}"
+    if isinstance(fault, PluginError):
+        return f"plugin {plugin}: {asked}: {fault}{contract}"
+    return f"plugin {plugin}.{asked} failed: {type(fault).__name__}: {fault}{contract}"
 
 
 @dataclass(slots=True)
 class Strikes:
     """How often plugins have failed in a row, and which of them are left out until when; outlives sessions."""
 
-    _failed: dict[str, list[object]] = field(default_factory=dict)
+    #: By plugin: the jobs on which it failed, None: no job, and when.
+    _failed: dict[str, list[tuple[object, float]]] = field(default_factory=dict)
     _out: dict[str, float] = field(default_factory=dict)
     #: How often a plugin lost its place so far.
     count: int = 0
@@ -106,8 +119,9 @@ class Strikes:
     def note(self, plugin: str, subject: object, now: float) -> bool:
         """Take in a failure; True: it was one too many. Failing on the same job again is no news."""
         before = self._failed.setdefault(plugin, [])
-        if subject is None or subject not in before:
-            before.append(subject)
+        before[:] = [(about, at) for about, at in before if about is not None or at > now - OUT_SECONDS]
+        if subject is None or all(about != subject for about, _ in before):
+            before.append((subject, now))
         if len(before) < STRIKES:
             return False
         del self._failed[plugin]
@@ -116,9 +130,10 @@ class Strikes:
         return True
 
     def forgive(self) -> None:
-        """A job was dealt with, and nobody failed."""
+        """A job was dealt with, and nobody failed; failures about no job stand for a while, whatever jobs do."""
         if self._failed:
-            self._failed.clear()
+            for before in self._failed.values():
+                before[:] = [(about, at) for about, at in before if about is None]
 
     def out(self, now: float) -> frozenset[str]:
         """The plugins that are left out at present."""

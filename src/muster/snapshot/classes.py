@@ -24,8 +24,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.api import (
+    PluginError,
     Pod,
-    UserError,
     is_best_effort,
     is_critical,
     is_preemptable,
@@ -312,7 +312,7 @@ class _Marks(dict[str, str]):
         self._common = common
 
     def _refuse(self, key: str) -> NoReturn:
-        raise UserError(
+        raise PluginError(
             f"the {self._kind} {key} may differ between the pods of a class, which share this answer; "
             f'name it in the plugin: pod_{self._kind}s = ("{key}",)'
         )
