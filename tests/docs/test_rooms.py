@@ -9,6 +9,7 @@ import pytest
 from muster.docs.pictures import _reduced, rooms_page
 
 SOURCE = Path(__file__).parents[2] / "src/muster"
+MOST_MODULES = 15
 ROOMS = sorted(path.parent for path in SOURCE.rglob("__init__.py") if path.parent != SOURCE)
 NAMES = [room.relative_to(SOURCE).as_posix() for room in ROOMS]
 
@@ -31,4 +32,16 @@ def test_an_arrow_is_left_out_only_where_another_way_leads() -> None:
 @pytest.mark.parametrize("room", ROOMS, ids=NAMES)
 def test_a_room_says_what_it_is_for(room: Path) -> None:
     said = ast.get_docstring(ast.parse((room / "__init__.py").read_text())) or ""
-    assert said, "say what the room is for, what enters and what leaves"
+    assert len(said.splitlines()) >= 3, "say what the room is for, what enters and what leaves"
+
+
+def test_a_room_can_be_taken_in_at_a_glance() -> None:
+    """Plugins excepted: each module there is one, and whoever looks for it knows its name."""
+    sizes = {name: len(list(room.glob("[!_]*.py"))) for name, room in zip(NAMES, ROOMS, strict=True)}
+    too_large = {name: size for name, size in sizes.items() if size > MOST_MODULES and name != "plugins"}
+    assert too_large == {}, "make rooms of what belongs together"
+
+
+def test_no_module_keeps_a_list_of_its_callers() -> None:
+    keepers = [path.relative_to(SOURCE).as_posix() for path in SOURCE.rglob("*.py") if "Callers:" in path.read_text()]
+    assert keepers == [], "nobody keeps such lists true"

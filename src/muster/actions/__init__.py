@@ -1,4 +1,8 @@
-"""The steps of a cycle, in the order that the configuration names."""
+"""The steps of a cycle, in the order that the configuration names; each reads like the sentence that describes it.
+
+Enters: a session, and the arguments of the action. Leaves: committed statements, and verdicts on jobs that stay behind.
+What they are made of is in the engine; no action knows another.
+"""
 
 from __future__ import annotations
 

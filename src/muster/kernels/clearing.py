@@ -4,7 +4,7 @@ A unit is what goes together: one task, or what a gang has in a domain. Its *pie
 Greedy: of all nodes, the one where one more place costs the least per place gained is cleared; places that a unit
 frees elsewhere count too. In the end every unit that is not needed is given back, the last ones first, so that no
 unit of the answer can be done without.
-Callers: `muster.engine.evictions.gang.clearing` only. Plain-Python twins: tests/reference/clearing.py.
+Plain-Python twins: tests/reference/clearing.py.
 """
 
 from __future__ import annotations

@@ -4,7 +4,7 @@ A *board* holds the current score of every node for one task class, and the maxi
 `BLOCK` nodes, so that the best node is found in O(nodes / BLOCK) and a touched node costs O(BLOCK).
 Boards of different classes live side by side; each catches up with what the others did by reading the
 touch log (the rows that changed, in order) from where it last stopped.
-Callers: `muster.snapshot.statement` only. Plain-Python twins: tests/reference/placement.py.
+Plain-Python twins: tests/reference/placement.py.
 """
 
 from __future__ import annotations

@@ -1,4 +1,8 @@
-"""The built-in plugins, one file each."""
+"""The built-in plugins: policy, one module each, or one package where a plugin has parts.
+
+Enters: questions of the session, about a job, a queue, or all nodes at once. Leaves: answers, as the table of extension
+points has them. A plugin changes nothing and talks to nobody.
+"""
 
 from muster.framework.plugin import Plugin
 from muster.plugins.binpack import Binpack

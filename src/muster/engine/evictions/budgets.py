@@ -5,7 +5,6 @@ budgets select is never one: the eviction API refuses such pods. Pods that were 
 their part already. A selector without conditions selects every pod of its namespace and a missing one selects none, as
 the eviction API has it. Differences from Volcano, which never evicts a pod without labels, and does evict those of
 several budgets.
-Callers: every eviction strategy, and the plugin `pdb`.
 """
 
 from __future__ import annotations

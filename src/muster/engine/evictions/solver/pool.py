@@ -2,7 +2,7 @@
 
 The pool sorts the jobs of every queue once and keeps them over a whole action; a line is one beneficiary's view of
 it. A line hands out units: one task that its gang can spare, else the whole gang. What is left of a gang goes back
-in line with a key of its own. Callers: the solver. Nothing here changes the snapshot.
+in line with a key of its own. Nothing here changes the snapshot.
 """
 
 from __future__ import annotations
