@@ -40,6 +40,14 @@ class Asking:
         """What plugins say together."""
         return point.rule.combine(ask(*about, **named) for ask in self._asked[point])
 
+    def _ask_often(self, point: Point[P, A, A], *about: P.args, **named: P.kwargs) -> A:
+        """As `ask`, for questions of every turn whose rule leaves a single answer, the usual case, as it is."""
+        asked = self._asked[point]
+        if len(asked) == 1:
+            answer: A = asked[0](*about, **named)
+            return answer
+        return self.ask(point, *about, **named)
+
     def _ask_no_more(self, plugin: Plugin) -> None:
         """Drop a plugin. Lists stay the same ones: whoever holds one does without it too."""
         for methods in (*self._asked.values(), *(tier for tiers in self._tiers.values() for tier in tiers)):
@@ -134,29 +142,27 @@ class PlacingQuestions(Asking):
     # -- gangs ---------------------------------------------------------------------------------------------
 
     def job_valid(self, job: int) -> Rejection | None:
-        return self.ask(points.JOB_VALID, job)
+        return self._ask_often(points.JOB_VALID, job)
 
     def job_deficit(self, job: int) -> int:
         """How many more tasks at least the job needs to be ready; 0 = ready."""
-        asked = self.asked(points.JOB_READY)
-        # Gang alone, nearly always, and several times per turn.
-        return asked[0](job) if len(asked) == 1 else self.ask(points.JOB_READY, job)
+        return self._ask_often(points.JOB_READY, job)
 
     def job_pipelined_deficit(self, job: int) -> int:
-        return self.ask(points.JOB_PIPELINED, job)
+        return self._ask_often(points.JOB_PIPELINED, job)
 
     def subgroup_deficit(self, subgroup: int) -> int:
         """As `job_deficit`; a job without sub-groups of its own is one sub-group."""
         job = int(self.snapshot.subgroups.job[subgroup])
         if not self.snapshot.jobs.records[job].sub_groups:
             return self.job_deficit(job)
-        return self.ask(points.SUBGROUP_READY, subgroup)
+        return self._ask_often(points.SUBGROUP_READY, subgroup)
 
     def subgroup_pipelined_deficit(self, subgroup: int) -> int:
         job = int(self.snapshot.subgroups.job[subgroup])
         if not self.snapshot.jobs.records[job].sub_groups:
             return self.job_pipelined_deficit(job)
-        return self.ask(points.SUBGROUP_PIPELINED, subgroup)
+        return self._ask_often(points.SUBGROUP_PIPELINED, subgroup)
 
     def job_starving(self, job: int) -> bool:
         return bool(self.asked(points.JOB_STARVING)) and self.ask(points.JOB_STARVING, job)
@@ -218,11 +224,11 @@ class PlacingQuestions(Asking):
     # -- queues --------------------------------------------------------------------------------------------
 
     def overused(self, queue: int) -> bool:
-        return self.ask(points.OVERUSED, queue)
+        return self._ask_often(points.OVERUSED, queue)
 
     def queue_slots(self, queue: int, request: Amounts) -> int:
         """How many more tasks with this request the queue may hold."""
-        return self.ask(points.QUEUE_ALLOCATABLE, queue, request)
+        return self._ask_often(points.QUEUE_ALLOCATABLE, queue, request)
 
     def preemptive(self, queue: int, tasks: Rows) -> bool:
         return self.ask(points.PREEMPTIVE, queue, tasks)

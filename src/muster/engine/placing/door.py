@@ -36,7 +36,7 @@ from muster.engine.waiting import gated_verdict
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, PLACES_SEARCH_ENDED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, OperationKind, Rows, Statement, TaskStatus
+from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
 
 
 class Door:
@@ -61,6 +61,8 @@ class Door:
         search = Search(session, self._boards, steps_per_job, steps_per_cycle)
         self._start_rule = StartRule(session, self._boards, self._runs, search, hard_starts_whole=hard_starts_whole)
         self._nested = Nested(session, self._boards, self._runs, search)
+        #: Jobs with tasks that are not all alike.
+        self._is_mixed = _mixed_jobs(session.snapshot)
         #: Where queues are a tree, a gang without constraints starts and grows chunk by chunk.
         self._by_chunks = bool(session.asked(points.QUEUE_TURN))
 
@@ -98,7 +100,7 @@ class Door:
         session = self._session
         if session.snapshot.jobs.records[job].sub_groups or has_topology(session, job):
             return True
-        if len(tasks) < 2 or not is_entangled(session, job, tasks):
+        if not self._is_mixed[job] or len(tasks) < 2 or not is_entangled(session, job, tasks):
             return False  # nearly always, and asked in every turn
         return len(tasks) > max(1, session.job_deficit(job))
 
@@ -249,6 +251,15 @@ class Door:
     def _is_bound(self, job: int) -> bool:
         """Whether the network matters for where tasks of a job go."""
         return job != NO_ROW and (self._is_nested(job) or has_topology(self._session, job))
+
+
+def _mixed_jobs(snapshot: Snapshot) -> list[bool]:
+    table = snapshot.tasks
+    mixed, some = np.zeros(len(snapshot.jobs) + 1, np.bool_), np.zeros(len(snapshot.jobs) + 1, np.int32)
+    some[table.job] = table.cls  # the last place is that of NO_ROW
+    mixed[table.job[table.cls != some[table.job]]] = True
+    found: list[bool] = mixed.tolist()
+    return found
 
 
 def door_of(session: Session) -> Door:

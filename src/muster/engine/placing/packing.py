@@ -54,9 +54,7 @@ class Packer:
 
     def fewest(self, domain: int, tasks: int) -> int:
         """How many pieces of a domain so many tasks must touch; 0: it has none."""
-        if not self._topology.children[domain]:
-            return 0
-        return _touched(self._rooms_inside(domain), tasks)
+        return _touched(self._rooms_inside(domain), tasks) if self._children(domain) else 0
 
     def plan(self, domain: int, tasks: int) -> list[Share]:
         """Shares of up to `tasks` tasks inside a domain, as many as there is room for."""
@@ -64,7 +62,7 @@ class Packer:
         room = int(self._room[hi - self._base] - self._room[lo - self._base])
         if tasks >= room:
             return [Share(lo, hi, room, full=True)] if room else []
-        if not self._topology.children[domain]:
+        if not self._children(domain):
             return [Share(lo, hi, tasks, full=False)]
         shares: list[Share] = []
         for part, amount in self._divide(self._parts(domain), tasks):
@@ -74,10 +72,13 @@ class Packer:
                 shares += self.plan(part.domain, amount)
         return shares
 
+    def _children(self, domain: int) -> tuple[int, ...]:
+        return self._topology.children[domain] if domain != NO_ROW else ()
+
     def _pieces(self, domain: int) -> tuple[Rows, Rows, Rows]:
         """What a domain consists of: smaller domains, and as NO_ROW the nodes that belong to none; first and last."""
         topology = self._topology
-        pieces = np.array(topology.children[domain] if domain != NO_ROW else (), np.int32)
+        pieces = np.array(self._children(domain), np.int32)
         lo, hi = topology.lo[pieces], topology.hi[pieces]
         if len(pieces) and hi[-1] < topology.hi[domain]:
             pieces = np.append(pieces, np.int32(NO_ROW))
@@ -118,21 +119,17 @@ class Packer:
 
     def _best_fit(self, parts: list[_Part], tasks: int) -> _Part:
         """The part, of those that hold all tasks, that is the closest and leaves the least behind."""
-
-        def key(part: _Part) -> tuple[int, int, int, int]:
-            below = 0 if part.domain == NO_ROW else self.fewest(part.domain, tasks)
-            return -part.own, below, part.room, part.lo
-
-        return min(parts, key=key)
+        return min(parts, key=lambda part: (-part.own, self.fewest(part.domain, tasks), part.room, part.lo))
 
     def _fewer_below(self, parts: list[_Part], tasks: int) -> list[tuple[_Part, int]] | None:
         """Shares of no more parts than the largest ones, but of fewer domains below; None: the largest do."""
         rooms = np.array([part.room for part in parts], np.int64)  # the largest first
         count = _touched(rooms, tasks)
-        below = [self._rooms_inside(part.domain) for part in parts[:_COMPARED]]
-        below = [inner if len(inner) else rooms[k : k + 1] for k, inner in enumerate(below)]
-        if count >= len(below) or all(len(inner) == 1 for inner in below[:count]):
+        compared = parts[:_COMPARED]
+        if count >= len(compared) or not any(self._children(part.domain) for part in parts[:count]):
             return None
+        below = [self._rooms_inside(part.domain) for part in compared]
+        below = [inner if len(inner) else rooms[k : k + 1] for k, inner in enumerate(below)]
         largest = list(range(count))
         chosen = _exchanged(rooms, below, largest, tasks)
         if chosen == largest:

@@ -46,6 +46,8 @@ class Attempt:
     subgroup: int = NO_ROW
     failed_roles: set[int] = field(default_factory=set)
     verdict: JobVerdict | None = None
+    #: Whether the queue may not hold some of them: other places do not help.
+    refused: bool = False
     #: How many of them found room together where that was not enough.
     most: int = 0
 
@@ -135,6 +137,7 @@ class Runs:
         slots = session.queue_slots(queue, session.snapshot.classes.requests[cls, 0])
         if slots <= 0:
             attempt.verdict = JobVerdict(self._why_no_slots(queue, cls), cls=cls, task=task)
+            attempt.refused = True
             return 0
         return min(len(run), max(1, missing), slots)
 

@@ -79,7 +79,7 @@ class StartRule:
             tasks = attempt.tasks
             found = self._runs.until_ready(attempt, statement, scope, modes)
             work.verdict = attempt.verdict
-            if found:
+            if found or attempt.refused:
                 return found
             attempt.tasks = tasks
         return self.search(work, statement, scope, modes, whole=whole)
@@ -89,8 +89,7 @@ class StartRule:
     ) -> Found:
         """Look for places exactly, for a job without constraints that found none in order."""
         tasks, status = work.tasks(), self._session.snapshot.tasks.status
-        refused = work.verdict is not None and work.verdict.reason in (QUEUE_FULL, QUEUE_CLOSED)
-        if refused or scope.mask is not None or not is_entangled(self._session, work.job, tasks):
+        if scope.mask is not None or not is_entangled(self._session, work.job, tasks):
             return Found.NOTHING
         if (status[tasks] != TaskStatus.PENDING).any():
             return Found.NOTHING

@@ -82,8 +82,10 @@ def make_work(session: Session, job: int, tasks: Rows) -> Work:
 
 def is_entangled(session: Session, job: int, tasks: Rows) -> bool:
     """Whether it matters for the rest of a gang where its first tasks are: they differ, or it has sub-groups."""
+    if session.snapshot.jobs.records[job].sub_groups:
+        return True
     cls = session.snapshot.tasks.cls[tasks]
-    return bool(session.snapshot.jobs.records[job].sub_groups) or bool((cls != cls[0]).any())
+    return len(tasks) > 1 and bool((cls != cls[0]).any())
 
 
 def wants_room(constraint: Constraint, placed: int, tasks: Rows, deficit: int) -> bool:
