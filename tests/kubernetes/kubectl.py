@@ -140,11 +140,18 @@ class Kubectl:
 
     def _request(self, method: str, path: str, body: Json | None, content_type: str) -> Json:
         headers = {"Authorization": f"Bearer {self._plane.token}", "Content-Type": content_type}
+        is_kept = self._connection is not None
         connection = self._connect()
         try:
             connection.request(method, path, None if body is None else json.dumps(body), headers)
             answer = connection.getresponse()
             text = answer.read()
+        except http.client.RemoteDisconnected:
+            self.close()
+            if not is_kept:
+                raise
+            # The server closes connections that nobody has used for long; it has not seen the request.
+            return self._request(method, path, body, content_type)
         except (OSError, http.client.HTTPException):
             self.close()
             raise
