@@ -112,17 +112,21 @@ class Kubectl:
             time.sleep(0.05)
 
     def delete_everything(self) -> None:
-        """Delete what tests make, without waiting for grace periods."""
+        """Delete what tests make, all of a kind and namespace at once, without waiting for grace periods."""
         for kind in _MADE_BY_TESTS:
-            for thing in self.list(kind):
-                name, namespace = thing["metadata"]["name"], thing["metadata"].get("namespace", "")
-                if not name.startswith("system-") and not namespace.startswith("kube-"):
-                    self._delete_if_there(kind, name, namespace)
+            things = [thing["metadata"] for thing in self.list(kind)]
+            if any(thing["name"].startswith("system-") for thing in things):  # of the server's own
+                paths = [f"{_path(kind, '')}/{thing['name']}" for thing in things if thing["name"][:7] != "system-"]
+            else:
+                namespaces = {thing.get("namespace", "") for thing in things}
+                paths = [_path(kind, namespace) for namespace in sorted(namespaces) if namespace[:5] != "kube-"]
+            for path in paths:
+                self._delete_if_there(path)
         self.wait(lambda: not self.list("Pod") and not self.list("Node"))
 
-    def _delete_if_there(self, kind: str, name: str, namespace: str) -> None:
+    def _delete_if_there(self, path: str) -> None:
         try:
-            self.delete(kind, name, namespace, grace=0)
+            self.request("DELETE", path, {"gracePeriodSeconds": 0})
         except RefusedError as refused:
             if refused.status != 404:  # it has gone by itself meanwhile
                 raise
