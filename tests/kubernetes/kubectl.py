@@ -152,10 +152,9 @@ class Kubectl:
             text = answer.read()
         except http.client.RemoteDisconnected:
             self.close()
-            if not is_kept:
+            if not is_kept or method != "GET":  # a change may have been made all the same
                 raise
-            # The server closes connections that nobody has used for long; it has not seen the request.
-            return self._request(method, path, body, content_type)
+            return self._request(method, path, body, content_type)  # nobody had used the connection for long
         except (OSError, http.client.HTTPException):
             self.close()
             raise

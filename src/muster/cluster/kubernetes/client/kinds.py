@@ -13,6 +13,7 @@ null where a value belongs, a wrong field) takes the way that files take, which 
 
 from __future__ import annotations
 
+import asyncio
 import logging
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
@@ -94,16 +95,15 @@ EVERYTHING: Final = tuple(wanted for kind in KINDS.values() for wanted in wanted
 
 async def served(client: Client, wanted: Iterable[Wanted] = EVERYTHING) -> dict[Wanted, Resource]:
     """Return those of the wanted kinds that the server has, in the order given. Raises ApiError."""
-    names: dict[str, dict[str, str]] = {}
+    kinds = list(wanted)
+    versions = list(dict.fromkeys(version for each in kinds for version in each.api_versions))
+    answers = await asyncio.gather(*(_names(client, version) for version in versions))
+    names = dict(zip(versions, answers, strict=True))
     found = {}
-    for each in wanted:
-        for api_version in each.api_versions:
-            if api_version not in names:
-                names[api_version] = await _names(client, api_version)
-            resource = _resource(each.type, api_version, names[api_version])
-            if resource is not None:
-                found[each] = resource
-                break
+    for each in kinds:
+        resources = (_resource(each.type, version, names[version]) for version in each.api_versions)
+        if (resource := next(filter(None, resources), None)) is not None:
+            found[each] = resource
     return found
 
 
