@@ -42,9 +42,15 @@ def gradients(topology: TopologyTable, constraint: Constraint, scope: int, place
 def search_gradients(
     session: Session, job: int, subgroup: int, scope: int, constraint: Constraint, placed: int
 ) -> list[Rows]:
-    """The gradients to walk: a plugin's, less what breaks the constraint, else the tiers."""
+    """The gradients to walk: a plugin's, less what breaks the constraint, else the tiers.
+
+    A whole job is placed only in domains that plugins name for it, if they name any.
+    """
     own = gradients(session.snapshot.topology, constraint, scope, placed)
     proposed = session.domain_gradients(job, subgroup, scope)
+    named = session.search_space(job, Purpose.ALLOCATE) if subgroup == NO_ROW else None
+    if named is not None:
+        own = [kept for kept in (step[np.isin(step, named)] for step in own) if len(kept)]
     if proposed is None:
         return own
     allowed = np.concatenate(own) if own else np.empty(0, np.int32)

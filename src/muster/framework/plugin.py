@@ -321,7 +321,8 @@ class Plugin:
     def search_space(self, job: int, purpose: Purpose) -> Rows | None:
         """Domains where a job may be placed, best first; None or empty: no opinion, see `muster.engine.domains`.
 
-        ALLOCATE: every domain that holds the constraint. EVICT: the few that are worth evicting in.
+        ALLOCATE: all in which a job with a topology constraint may start, of those that hold the constraint. EVICT: the
+        few that are worth evicting in.
         """
 
     # -- queues --------------------------------------------------------------------------------------------
@@ -392,6 +393,16 @@ class Plugin:
 
         `evictor.tasks` are what needs a place; candidates stand in the order in which they would be taken.
         """
+
+    def tasks_added(self, tasks: Rows, nodes: Rows) -> None:
+        """Tasks have got places on these nodes: for good, as a promise, or in a dry run.
+
+        For plugins that keep books of their own: what a dry run adds and removes is told as it happens, and told the
+        other way round when it is undone, so that books that follow are right whenever the plugin is asked something.
+        """
+
+    def tasks_removed(self, tasks: Rows, nodes: Rows) -> None:
+        """Tasks have lost their places on these nodes: they are evicted, or what was added has been undone."""
 
     def must_leave(self) -> Sequence[Departure]:
         """Running tasks that have to go although nobody takes their place.

@@ -291,6 +291,8 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
     def statement(self, action: str = "") -> Statement:
         """A new statement; what it commits is kept under the name of the action."""
         made = Statement(self.snapshot, (lambda done: self._keep(action, done)) if action else None)
+        if self.asked(points.TASKS_ADDED) or self.asked(points.TASKS_REMOVED):
+            made.tell = self.tell_tasks
         self._made.append(made)
         return made
 

@@ -86,6 +86,11 @@ class VictimQuestions(Asking):
                 return agreed[np.isin(agreed, candidates)]
         return candidates[:0]
 
+    def tell_tasks(self, tasks: Rows, nodes: Rows, added: bool) -> None:  # noqa: FBT001 - as statements tell it
+        """Tell plugins with books of their own what a statement does and undoes."""
+        for ask in list(self.asked(points.TASKS_ADDED if added else points.TASKS_REMOVED)):
+            self._ask(ask, tasks, nodes, otherwise=None)
+
     def must_leave(self) -> list[Departure]:
         """Who has to go although nobody takes their place."""
         nobody: list[Departure] = []

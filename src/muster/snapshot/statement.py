@@ -106,6 +106,8 @@ class Statement:
         self.operations: list[Operation] = []
         self._keep = keep
         self._is_open = True
+        #: Is told of tasks that get a place on nodes (True) or lose it, also by undoing; None: nobody wants to know.
+        self.tell: Callable[[Rows, Rows, bool], None] | None = None
 
     def __enter__(self) -> Self:
         return self
@@ -158,7 +160,7 @@ class Statement:
             kind = _ALLOCATE if board.span[MODE] == IDLE else _PIPELINE
             operation = Operation(kind, tasks[:count], placed[:count])
             book(snapshot, operation, +1)
-            self.operations.append(operation)
+            self._noted(operation)
         return count
 
     def _move_or_restore(self, tasks: Rows, nodes: Rows) -> None:
@@ -175,7 +177,7 @@ class Statement:
                 return
             move_on_nodes(self.snapshot, moved, +1)
         book(self.snapshot, moved, +1)
-        self.operations.append(moved)
+        self._noted(moved)
 
     def restore(self, tasks: Rows) -> None:
         """Leave tasks that this statement evicted where they are."""
@@ -237,6 +239,7 @@ class Statement:
             operation = self.operations.pop()
             book(self.snapshot, operation, -1)
             move_on_nodes(self.snapshot, operation, -1)
+            self._tell(operation, undone=True)
 
     def hold(self) -> None:
         """Let the changes stand for this cycle; nobody outside hears of them."""
@@ -250,7 +253,16 @@ class Statement:
     def _do(self, operation: Operation) -> None:
         move_on_nodes(self.snapshot, operation, +1)
         book(self.snapshot, operation, +1)
+        self._noted(operation)
+
+    def _noted(self, operation: Operation) -> None:
         self.operations.append(operation)
+        self._tell(operation)
+
+    def _tell(self, operation: Operation, *, undone: bool = False) -> None:
+        # What is reserved is nobody's place yet.
+        if self.tell is not None and operation.kind is not _RELEASE:
+            self.tell(operation.tasks, operation.nodes, (operation.kind in TAKES) == undone)
 
     def sort_nodes(self, mark: int) -> None:
         """Deal the nodes of equal tasks out anew: by row to tasks in the order they were placed.
@@ -267,6 +279,9 @@ class Statement:
         )
         self.snapshot.tasks.node[merged.tasks] = merged.nodes
         self.operations[mark:] = [merged]
+        for operation in placed:
+            self._tell(operation, undone=True)
+        self._tell(merged)
 
     def commit(self) -> list[Operation]:
         """Hand over all changes; the statement is empty afterwards and they can no longer be undone.
