@@ -4,7 +4,7 @@ from muster.explain import JobState, explain_job, explanation_lines, find_job, h
 from muster.framework import JobVerdict
 from muster.framework.profiles import profile
 from muster.framework.reasons import INSUFFICIENT, QUEUE_MISSING
-from tests.explain.clusters import explain, gang, group, node, pod, queue, run
+from tests.explain.clusters import PEACEFUL, explain, gang, group, node, pod, queue, run
 
 WRONG_QUEUE = """
 - at: 1m
@@ -229,3 +229,12 @@ def test_a_verdict_about_room_is_refined_by_looking_at_every_node() -> None:
     )
     other = JobVerdict(QUEUE_MISSING, "nowhere")
     assert refine_verdict(session, other) is other
+
+
+def test_room_that_is_promised_to_others_is_not_said_to_be_free() -> None:
+    """The verdict of a job that finds its node kept for another must not say that it fits there."""
+    promised = pod("first-0", 4, group="first") + "status: {phase: Pending, nominatedNodeName: n1}\n"
+    objects = [node("n1", gpus=4), group("first", 2), promised, pod("first-1", 4, group="first"), pod("second", 4)]
+    assert run(*objects, cycles=1, config=PEACEFUL).jobs["team/pod/second"].reason == (
+        "insufficient-resources: lack free resources (of 1 node, 1 lacks free resources)"
+    )

@@ -79,7 +79,8 @@ def view_nodes(session: Session, cls: int, task: int) -> NodeView:
         if live is not None:
             fixed = np.where(fixed == FITS, live, fixed).astype(np.int16)
     request = snapshot.classes.requests[cls, 0]
-    idle = snapshot.nodes.idle()
+    # What is promised to others is as good as taken.
+    idle = np.minimum(snapshot.nodes.idle(), snapshot.nodes.future_idle())
     fits_now = slots_in(idle, request) > 0
     fits_empty = slots_in(snapshot.nodes.allocatable(), request) > 0
     room = np.where(fits_now, FITS, np.where(fits_empty, INSUFFICIENT.number, TOO_SMALL.number))
@@ -131,7 +132,7 @@ def refine_verdict(session: Session, verdict: JobVerdict) -> JobVerdict:
     view = view_nodes(session, verdict.cls, NO_ROW)
     numbers, counts = np.unique(view.verdicts, return_counts=True)
     parts = sorted(
-        (-int(n), "fit" if number == FITS else reason_number(int(number)).text)
+        (-int(n), "could take one" if number == FITS else reason_number(int(number)).text)
         for number, n in zip(numbers, counts, strict=True)
     )
     detail = f"of {counted(len(session.snapshot.nodes), 'node')}, {joined(nodes_text(-n, text) for n, text in parts)}"

@@ -17,7 +17,6 @@ _SINGULAR = {
     "are": "is",
     "belong": "belongs",
     "do": "does",
-    "fit": "fits",
     "have": "has",
     "lack": "lacks",
     "wait": "waits",
