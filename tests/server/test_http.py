@@ -19,7 +19,8 @@ import pytest
 from muster.admission import Settings
 from muster.api import BackendError
 from muster.server import webhooks
-from muster.server.http import CertificateFiles, Limits
+from muster.server.http import Limits
+from muster.server.reload import CertificateFiles
 from muster.server.status import StatusServer, TokenReviews
 from muster.server.webhooks import Desk, WebhookServer
 from tests.admission.requests import facts, question, queue

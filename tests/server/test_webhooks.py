@@ -15,7 +15,7 @@ import pytest
 
 from muster.admission import Facts, Settings
 from muster.api import UserError
-from muster.server.http import CertificateFiles
+from muster.server.reload import CertificateFiles
 from muster.server.webhooks import MAX_BODY, Desk, WebhookServer
 from tests.admission.requests import facts, question, queue
 

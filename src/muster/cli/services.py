@@ -23,8 +23,7 @@ from muster.cluster.kubernetes.backend import VOLUME_WAIT_SECONDS
 from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER
 from muster.scheduler import builtin_registry
 from muster.server import Service, ServiceOptions
-from muster.server.http import CertificateFiles
-from muster.server.reload import ConfigFile
+from muster.server.reload import CertificateFiles, ConfigFile
 from muster.server.webhooks import Desk, WebhookServer
 
 log = logging.getLogger("muster.server")

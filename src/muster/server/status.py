@@ -19,7 +19,8 @@ from typing import Final
 import msgspec
 
 from muster.api import MusterError
-from muster.server.http import BoundedHandler, BoundedServer, CertificateFiles, Limits, Listener, Probe
+from muster.server.http import BoundedHandler, BoundedServer, Limits, Listener, Probe
+from muster.server.reload import CertificateFiles
 
 _LIMITS: Final = Limits(n_connections=16)
 _TOKEN_REVIEWS: Final = "/apis/authentication.k8s.io/v1/tokenreviews"  # noqa: S105  # a path

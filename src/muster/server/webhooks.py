@@ -17,7 +17,8 @@ from typing import Final
 
 from muster.admission import HOOKS, BadReviewError, Hook, Known, Settings, answer
 from muster.api import MusterError
-from muster.server.http import BoundedHandler, BoundedServer, CertificateFiles, Limits, Listener, Probe
+from muster.server.http import BoundedHandler, BoundedServer, Limits, Listener, Probe
+from muster.server.reload import CertificateFiles
 
 log = logging.getLogger("muster.server")
 
