@@ -26,8 +26,11 @@ from muster.snapshot import NO_ROW
 from tests.reference.search import can_be_placed
 
 
-def random_gang(seed: int) -> tuple[Gang, np.ndarray]:
-    """A gang on a tree of racks inside spines: nodes 0..n in order, so that every domain is a slice."""
+def random_gang(seed: int, *, nested: bool = False) -> tuple[Gang, np.ndarray]:
+    """A gang on a tree of racks inside spines: nodes 0..n in order, so that every domain is a slice.
+
+    `nested`: some of its parts are inside another one, which has a rack of its own.
+    """
     rng = random.Random(seed)
     racks: list[tuple[int, int]] = []
     spines: list[tuple[int, int]] = []
@@ -48,6 +51,9 @@ def random_gang(seed: int) -> tuple[Gang, np.ndarray]:
     kinds: list[list[int]] = []
     n_roles = rng.randint(1, 2)
     left = 4
+    inside = nested
+    if nested:
+        parts.append([0, 0, NO_ROW, 0, 0, len(spines), len(cands), 0])
     for _ in range(rng.randint(1, 3)):
         begin, total = len(kinds), 0
         for cls in range(n_classes):
@@ -59,9 +65,11 @@ def random_gang(seed: int) -> tuple[Gang, np.ndarray]:
             continue
         policy = 1 + n_roles if rng.random() < 0.7 else NO_ROW
         where = [len(spines), len(cands)] if rng.random() < 0.7 else [0, 0]
-        parts.append([0, rng.randint(0, total), policy, begin, len(kinds), *where, 0])
+        # Those inside another part follow it at once.
+        inside = inside and rng.random() < 0.7
+        parts.append([int(inside), rng.randint(0, total), policy, begin, len(kinds), *where, 0])
     if not kinds:
-        return random_gang(seed + 10_000)
+        return random_gang(seed + 10_000, nested=nested)
     total = sum(kind[2] for kind in kinds)
     needs = [rng.randint(1, total), *[rng.randint(0, 1) for _ in range(n_roles)], rng.randint(0, 2)]
     colors = {}
@@ -94,6 +102,13 @@ def test_it_finds_places_exactly_when_there_are_some(seed: int) -> None:
     found = search_places(gang, desk)
     assert found != ENDED
     assert (found != NONE) == can_be_placed(gang, free)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_rack_in_which_a_part_sits_is_not_taken_for_an_equal_one(seed: int) -> None:
+    gang, free = random_gang(seed, nested=True)
+    desk = make_desk(gang, free.copy(), 1_000_000)
+    assert (search_places(gang, desk) != NONE) == can_be_placed(gang, free)
 
 
 @pytest.mark.parametrize("seed", range(80))

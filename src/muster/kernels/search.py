@@ -1,10 +1,10 @@
 """Exact search for places: which tasks of a gang go where, so that every minimum is met.
 
-A gang is a list of parts, the enclosing ones first; each chooses one of its candidate sets of nodes inside the set of
-the part around it, and its tasks go to nodes of that set. Tasks of one part, role and class are a kind. The search
-goes depth first over parts, candidates and nodes, and turns back where a minimum is out of reach, where a set cannot
-hold what is left, or where an equal state has failed before: nodes of one cell are interchangeable, and so are cells
-of one colour.
+A gang is a list of parts, each followed by those inside it; each chooses one of its candidate sets of nodes inside the
+set of the part around it, and its tasks go to nodes of that set. Tasks of one part, role and class are a kind. The
+search goes depth first over parts, candidates and nodes, and turns back where a minimum is out of reach, where a set
+cannot hold what is left, or where an equal state has failed before: nodes of one cell are interchangeable, and so are
+cells of one colour, except those in which a part sits.
 Plain-Python twin: tests/reference/search.py.
 """
 
@@ -75,7 +75,8 @@ _F2: Final = 695872825
 class Gang(NamedTuple):
     """What is to be placed, and where it may go; nothing of it changes."""
 
-    #: int32[parts, PART_COLUMNS]: enclosing parts first; the first has candidates, one without is where its parent is.
+    #: int32[parts, PART_COLUMNS]: those inside a part follow it; the first has candidates, one without is where its
+    #: parent is.
     parts: NDArray[np.int32]
     #: int32[kinds, 3]: in the order of parts.
     kinds: NDArray[np.int32]

@@ -1,8 +1,8 @@
 """Looking for places exactly, where placing in order has failed: the gang as a problem for the compiled search.
 
-A gang comes as a list of parts, the enclosing ones first: sub-groups of a job, or its tree of groups. Each goes to one
-of its candidate domains, inside that of the part around it. The search has so many steps for a job and for a cycle;
-if they are not used up, no answer is a proof. Pods for which other pods matter are beyond it.
+A gang comes as a list of parts, each followed by those inside it: sub-groups of a job, or its tree of groups. Each goes
+to one of its candidate domains, inside that of the part around it. The search has so many steps for a job and for a
+cycle; if they are not used up, no answer is a proof. Pods for which other pods matter are beyond it.
 """
 
 from __future__ import annotations
