@@ -14,10 +14,8 @@ import numpy as np
 from conformance.cases import Body
 from conformance.results import Value
 from muster.plugins.fairshare.division import Claims, divide, divide_surplus
-from muster.plugins.fairshare.entitlements import Entitlements
-from muster.plugins.fairshare.order import QueueTurns
-from muster.plugins.fairshare.reclaim import Charges, ReclaimRules
-from muster.plugins.fairshare.tree import Bounds, FairShares, Line, divide_tree
+from muster.plugins.fairshare.rules import Charges, QueueTurns, ReclaimRules
+from muster.plugins.fairshare.tree import Bounds, Entitlements, FairShares, Line, divide_tree
 from muster.snapshot import UNLIMITED, Amounts, QueueRecord
 
 #: In column order; as queues, totals and requests call them.

@@ -9,7 +9,7 @@ import pytest
 from muster.api import KubeObject
 from muster.engine.gangs import next_tasks, next_victims, turn_key
 from muster.framework import Session
-from muster.plugins.fairshare.reclaim import victim_units
+from muster.plugins.fairshare.rules import victim_units
 from muster.snapshot import Rows
 from muster.testing import node, pod, pod_group
 from tests.engine.stage import configured, open_session

@@ -159,7 +159,7 @@ def test_an_answer_that_is_wrong_outside_of_any_job_does_not_end_the_cycle() -> 
     config = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: unsorted}]}]'
     registry = Registry.of([*PLUGINS, Unsorted], ACTIONS)
     scheduler = Scheduler(MemoryCluster([node("n1"), *gang("a", 1, cpu=1)]), parse_config(config, "t"), registry)
-    assert "plugin unsorted: queue_order: expected a number, a text" in str(scheduler.run_once().error)
+    assert "plugin unsorted.queue_order in action allocate failed" in str(scheduler.run_once().error)
     for _ in range(2):
         scheduler.run_once()
     assert scheduler.strikes.count == 1

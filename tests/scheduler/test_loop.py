@@ -7,7 +7,7 @@ import pytest
 from muster.actions import BUILTIN as ACTIONS
 from muster.api import InternalError, KaiQueue, KubeObject, Node, ObjectMeta, Pod, PodGroup, Quantity, Queue, UserError
 from muster.cluster import MemoryCluster
-from muster.framework import Plugin, Registry, SchedulerConfig, Session, default_config, parse_config
+from muster.framework import Plugin, Registry, SchedulerConfig, Session, default_config, parse_config, points
 from muster.framework.registry import Action
 from muster.plugins import BUILTIN as PLUGINS
 from muster.scheduler import Scheduler, builtin_registry, job_updates
@@ -122,7 +122,8 @@ def test_a_plugin_that_fails_on_a_job_is_named_and_costs_that_job_alone(caplog: 
     assert [made.pod for made in result.decisions] == ["default/good-0"]
     assert any(record.levelno == logging.ERROR for record in caplog.records)
     assert [str(held) for held in scheduler.mirror.quarantine] == [
-        "PodGroup default/bad: plugin fuse.job_valid failed: KeyError: 'blown'"
+        "PodGroup default/bad: plugin fuse.job_valid failed: KeyError: 'blown'; the contract is "
+        + points.JOB_VALID.contract
     ]
     waits = next(update for update in result.updates if update.job == "default/bad")
     assert "plugin fuse.job_valid failed" in waits.message

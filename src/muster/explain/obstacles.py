@@ -16,7 +16,18 @@ from muster.explain.words import counted, joined, nodes_text
 from muster.framework import FITS, NO_CLASS, JobVerdict, Reason, Session, Verdicts, points, reason, reason_number
 from muster.framework.reasons import INSUFFICIENT, NODE_NOT_READY
 from muster.scheduler.job_statuses import no_evictions_text
-from muster.snapshot import ALLOCATED_STATUSES, GATED, NO_ROW, UNLIMITED, Amounts, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import (
+    ALLOCATED_STATUSES,
+    GATED,
+    NO_ROW,
+    UNLIMITED,
+    Amounts,
+    Mask,
+    Rows,
+    Snapshot,
+    TaskStatus,
+    slots_in,
+)
 
 TOO_SMALL = reason(
     "node-too-small",
@@ -59,15 +70,6 @@ class NodeView:
     def empty_slots(self) -> NDArray[np.int64]:
         """How many such tasks each node could take if it were empty."""
         return slots_in(self.snapshot.nodes.allocatable(), self.request) * self.eligible
-
-
-def slots_in(room: Amounts, request: Amounts) -> NDArray[np.int64]:
-    """How many tasks with this request fit into each row of `room`."""
-    asked = request > 0
-    if not asked.any():
-        return np.full(len(room), np.iinfo(np.int32).max, np.int64)
-    slots: NDArray[np.int64] = (np.maximum(room[:, asked], 0) // request[asked]).min(axis=1)
-    return slots
 
 
 def view_nodes(session: Session, cls: int, task: int) -> NodeView:

@@ -34,7 +34,7 @@ HIERARCHY: Final = "volcano.sh/hierarchy"
 HIERARCHY_WEIGHTS: Final = "volcano.sh/hierarchy-weights"
 Floats = NDArray[np.float64]
 #: Per level below the root: is everything below saturated, and the share by weight. Smaller goes first.
-TreeKey = tuple[tuple[bool, float], ...]
+LevelKey = tuple[tuple[bool, float], ...]
 
 
 class Drf(Plugin):
@@ -127,9 +127,9 @@ class FairTree:
         self._columns = np.flatnonzero(session.total > 0)
         self._requests = _total_requests(session)[self._rows]
         self._seen = -1
-        self._keys: list[TreeKey] = []
+        self._keys: list[LevelKey] = []
 
-    def key(self, queue: int) -> TreeKey:
+    def key(self, queue: int) -> LevelKey:
         """Where a queue stands now."""
         # Every change of an allocation touches a node, and touches are counted.
         if self._seen != self._snapshot.touched:
@@ -137,7 +137,7 @@ class FairTree:
             self._seen = self._snapshot.touched
         return self._keys[queue]
 
-    def keys(self, allocated: Amounts) -> list[TreeKey]:
+    def keys(self, allocated: Amounts) -> list[LevelKey]:
         """Keys of all queues for given allocations of all jobs."""
         saturated, shares = self._levels(allocated[self._rows].astype(np.float64))
         weighted = [

@@ -13,7 +13,7 @@ from typing import TypeVar
 
 from muster.api import InternalError, UserError
 from muster.framework import Action, ActionTally, Registry, SchedulerConfig, Session, Verdicts
-from muster.framework.faults import Strikes, blamed, told
+from muster.framework.faults import Strikes, blamed
 from muster.scheduler.decisions import decisions_of, ungates_of
 from muster.scheduler.job_updates import UnchangedJobs, updates_of
 from muster.scheduler.protocol import Cluster
@@ -121,9 +121,9 @@ class Cycle:
 
     def internal_error(self, fault: Exception, step: str = "") -> InternalError:
         """Say what failed: the innermost plugin on the stack if there is one, and the step of the cycle."""
-        where = step or self.step
-        why = f"{where}: {told(fault)}" if blamed(fault)[0] else f"{where} failed: {type(fault).__name__}: {fault}"
-        error = InternalError(f"cycle {self.number}: {why}")
+        name, asked = blamed(fault)
+        where = f"plugin {name}.{asked} in {step or self.step}" if name else step or self.step
+        error = InternalError(f"cycle {self.number}: {where} failed: {type(fault).__name__}: {fault}")
         error.__cause__ = fault
         return error
 

@@ -18,6 +18,7 @@ from muster.snapshot.columns import (
     ResourceAxis,
     Rows,
     TaskStatus,
+    slots_in,
 )
 from muster.snapshot.mirror import Mirror
 from muster.snapshot.mirror.intake import Intake
@@ -81,4 +82,5 @@ __all__ = [
     "TaskStatus",
     "TaskTable",
     "TopologyTable",
+    "slots_in",
 ]

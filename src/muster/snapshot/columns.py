@@ -50,6 +50,8 @@ Amounts = NDArray[np.int64]
 #: An amount that nothing reaches: what a limit that is not set stands for. Sums of two stay inside int64.
 UNLIMITED: Final = np.int64(2**61)
 _FIRST: Final = ("cpu", "memory", "pods")
+#: More tasks than any node is asked about.
+_MANY: Final = 2**31 - 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,3 +223,11 @@ def status_of(pod: Pod) -> TaskStatus:
     if phase in ("Pending", ""):
         return TaskStatus.BOUND if pod.spec.node_name else TaskStatus.PENDING
     return TaskStatus.UNKNOWN
+
+
+def slots_in(free: Amounts, request: Amounts) -> NDArray[np.int64]:
+    """How many tasks with this request fit into each row of free amounts; resources not asked for do not matter."""
+    slots = np.full(len(free), _MANY, np.int64)
+    for column in np.flatnonzero(request > 0).tolist():
+        np.minimum(slots, np.maximum(free[:, column], 0) // request[column], out=slots)
+    return slots

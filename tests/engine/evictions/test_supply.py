@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from muster.engine.evictions.task.offers import Supply, slots_in
+from muster.engine.evictions.task.offers import Supply
 from muster.framework import Session
-from muster.snapshot import Rows
+from muster.snapshot import Rows, slots_in
 from muster.testing import node
 from tests.engine.evictions.eviction_stage import configured, open_session, running
 

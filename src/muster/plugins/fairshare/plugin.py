@@ -1,7 +1,7 @@
 """Fair shares for a tree of queues: quotas are guaranteed, the rest is divided by priority and weight.
 
-The shares are made once, when the session opens (`tree`). From then on queues take turns by them (`order`),
-are kept within limits and quotas (`entitlements`), and take back from queues that have more (`reclaim`). What
+The shares are made once, when the session opens (`tree`). From then on queues take turns by them (`rules`),
+are kept within limits and quotas (`tree`), and take back from queues that have more (`rules`). What
 queues hold is read from the snapshot, except while victims are looked for: then validators compare with what it was
 when the search began, as the dry run has taken the victims already.
 Differences from KAI: fair shares never exceed demand; moved victims are charged unless `chargeMovedVictims` is off.
@@ -31,8 +31,7 @@ from muster.framework.plugin import (
     Vote,
 )
 from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_CLOSED, QUEUE_FULL, QUEUE_MISSING, Reason
-from muster.plugins.fairshare.order import QueueTurns
-from muster.plugins.fairshare.reclaim import Charges, ReclaimRules, gang_units, victim_units
+from muster.plugins.fairshare.rules import Charges, QueueTurns, ReclaimRules, gang_units, victim_units
 from muster.plugins.fairshare.tree import Bounds, Excess, fair_shares, past_usage
 from muster.snapshot import GATED, NO_ROW, Amounts, Rows, TaskStatus
 

@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from muster.engine.evictions.gang.bundles import BundleKind, Bundles
 from muster.engine.evictions.gang.need import Demand
 from muster.kernels.clearing import clear_nodes
-from muster.snapshot import Amounts, Mask, Snapshot
+from muster.snapshot import Amounts, Mask, Snapshot, slots_in
 
 #: Where a task may not go counts as having less than nothing free.
 _CLOSED: Final = -(2**60)
@@ -157,8 +157,7 @@ class Clearing:
     def _take(self, demand: Demand, chosen: Mask, taken: Amounts) -> None:
         """Take the places of a demand, on the nodes in their order."""
         free = self._open(demand, chosen, taken)
-        asked = demand.request > 0
-        places = np.maximum(free[:, asked] // demand.request[asked], 0).min(axis=1)
+        places = slots_in(free, demand.request)
         ends = np.minimum(np.cumsum(places), demand.count)
         taken += np.diff(ends, prepend=0)[:, None] * demand.request
 

@@ -10,14 +10,13 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
-from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
 from muster.engine.evictions.surplus import roles_hold
 from muster.engine.gangs import required_subgroups
 from muster.framework import FITS, Session
 from muster.kernels.totals import sum_requests
-from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, Amounts, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, Amounts, Mask, Rows, Snapshot, TaskStatus, slots_in
 
 _SETTLED: Final = [*READY_STATUSES, TaskStatus.PIPELINED, BEST_EFFORT_PENDING]
 
@@ -114,24 +113,17 @@ def domains_with_room(snapshot: Snapshot, held: Amounts, demands: tuple[Demand, 
     mask: Mask = np.ones(len(domains), np.bool_)
     lo, hi = snapshot.topology.lo[domains], snapshot.topology.hi[domains]
     for demand in demands:
-        places = np.where(demand.nodes, places_on(free, demand.request), 0)
+        places = np.where(demand.nodes, slots_in(free, demand.request), 0)
         sums = np.concatenate(([0], np.cumsum(np.minimum(places, demand.count), dtype=np.int64)))
         mask &= sums[hi] - sums[lo] >= demand.count
     return mask
-
-
-def places_on(free: Amounts, request: Amounts) -> NDArray[np.int64]:
-    """How many tasks with the request fit into each row of free amounts."""
-    asked = request > 0
-    places: NDArray[np.int64] = np.maximum(free[:, asked] // request[asked], 0).min(axis=1)
-    return places
 
 
 def nearness(snapshot: Snapshot, held: Amounts, demand: Demand) -> Rows:
     """Rank of every node by how little is missing for one more place, nodes that can never have one last."""
     free = snapshot.nodes.future_idle()
     asked = demand.request > 0
-    target = (places_on(free, demand.request)[:, None] + 1) * demand.request[asked]
+    target = (slots_in(free, demand.request)[:, None] + 1) * demand.request[asked]
     missing = np.maximum(target - free[:, asked], 0)
     far = (missing / demand.request[asked]).sum(axis=1)
     far[~demand.nodes | (missing > held[:, asked]).any(axis=1)] = np.inf

@@ -10,7 +10,6 @@ the tasks still fit without them: no single victim could stay.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,10 +20,7 @@ from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.surplus import spare_of_protected
 from muster.framework import Eviction, Evictor, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
-from muster.snapshot import BEST_EFFORT, Amounts, Mask, Rows, Snapshot, TaskStatus
-
-#: More tasks than any node holds.
-MANY: Final = 2**31 - 1
+from muster.snapshot import BEST_EFFORT, Amounts, Mask, Rows, Snapshot, TaskStatus, slots_in
 
 _NOBODY: Rows = np.empty(0, np.int32)
 
@@ -76,14 +72,6 @@ def free_on(snapshot: Snapshot, nodes: Rows) -> Amounts:
     state = snapshot.nodes.state
     free: Amounts = state[ALLOCATABLE, nodes] - state[USED, nodes] + state[RELEASING, nodes] - state[PIPELINED, nodes]
     return free
-
-
-def slots_in(free: Amounts, request: Amounts) -> NDArray[np.int64]:
-    """How many tasks with this request fit into each row of free amounts; resources not asked for do not matter."""
-    slots = np.full(len(free), MANY, np.int64)
-    for column in np.flatnonzero(request > 0).tolist():
-        np.minimum(slots, np.maximum(free[:, column], 0) // request[column], out=slots)
-    return slots
 
 
 def sums_by_node(amounts: Amounts, where: NDArray[np.int64], n_nodes: int) -> Amounts:
