@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from muster.engine.evictions.candidates import Candidates, Pool, willing
-from muster.engine.evictions.surplus import keep_minimum
+from muster.engine.evictions.surplus import job_surplus, keep_minimum
 from muster.engine.gangs import next_victims, requests_of
 from muster.engine.lines import Key
 from muster.engine.queue_tree import QueueTree
@@ -177,7 +177,8 @@ class VictimPool:
                 self._known[asker] = givers
         self._last = givers.found
         if spare_only:
-            givers = replace(givers, protected=frozenset(np.flatnonzero(givers.allowed).tolist()))
+            allowed = givers.allowed & (job_surplus(self._session.snapshot) > 0)
+            givers = replace(givers, allowed=allowed, protected=frozenset(np.flatnonzero(allowed).tolist()))
         ends_there = not self._pass_over_protected and not spare_only
         return VictimLine(self._session, self, givers, ends_there=ends_there)
 
