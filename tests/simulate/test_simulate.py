@@ -129,7 +129,7 @@ def test_a_broken_plugin_stops_the_simulation() -> None:
 
     registry = builtin_registry()
     registry.plugins["gang"] = Broken
-    with pytest.raises(InternalError, match=r"action allocate: plugin gang.job_valid failed: RuntimeError: broken"):
+    with pytest.raises(InternalError, match=r"plugin gang.job_valid in action allocate failed: RuntimeError: broken"):
         simulate([node("n1"), *gang("g", 1, cpu=1)], registry=registry)
 
 
