@@ -10,7 +10,7 @@ from muster.api import KubeObject
 from muster.cluster import MemoryCluster
 from muster.framework import SchedulerConfig, UsageHistory, parse_config
 from muster.scheduler import Scheduler, builtin_registry
-from muster.scheduler.usage import UsageMeter
+from muster.scheduler.loop import UsageMeter
 from muster.snapshot import Mirror, Snapshot
 from muster.snapshot.messages import Evict
 from muster.testing import node, pod, pod_group, queue

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.server import Service, ServiceOptions
-from muster.server.health import GIVE_UP_AFTER, UNREADY_AFTER, Health
+from muster.server.status import GIVE_UP_AFTER, UNREADY_AFTER, Health
 from muster.snapshot.messages import Event
 from tests.server.test_service import Unreachable
 

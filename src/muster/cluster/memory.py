@@ -1,6 +1,6 @@
 """The embedded cluster: an API server, kubelets and owners in one process, on a virtual clock.
 
-It speaks the protocol of `muster.scheduler.protocol` and decides nothing: a bound pod starts after a moment,
+It speaks the protocol of `muster.scheduler.Cluster` and decides nothing: a bound pod starts after a moment,
 runs as long as `muster.sh/run-seconds` says, ends as `muster.sh/exit` says; an evicted one keeps its node for its
 grace period, goes, and is made anew by its owner (an ownerReference or a PodGroup), same name and new uid.
 A bind that the node has no room for is refused, as a kubelet would. Nothing happens except in `advance_to`.

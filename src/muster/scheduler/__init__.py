@@ -4,8 +4,7 @@ In: a cluster that speaks the protocol, a configuration, a registry of plugins a
 Out: decisions and reports through the protocol's verbs, and a `CycleResult` for each cycle.
 """
 
-from muster.scheduler.cycle import CycleResult
+from muster.scheduler.cycle import Cluster, CycleResult
 from muster.scheduler.loop import Scheduler, builtin_registry
-from muster.scheduler.protocol import Cluster
 
 __all__ = ["Cluster", "CycleResult", "Scheduler", "builtin_registry"]

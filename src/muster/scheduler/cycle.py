@@ -1,6 +1,10 @@
 """One cycle: a session on a snapshot, the configured actions in order, and what they committed sent to the cluster.
 
 A cycle that breaks off loses nothing: what was committed is sent, what was not is dropped with the session.
+
+What it needs of a cluster, real or embedded, is a protocol: everything is learned from `poll` and changed through the
+verbs. Verbs take a cycle's decisions at once, so that a backend may send them in parallel, and return what failed: a
+refused decision is a fact to log, and the next cycle sees the pod where it still is.
 """
 
 from __future__ import annotations
@@ -9,21 +13,75 @@ import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from time import perf_counter
-from typing import TypeVar
+from typing import Protocol, TypeVar
 
 from muster.api import InternalError, UserError
 from muster.framework import Action, ActionTally, Registry, SchedulerConfig, Session, Verdicts
 from muster.framework.faults import Strikes, blamed
 from muster.scheduler.decisions import decisions_of, ungates_of
 from muster.scheduler.job_updates import UnchangedJobs, updates_of
-from muster.scheduler.protocol import Cluster
 from muster.snapshot import Snapshot, messages
+from muster.snapshot.messages import (
+    Bind,
+    Event,
+    Evict,
+    Failure,
+    HyperNodeUpdate,
+    JobUpdate,
+    Nominate,
+    QuarantineUpdate,
+    QueueUpdate,
+    Ungate,
+)
+
+
+class Cluster(Protocol):
+    """Objects in, decisions out."""
+
+    def now(self) -> float:
+        """Seconds since the epoch, by the cluster's clock."""
+        ...
+
+    def poll(self) -> list[Event]:
+        """Everything that happened since the last call; at first, everything that exists."""
+        ...
+
+    def bind(self, decisions: Sequence[Bind]) -> list[Failure]:
+        """Put pods on nodes."""
+        ...
+
+    def evict(self, decisions: Sequence[Evict]) -> list[Failure]:
+        """Ask pods to leave."""
+        ...
+
+    def nominate(self, decisions: Sequence[Nominate]) -> list[Failure]:
+        """Note the node that a pod waits for."""
+        ...
+
+    def ungate(self, decisions: Sequence[Ungate]) -> list[Failure]:
+        """Take the gate that waits for the queue off pods."""
+        ...
+
+    def update_jobs(self, updates: Sequence[JobUpdate]) -> list[Failure]:
+        """Write how jobs are."""
+        ...
+
+    def update_quarantine(self, updates: Sequence[QuarantineUpdate]) -> None:
+        """Write what cannot be used, and what can again."""
+        ...
+
+    def update_queues(self, updates: Sequence[QueueUpdate]) -> list[Failure]:
+        """Write what queues hold."""
+        ...
+
+    def update_hypernodes(self, updates: Sequence[HyperNodeUpdate]) -> list[Failure]:
+        """Write how HyperNodes are."""
+        ...
+
 
 log = logging.getLogger("muster.scheduler")
-
 #: As `Session.usage`.
 Usage = Mapping[str, Mapping[str, float]]
-
 _Any = TypeVar("_Any")
 
 

@@ -8,18 +8,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from muster.engine.evictions.records import VictimRecords
+from muster.engine.evictions.simulation import VictimRecords
 from muster.framework import Committed, JobVerdict, Session
 from muster.framework.reasons import PROMISED
 from muster.scheduler.job_statuses import verdict_text
 from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
-from muster.snapshot.messages import (
-    Bind,
-    Decision,
-    Evict,
-    Nominate,
-    Ungate,
-)
+from muster.snapshot.messages import Bind, Decision, Evict, Nominate, Ungate
 
 _PROMISED = verdict_text(JobVerdict(PROMISED))
 

@@ -25,10 +25,9 @@ from muster.api.objects.node import NodeStatus
 from muster.api.objects.pod import ResourceRequirements
 from muster.framework import Registry, SchedulerConfig, Session, Sharding
 from muster.scheduler import Cluster, Scheduler, builtin_registry
-from muster.server.health import GIVE_UP_AFTER, Health
 from muster.server.metrics import Metrics
 from muster.server.reload import CertificateFiles, ConfigFile
-from muster.server.status import StatusServer, TokenReviews
+from muster.server.status import GIVE_UP_AFTER, Health, StatusServer, TokenReviews
 from muster.snapshot import NO_ROW, Mirror, TaskStatus
 from muster.snapshot.records import stamp_text
 

@@ -52,7 +52,7 @@ class Operation:
     previous: NDArray[np.int8] | None = None
     #: MOVE: the nodes that the tasks leave.
     origins: Rows | None = None
-    #: EVICT: why these tasks were chosen, in a form that the reports know; see `muster.engine.evictions.records`.
+    #: EVICT: why these tasks were chosen, in a form that the reports know; see `VictimRecord`.
     record: object | None = None
 
 

@@ -12,7 +12,7 @@ import pytest
 from muster.api import KubeObject, Pod, PodGroup
 from muster.api.names import PREEMPTABLE
 from muster.engine.evictions.gang.strategy import BundleRecords
-from muster.engine.evictions.records import VictimRecord, VictimRecords
+from muster.engine.evictions.simulation import VictimRecord, VictimRecords
 from muster.framework import Eviction, Evictor, Plugin, PluginOption, Purpose, Registry, SchedulerConfig, Session
 from muster.scheduler.decisions import decisions_of
 from muster.snapshot import Mirror, OperationKind, Rows

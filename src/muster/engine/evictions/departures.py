@@ -15,7 +15,7 @@ import numpy as np
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.candidates import on_node, willing
 from muster.engine.evictions.pipeline import send_away
-from muster.engine.evictions.records import VictimRecord
+from muster.engine.evictions.simulation import VictimRecord
 from muster.engine.evictions.surplus import job_surplus
 from muster.framework import Session
 from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus

@@ -18,9 +18,8 @@ import numpy as np
 
 from muster.engine.constraints import why_not_placeable
 from muster.engine.evictions.budgets import warn_of_limit, within_ratio
-from muster.engine.evictions.records import VictimRecord, VictimRecords
 from muster.engine.evictions.restraint import would_bounce
-from muster.engine.evictions.simulation import Simulation
+from muster.engine.evictions.simulation import Simulation, VictimRecord, VictimRecords
 from muster.engine.lines import QueueLine
 from muster.engine.waiting import schedulable_tasks, tasks_by_job
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points

@@ -3,16 +3,20 @@
 It writes to the statement of one beneficiary's turn, which nobody outside hears of before the pipeline commits it. Also
 the two searches over lists of victims that need nothing but an answer whether a list will do: the shortest prefix that
 does, and what of a list can go back.
+
+Why a victim was chosen is told in one form for every strategy: a word that metrics count, a line for people, and
+facts. Who chose attaches to the operation that evicts something that can be asked for the record of a task; nothing is
+made unless somebody asks. Records hold names and plain numbers: the same input gives the same record, byte for byte.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from typing import TypeVar
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
-from muster.engine.evictions.records import VictimRecords
 from muster.engine.placing import EVERYWHERE, NOW_OR_LATER, Goal, Outcome, Scope, door_of
 from muster.engine.placing.contract import Modes
 from muster.framework import Session
@@ -130,3 +134,37 @@ def joined(units: Sequence[Rows]) -> Rows:
     """All tasks of units."""
     tasks: Rows = np.concatenate(units) if units else _NOBODY
     return tasks
+
+
+@dataclass(frozen=True, slots=True)
+class VictimRecord:
+    """Why one pod was evicted."""
+
+    #: One of few words.
+    reason: str
+    text: str
+    #: The same for programs, ready for JSON.
+    facts: Mapping[str, object]
+
+    def of_task(self, _task: int) -> VictimRecord:
+        """Where all tasks of an operation go for one reason, the record itself is attached."""
+        return self
+
+
+@runtime_checkable
+class VictimRecords(Protocol):
+    """What an operation that evicts may carry: a record of each of its tasks."""
+
+    def of_task(self, task: int, /) -> VictimRecord: ...
+
+
+class RunnerUp(NamedTuple):
+    """Who would have been next (a job, a pod, a domain), and why it lost."""
+
+    name: str
+    reason: str
+
+
+def facts_of(runner_up: RunnerUp | None) -> dict[str, str] | None:
+    """As a report has it."""
+    return None if runner_up is None else runner_up._asdict()

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.api import KubeObject
-from muster.engine.evictions.records import VictimRecords
+from muster.engine.evictions.simulation import VictimRecords
 from muster.engine.evictions.solver.search import SolverOptions, TrialBudget, TrialsUsedUp
 from muster.engine.evictions.solver.strategy import ScenarioRecords
 from muster.framework import Session

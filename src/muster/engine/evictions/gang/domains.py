@@ -21,7 +21,7 @@ from muster.engine.domains import ROOT, gradients
 from muster.engine.evictions.candidates import Candidates
 from muster.engine.evictions.gang.choice import Chooser, Proposal
 from muster.engine.evictions.gang.need import GangNeed, domains_with_room, without_pods
-from muster.engine.evictions.records import RunnerUp
+from muster.engine.evictions.simulation import RunnerUp
 from muster.framework import Plugin, Purpose, Session, points
 from muster.snapshot import NO_ROW, Rows
 

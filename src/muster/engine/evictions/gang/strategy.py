@@ -20,8 +20,7 @@ from muster.engine.evictions.gang.choice import Choice, Chooser, GangOptions
 from muster.engine.evictions.gang.domains import DomainProposals
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
 from muster.engine.evictions.pipeline import Need, Plan, jobs_in_need, queue_by_queue, why_not_ask
-from muster.engine.evictions.records import RunnerUp, VictimRecord, facts_of
-from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix
+from muster.engine.evictions.simulation import RunnerUp, Simulation, VictimRecord, facts_of, joined, shortest_prefix
 from muster.engine.placing import Goal, promise
 from muster.framework import Eviction, Session
 from muster.snapshot import NO_ROW, Amounts, Rows, Snapshot, TaskStatus

@@ -17,8 +17,7 @@ from muster.api import format_amount
 from muster.engine.boards import boards_of
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.pipeline import Need, Plan
-from muster.engine.evictions.records import VictimRecord
-from muster.engine.evictions.simulation import Simulation
+from muster.engine.evictions.simulation import Simulation, VictimRecord
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
 from muster.engine.evictions.solver.search import Search, SolverOptions, TrialBudget, TrialsUsedUp

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.budgets import Budgets
-from muster.engine.evictions.records import RunnerUp, VictimRecord, facts_of
 from muster.engine.evictions.restraint import have_too_much
+from muster.engine.evictions.simulation import RunnerUp, VictimRecord, facts_of
 from muster.engine.evictions.surplus import spare_of_protected
 from muster.framework import Eviction, Evictor, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
