@@ -5,7 +5,19 @@ import numpy as np
 import pytest
 
 from muster.actions import BUILTIN as ACTIONS
-from muster.api import InternalError, KaiQueue, KubeObject, Node, ObjectMeta, Pod, PodGroup, Quantity, Queue, UserError
+from muster.api import (
+    Condition,
+    InternalError,
+    KaiQueue,
+    KubeObject,
+    Node,
+    ObjectMeta,
+    Pod,
+    PodGroup,
+    Quantity,
+    Queue,
+    UserError,
+)
 from muster.cluster import MemoryCluster
 from muster.framework import Plugin, Registry, SchedulerConfig, Session, default_config, parse_config, points
 from muster.framework.registry import Action
@@ -338,3 +350,18 @@ def test_what_cannot_be_used_says_so_once_and_takes_it_back() -> None:
     assert [(made.pod, made.node) for made in scheduler.run_once().decisions] == [("default/g-0", "odd")]
     assert ("muster.sh/Usable", "True", "can be used") in said(cluster.store.get(Node, "odd"))
     assert len(scheduler.mirror.quarantine) == 0
+
+
+@pytest.mark.parametrize("thing", [node("corrected"), KaiQueue(metadata=ObjectMeta(name="corrected"))])
+def test_what_was_corrected_while_no_scheduler_ran_says_that_it_can_be_used(thing: Node | KaiQueue) -> None:
+    thing.status.conditions = [Condition(type="muster.sh/Usable", status="False", message="status.allocatable.cpu: …")]
+    scheduler = scheduler_of(thing)
+    cluster = scheduler.cluster
+    assert isinstance(cluster, MemoryCluster)
+    for _ in range(2):
+        scheduler.run_once()
+        found = cluster.store.get(type(thing), "corrected")
+        assert found is not None
+        [said] = [known for known in found.status.conditions if known.type == "muster.sh/Usable"]
+        assert (said.status, said.message) == ("True", "can be used")
+    assert not cluster.store.has_events

@@ -33,10 +33,8 @@ from muster.snapshot.messages import (
     QueueUpdate,
     conditions_of,
 )
-from muster.snapshot.mirror.quarantine import CODE
+from muster.snapshot.mirror.quarantine import CODE, USABLE
 
-#: The condition of a node, and of KAI's queues: whether the scheduler can use it as it is described.
-USABLE = "muster.sh/Usable"
 #: The condition of a HyperNode: whether it can be used, and all of its members were found.
 VALID = "Valid"
 

@@ -15,7 +15,7 @@ from typing import Final
 from muster.api import KaiPodGroup, KaiQueue, KubeObject, Pod, PodGroup, Queue, group_of
 from muster.snapshot.messages import Event
 from muster.snapshot.mirror.mirror import Mirror
-from muster.snapshot.mirror.quarantine import Aside, fault_text, reason_for
+from muster.snapshot.mirror.quarantine import Aside, fault_text, reason_for, said_to_be_unusable
 from muster.snapshot.records import job_from_pod
 from muster.snapshot.tables import Snapshot
 
@@ -76,6 +76,8 @@ class Intake:
         self._fresh[type(thing), thing.key] = thing
         if held is not None:
             self._release(held, thing)
+        elif said_to_be_unusable(thing):
+            self._book.release(thing)  # somebody corrected it while nobody looked
 
     def _refuse(self, thing: KubeObject, fault: Exception) -> None:
         self._put(thing, reason_for(thing, fault), self._job_of(thing))

@@ -11,12 +11,14 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Final
 
-from muster.api import KubeObject, UserError
+from muster.api import KaiQueue, KubeObject, Node, UserError
 from muster.api.validate import uncountable
 from muster.snapshot.messages import QuarantineUpdate
 
 #: What reports call the reason why a job waits for something that is aside.
 CODE: Final = "quarantined"
+#: The condition by which nodes and KAI's queues say whether they can be used.
+USABLE: Final = "muster.sh/Usable"
 #: Seconds until an object that was put aside is tried again although it has not changed.
 PAUSE_SECONDS: Final = 60.0
 #: Reasons are for people; an object must not fill a log with its own text.
@@ -81,10 +83,10 @@ class Quarantine:
         return is_news
 
     def release(self, thing: KubeObject) -> Aside | None:
-        """Take an object out that can be used again; returns what was noted about it, if it was in."""
+        """Note that an object can be used, whether or not it was in; returns what was noted about it, if it was."""
         held = self._held.pop((type(thing), thing.key), None)
-        if held is not None:
-            self._untold[type(thing), thing.key] = QuarantineUpdate(thing, "", held.job, is_asked=held.is_asked)
+        job, is_asked = ("", False) if held is None else (held.job, held.is_asked)
+        self._untold[type(thing), thing.key] = QuarantineUpdate(thing, "", job, is_asked=is_asked)
         return held
 
     def forget(self, thing: KubeObject) -> None:
@@ -129,6 +131,13 @@ class Quarantine:
             if aside.job:
                 reasons.setdefault(aside.job, str(aside))
         return reasons
+
+
+def said_to_be_unusable(thing: KubeObject) -> bool:
+    """Whether an object carries the condition that it cannot be used."""
+    if not isinstance(thing, Node | KaiQueue):
+        return False
+    return any(known.type == USABLE and known.status == "False" for known in thing.status.conditions)
 
 
 def _place(aside: Aside) -> tuple[str, str, str, str]:
