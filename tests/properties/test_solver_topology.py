@@ -11,7 +11,7 @@ from muster.api import KubeObject
 from muster.framework import Session
 from muster.snapshot import NO_ROW, TaskStatus
 from muster.testing import queue
-from tests.engine.evictions.solver.solver_stage import CLASSES, PRIORITIES, kai, open_session, run
+from tests.engine.evictions.solver.solver_stage import CLASSES, PRIORITIES, evicted, kai, open_session, run
 from tests.snapshot.networks import group, hard, members, parts, racks
 from tests.snapshot.test_statement_moves import recount
 
@@ -81,3 +81,16 @@ def test_gangs_stay_within_their_domains_and_the_books_in_order(action: str, obj
     for job in range(len(session.snapshot.jobs)):
         held = int(session.snapshot.jobs.counts[job, 1:6].sum())
         assert held == 0 or held >= session.snapshot.jobs.min_member[job]
+
+
+def test_a_gang_that_is_broken_in_one_rack_leaves_nobody_behind_in_another() -> None:
+    objects: list[KubeObject] = [*CLASSES, queue("q0"), *racks({"s0": [1, 1]}, gpu=GPUS)]
+    objects += [group("victim", 2, hard(2), queue="q0", priority_class="low")]
+    objects += members("victim", 3, on=["s0-r0-n0", "s0-r0-n0", "s0-r1-n0"], part="x", gpu=2, priority=10)
+    objects += [group("holds", 1, queue="q0", priority_class="high")]
+    objects += members("holds", 1, on=["s0-r1-n0"], part="x", gpu=2, priority=90)
+    objects += [group("new", 1, hard(1), queue="q0", priority_class="high")]
+    objects += members("new", 1, on=[], part="x", gpu=4, priority=90)
+    session = open_session(objects, kai("preempt"))
+    run(session)
+    assert sorted(evicted(session)) == ["victim-x-0", "victim-x-1", "victim-x-2"]

@@ -21,8 +21,9 @@ from muster.engine.evictions.simulation import Simulation, joined, trim
 from muster.engine.evictions.solver.places import FreePlaces, Places, could_suffice, forecast
 from muster.engine.evictions.solver.pool import Unit, VictimLine
 from muster.engine.evictions.solver.trial import Outcome, Trials
+from muster.engine.evictions.surplus import keep_minimum
 from muster.framework import Eviction, Purpose, Scenario, Session
-from muster.snapshot import Rows
+from muster.snapshot import Rows, TaskStatus
 
 _NOBODY: Rows = np.empty(0, np.int32)
 
@@ -182,10 +183,23 @@ class Search:
             inside = [unit for unit in self._all_units() if any(lo <= node < hi for node in unit.nodes)]
             counts = self._places.count(pending, lo, hi)
             chosen = forecast(counts[0], inside) if len(counts) == 1 else inside
-            outcome = self._follow(pending, chosen) if chosen else None
+            outcome = self._follow(pending, self._with_spared_parts(chosen)) if chosen else None
             if outcome is not None:
                 return self._trimmed(pending, outcome)
         return None
+
+    def _with_spared_parts(self, chosen: Sequence[Unit]) -> list[Unit]:
+        """The units, and all else of the gangs that they would break: what these could spare before, wherever it is."""
+        snapshot = self._session.snapshot
+        going = joined([unit.tasks for unit in chosen])
+        promised = np.flatnonzero(snapshot.tasks.status == TaskStatus.PIPELINED).astype(np.int32)
+        broken = {
+            job
+            for job in {unit.job for unit in chosen}
+            if not keep_minimum(snapshot, np.array([job], np.int32), going, promised)
+        }
+        taken = {int(unit.tasks[0]) for unit in chosen}
+        return [unit for unit in self.units if unit.job in broken or int(unit.tasks[0]) in taken]
 
     def _trimmed(self, pending: Rows, outcome: Outcome) -> Outcome:
         """The solution that the simulation holds, without what it does not need.
