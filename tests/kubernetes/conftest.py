@@ -116,13 +116,16 @@ def listener(connect: Connect) -> Iterator[Listener]:
 # -- KAI's own objects -----------------------------------------------------------------------------------------
 
 
+_CRD = "CustomResourceDefinition"
+
+
 def _definition(group: str, version: str, kind: str, plural: str, scope: str = "Cluster") -> Json:
     """A definition that takes anything, as far as this is about."""
     schema = {"type": "object", "x-kubernetes-preserve-unknown-fields": True}
     served = {"name": version, "served": True, "storage": True, "schema": {"openAPIV3Schema": schema}}
     return {
         "apiVersion": "apiextensions.k8s.io/v1",
-        "kind": "CustomResourceDefinition",
+        "kind": _CRD,
         "metadata": {"name": f"{plural}.{group}"},
         "spec": {
             "group": group,
@@ -145,15 +148,16 @@ def kai_kinds(kubectl: Kubectl) -> Iterator[None]:
     """A cluster on which KAI was installed."""
     names = [each["metadata"]["name"] for each in _KAI]
     kubectl.create_all(_KAI)
-    kubectl.wait(lambda: all(_is_served(kubectl, name) for name in names))
-    yield
-    for name in names:
-        kubectl.delete("CustomResourceDefinition", name)
-    # They go when their objects have gone; who comes next would find them still there.
-    left = frozenset(names)
-    kubectl.wait(lambda: left.isdisjoint(one["metadata"]["name"] for one in kubectl.list("CustomResourceDefinition")))
+    try:
+        kubectl.wait(lambda: all(_is_served(kubectl, name) for name in names))
+        yield
+    finally:
+        for name in names:
+            kubectl.delete(_CRD, name)
+        # They go when their objects have gone; who comes next would find them still there.
+        kubectl.wait(lambda: not any(one["metadata"]["name"] in names for one in kubectl.list(_CRD)))
 
 
 def _is_served(kubectl: Kubectl, name: str) -> bool:
-    conditions = kubectl.get("CustomResourceDefinition", name).get("status", {}).get("conditions", [])
+    conditions = kubectl.get(_CRD, name).get("status", {}).get("conditions") or []
     return any(known["type"] == "Established" and known["status"] == "True" for known in conditions)

@@ -76,15 +76,15 @@ def _is_replaced(kubectl: Kubectl, lost: Json) -> bool:
 
 @pytest.mark.usefixtures("controllers")
 def test_a_namespace_goes_with_all_that_is_in_it(control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path) -> None:
-    kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "team"}})
+    kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "serving"}})
     made = deployment("serve", 2)
-    made["metadata"]["namespace"] = "team"
+    made["metadata"]["namespace"] = "serving"
     kubectl.create_all([node("n1"), made])
     process = Process(control_plane.kubeconfig, tmp_path / "log")
     try:
-        kubectl.wait(lambda: count(kubectl, "Deployment", "serve", "readyReplicas", "team") == 2, seconds=60)
-        kubectl.delete("Namespace", "team")
-        kubectl.wait(lambda: _is_gone(kubectl, "team"), seconds=60)
+        kubectl.wait(lambda: count(kubectl, "Deployment", "serve", "readyReplicas", "serving") == 2, seconds=60)
+        kubectl.delete("Namespace", "serving")
+        kubectl.wait(lambda: _is_gone(kubectl, "serving"), seconds=60)
         kubectl.wait(lambda: pods_held(kubectl) == "0", seconds=30)
     finally:
         process.end()
