@@ -17,7 +17,7 @@ from muster.cluster import MemoryCluster
 from muster.engine.evictions.solver import strategy as path
 from muster.engine.evictions.solver.pool import Unit
 from muster.engine.evictions.solver.search import Search
-from muster.engine.evictions.solver.trial import Outcome
+from muster.engine.evictions.solver.trial import TrialResult
 from muster.engine.gangs import PodSet, active_count, pod_sets
 from muster.framework import Eviction, SchedulerConfig, Session
 from muster.plugins.fairshare import FairShare
@@ -229,14 +229,14 @@ def test_budgets_are_kept(action: str, objects: list[KubeObject], trim: bool) ->
 class Minimal(Search):
     """A search whose solutions are looked at: could any unit stay?"""
 
-    def solve(self, pending: Rows) -> Outcome | None:
+    def solve(self, pending: Rows) -> TrialResult | None:
         solution = super().solve(pending)
         if solution is not None and len(solution.victims):
             event("solution with victims")
             self._check(pending, solution)
         return solution
 
-    def _check(self, pending: Rows, solution: Outcome) -> None:
+    def _check(self, pending: Rows, solution: TrialResult) -> None:
         statement, trials = self._statement, self._trials
         taken = set(solution.victims.tolist())
         units = [unit for unit in self.units if not taken.isdisjoint(unit.tasks.tolist())]

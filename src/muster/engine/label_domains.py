@@ -46,7 +46,7 @@ class Levels:
 
 
 @dataclass(frozen=True, slots=True)
-class Choice:
+class DomainsInOrder:
     """Domains to try, in order, and the preference among nodes (larger goes first), None if there is none."""
 
     domains: Rows
@@ -87,7 +87,7 @@ def resolve_levels(session: Session, group: GroupConstraint) -> Levels | None:
 
 def choose_domains(
     session: Session, boards: Boards, levels: Levels, tasks: Rows, inside: Mask | None, held: Rows
-) -> Choice:
+) -> DomainsInOrder:
     """Domains for tasks that may use the nodes `inside` (None: all).
 
     `held` are the nodes of pods that are bound by the same constraint and have a place: where a level is required,
@@ -114,7 +114,7 @@ def choose_domains(
     bands = None
     if levels.preferred is not None:
         bands = node_bands(topology, levels.preferred, ranks, width, len(snapshot.nodes))
-    return Choice(np.concatenate(domains), bands)
+    return DomainsInOrder(np.concatenate(domains), bands)
 
 
 def has_slots(

@@ -15,7 +15,7 @@ import numpy as np
 
 from muster.engine.boards import Boards
 from muster.engine.domains import ROOT
-from muster.engine.label_domains import Choice, Part, choose_domains, nodes_of_active, read_parts, slot_counts
+from muster.engine.label_domains import DomainsInOrder, Part, choose_domains, nodes_of_active, read_parts, slot_counts
 from muster.engine.placing.contract import EVERYWHERE, NOBODY, NOW_OR_LATER, Modes, Scope
 from muster.engine.placing.runs import Runs
 from muster.engine.placing.search import Search, SearchPart
@@ -79,7 +79,7 @@ class Nested:
         trial.verdict = self._no_domain(trial.job, part, tasks, scope.mask)
         return False
 
-    def _choose(self, job: int, part: Part, tasks: Rows, mask: Mask | None) -> Choice:
+    def _choose(self, job: int, part: Part, tasks: Rows, mask: Mask | None) -> DomainsInOrder:
         assert part.levels is not None
         return choose_domains(self._session, self._boards, part.levels, tasks, mask, self._held(job, part))
 

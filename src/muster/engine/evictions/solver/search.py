@@ -20,7 +20,7 @@ from muster.engine.evictions.budgets import Budgets, within_ratio
 from muster.engine.evictions.simulation import Simulation, joined, trim
 from muster.engine.evictions.solver.places import FreePlaces, Places, could_suffice, forecast
 from muster.engine.evictions.solver.pool import Unit, VictimLine
-from muster.engine.evictions.solver.trial import Outcome, Trials
+from muster.engine.evictions.solver.trial import TrialResult, Trials
 from muster.engine.evictions.surplus import keep_minimum
 from muster.framework import Eviction, Purpose, Scenario, Session
 from muster.snapshot import Rows, TaskStatus
@@ -149,7 +149,7 @@ class Search:
         self.units: list[Unit] = []
         self.made = 0
 
-    def solve(self, pending: Rows) -> Outcome | None:
+    def solve(self, pending: Rows) -> TrialResult | None:
         """Find victims for all of `pending`; None: there are none."""
         if self._options.trim and self._places.suffices(pending):
             outcome, _ = self._attempt(pending, _NOBODY, _NOBODY)
@@ -171,7 +171,7 @@ class Search:
                 self._statement.rollback(self._base)
         return self._solve_by_steps(pending)
 
-    def _solve_in_domains(self, pending: Rows) -> Outcome | None:
+    def _solve_in_domains(self, pending: Rows) -> TrialResult | None:
         """As `solve`, for a gang that must, or would rather, stay inside a domain: one domain after the other.
 
         A part of such a gang has no place of its own, so it does not grow task by task.
@@ -201,7 +201,7 @@ class Search:
         taken = {int(unit.tasks[0]) for unit in chosen}
         return [unit for unit in self.units if unit.job in broken or int(unit.tasks[0]) in taken]
 
-    def _trimmed(self, pending: Rows, outcome: Outcome) -> Outcome:
+    def _trimmed(self, pending: Rows, outcome: TrialResult) -> TrialResult:
         """The solution that the simulation holds, without what it does not need.
 
         A unit goes back whole; what a gang could spare goes back only if its core does not leave. Most units are told
@@ -247,14 +247,14 @@ class Search:
         self._statement.redo(found)
         return outcome
 
-    def _follow(self, pending: Rows, chosen: list[Unit]) -> Outcome | None:
+    def _follow(self, pending: Rows, chosen: list[Unit]) -> TrialResult | None:
         """Dry-run what the forecast says."""
         victims = joined([unit.tasks for unit in chosen])
         if not self._passes(pending, victims, _NOBODY, victims):
             return None
         return self._attempt(pending, victims, victims, going=victims)[0]
 
-    def _solve_by_steps(self, pending: Rows) -> Outcome | None:
+    def _solve_by_steps(self, pending: Rows) -> TrialResult | None:
         recorded: Rows = _NOBODY
         tasks = 1
         while True:
@@ -275,7 +275,7 @@ class Search:
                 recorded = self._keep(outcome)
             tasks += 1
 
-    def _keep(self, outcome: Outcome) -> Rows:
+    def _keep(self, outcome: TrialResult) -> Rows:
         """Victims for the next step: the rest of a gang stays at hand where a part of it had to go."""
         gone = set(outcome.victims.tolist())
         kept = joined([unit.tasks for unit in self.units if not gone.isdisjoint(unit.tasks.tolist())])
@@ -283,14 +283,14 @@ class Search:
             self._stayed = kept[~np.isin(kept, outcome.victims)]
         return kept
 
-    def _may_jump(self, outcome: Outcome) -> bool:
+    def _may_jump(self, outcome: TrialResult) -> bool:
         """Whether steps may be left out: what is not trimmed depends on who could stay, or was moved where, on the way.
 
         Who had no place among fewer has none among more; and a search that has taken nobody takes somebody.
         """
         return self._options.trim or (len(outcome.evicted) > 0 and len(outcome.moved) == 0)
 
-    def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> tuple[int, Outcome] | None:
+    def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> tuple[int, TrialResult] | None:
         """How far the victims at hand reach beyond `tasks`, with the outcome; None: not one further."""
         mark = self._statement.mark()
         self._simulation.evict(recorded)
@@ -303,7 +303,7 @@ class Search:
         self._statement.rollback(mark)
         return None
 
-    def _grow(self, pending: Rows, recorded: Rows) -> Outcome | None:
+    def _grow(self, pending: Rows, recorded: Rows) -> TrialResult | None:
         """Find places for `pending`, beginning with the victims `recorded`."""
         mark = self._statement.mark()
         self._simulation.evict(recorded)
@@ -341,7 +341,7 @@ class Search:
 
     def _try_nodes(
         self, pending: Rows, recorded: Rows, job: int, offers: Offers, counts: list[Places]
-    ) -> Outcome | None:
+    ) -> TrialResult | None:
         """Dry runs for the nodes of the job offered last, each with everybody offered there."""
         snapshot = self._session.snapshot
         jobs_seen: set[frozenset[int]] = {frozenset()}
@@ -374,7 +374,7 @@ class Search:
 
     def _attempt(
         self, pending: Rows, victims: Rows, offered: Rows, *, going: Rows = _NOBODY
-    ) -> tuple[Outcome | None, bool]:
+    ) -> tuple[TrialResult | None, bool]:
         """One dry run without `victims`, of whom those in `going` are still there; what fails leaves no trace.
 
         The second part says whether validators refused what had worked.
@@ -415,7 +415,7 @@ def _are_enough(counts: Sequence[Places], back: Sequence[Unit]) -> bool:
     return enough
 
 
-def _holds(outcome: Outcome, chosen: Sequence[Unit]) -> bool:
+def _holds(outcome: TrialResult, chosen: Sequence[Unit]) -> bool:
     """Whether a forecast came true to the letter: all units go, or all move.
 
     Who stays, or moves while others go, would have been left alone by growth where it took them first; what they

@@ -34,7 +34,7 @@ _NOBODY: Rows = np.empty(0, np.int32)
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class TrialResult:
     """Who has no place at the end of a trial, and who has another one."""
 
     evicted: Rows
@@ -103,7 +103,7 @@ class Trials:
         reach[self._origins] = True
         return Scope(mask=reach)
 
-    def run(self, pending: Rows, victims: Rows, stayed: Rows = _NOBODY) -> Outcome | None:
+    def run(self, pending: Rows, victims: Rows, stayed: Rows = _NOBODY) -> TrialResult | None:
         """Place `pending` and, in turn, whoever of `victims` (all evicted by now) still fits; None: no place.
 
         `stayed`: victims that are only here because others of their gang had to go; their nodes are not opened.
@@ -128,9 +128,9 @@ class Trials:
         status = self._session.snapshot.tasks.status[victims]
         evicted = victims[status == _RELEASING]
         if len(evicted) == len(victims):
-            return Outcome(evicted, victims[:0], evicted)
+            return TrialResult(evicted, victims[:0], evicted)
         moved = victims[status == _PIPELINED]
-        return Outcome(evicted, moved, np.concatenate((evicted, moved)))
+        return TrialResult(evicted, moved, np.concatenate((evicted, moved)))
 
     def _bring_back(self, job: int, evicted: Rows) -> bool:
         """Let a victim's gang have the next chunk of what was taken from it; False: it has no place."""
@@ -154,7 +154,7 @@ class Trials:
             key = self._keys[state] = self._session.job_key(job)
         return key
 
-    def judge(self, outcome: Outcome, pending: Rows, offered: Rows) -> bool:
+    def judge(self, outcome: TrialResult, pending: Rows, offered: Rows) -> bool:
         """Is the outcome of a trial acceptable? `offered` are all victims that the search has come across."""
         if self._kind is Eviction.CONSOLIDATE and len(outcome.evicted):
             return False
