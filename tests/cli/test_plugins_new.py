@@ -18,6 +18,7 @@ def test_the_skeleton_passes_its_own_test(repo_root: Path, tmp_path: Path, capsy
     folder = tmp_path / "cheap-power"
     written = sorted(str(path.relative_to(folder)) for path in folder.rglob("*") if path.is_file())
     assert written == [
+        "cluster.yaml",
         "pyproject.toml",
         "scheduler.yaml",
         "src/muster_cheap_power/__init__.py",
@@ -36,6 +37,10 @@ def test_the_skeleton_passes_its_own_test(repo_root: Path, tmp_path: Path, capsy
     )
     assert tested.returncode == 0, tested.stdout + tested.stderr
     assert "2 passed" in tested.stdout
+    capsys.readouterr()
+    # Under the default configuration: only an installed package has an entry point.
+    assert run(["simulate", str(folder / "cluster.yaml")]) == 0
+    assert "1 decision" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

@@ -64,7 +64,10 @@ def test_a_configuration_that_is_right_passes() -> None:
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        (config(PluginOption("gong")), "conf.yaml: tiers: unknown plugin 'gong'; known: knob, stubborn"),
+        (
+            config(PluginOption("gong")),
+            "conf.yaml: tiers: unknown plugin 'gong'; known: knob, stubborn; own ones are installed beside muster",
+        ),
         (
             config(PluginOption("numa-aware")),
             "conf.yaml: tiers: plugin 'numa-aware' is not supported yet; remove it from the configuration",

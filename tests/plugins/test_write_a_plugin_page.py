@@ -11,9 +11,11 @@ from typing import Any
 import pytest
 
 from muster.api import KubeObject
-from muster.framework import Plugin
+from muster.api.errors import MusterError
+from muster.framework import NodeScores, Plugin, Session
 from muster.framework.points import POINTS
 from muster.testing import check_plugin, gang, node, one_cycle, pod, pod_group, priority_class, queue
+from muster.testing.conformance import _open
 
 PAGE = "docs/how-to/write-a-plugin.md"
 
@@ -63,6 +65,38 @@ def test_the_score(page: ModuleType, plugin: str, arguments: dict[str, Any]) -> 
         nodes = [node(dear, labels={page.PRICE: "3"}), node(cheap, labels={page.PRICE: "2.5"})]
         outcome = one_cycle(getattr(page, plugin), [*nodes, pod("web", cpu=1)], arguments=arguments)
         assert outcome.placed == {"default/web": cheap}
+
+
+def test_the_points_of_the_score(page: ModuleType) -> None:
+    """The cheapest gets all, the dearest and those without a readable price nothing."""
+    prices = {"a": "102", "b": "100", "c": "cheap!", "d": ""}
+    session = _open(page.CheapPower, {}, [node(name, labels={page.PRICE: text}) for name, text in prices.items()])
+    scores = session.plugins["cheap-power"].node_score(0)
+    assert scores is not None
+    points = scores.fixed
+    assert points is not None
+    assert dict(zip(session.snapshot.nodes.names, points, strict=True)) == {"a": 0.0, "b": 100.0, "c": 0.0, "d": 0.0}
+
+
+class Failing(Plugin):
+    """Raises where it is told to."""
+
+    name = "failing"
+    fails_in = "open"
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        assert self.fails_in != "open"
+
+    def node_score(self, cls: int) -> NodeScores:
+        raise ValueError("no such price")
+
+
+@pytest.mark.parametrize(("fails_in", "said"), [("open", "failing.open"), ("node_score", "failing.node_score")])
+def test_one_cycle_hides_no_fault(fails_in: str, said: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Failing, "fails_in", fails_in)
+    with pytest.raises((AssertionError, MusterError), match=said):
+        one_cycle(Failing, [node("a"), pod("web", cpu=1)])
 
 
 def annotated(name: str, annotations: dict[str, str], **more: Any) -> list[KubeObject]:

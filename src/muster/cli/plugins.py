@@ -315,7 +315,8 @@ def write_plugin(name: str, directory: Path) -> None:
             raise UserError(f"{folder / path}: cannot be written: {error.strerror}") from error
         typer.echo(f"wrote {folder / path}")
     typer.echo(
-        f"Next: cd {folder}, pip install -e ., pytest, then muster simulate CLUSTER.yaml --config scheduler.yaml"
+        f"Next, in the environment that has muster: cd {folder}, python -m pip install -e ., python -m pytest,\n"
+        "then muster simulate cluster.yaml --config scheduler.yaml"
     )
 
 
@@ -325,6 +326,7 @@ def _skeleton(name: str) -> dict[str, str]:
     kind = "".join(part.capitalize() for part in name.split("-"))
     paths = {
         "pyproject.toml": "pyproject.toml",
+        "cluster.yaml": "cluster.yaml",
         "scheduler.yaml": "scheduler.yaml",
         f"src/muster_{short}/__init__.py": "plugin.py",
         f"tests/test_{short}.py": "test.py",

@@ -104,7 +104,8 @@ class Registry:
     def _unknown_plugin(self, name: str) -> str:
         if name in NOT_YET_PLUGINS:
             return f"plugin {name!r} is not supported yet; remove it from the configuration"
-        return f"unknown plugin {name!r}; known: {', '.join(sorted(self.plugins))}"
+        known = ", ".join(sorted(self.plugins))
+        return f"unknown plugin {name!r}; known: {known}; own ones are installed beside muster"
 
     def _unknown_action(self, name: str) -> str:
         if name in NOT_YET_ACTIONS:

@@ -82,13 +82,22 @@ def one_cycle(
     actions: str = "allocate",
     arguments: Mapping[str, Any] | None = None,
 ) -> Outcome:
-    """Run actions once on a cluster, with the plugin beside priority, gang and predicates."""
+    """Run actions once on a cluster, with the plugin beside priority, gang and predicates; a fault of it is raised."""
     registry = builtin_registry(third_party=False)
     registry.plugins[plugin.name] = plugin
     beside = [PluginOption(name) for name in ("priority", "gang", "predicates")]
     tier = (*beside, PluginOption(plugin.name, arguments=arguments or {}))
     config = SchedulerConfig(tuple(actions.replace(" ", "").split(",")), (tier,))
-    decisions = Scheduler(MemoryCluster(objects), config, registry).run_once().decisions
+    scheduler = Scheduler(MemoryCluster(objects), config, registry)
+    result = scheduler.run_once()
+    if result.error is not None:
+        raise result.error
+    session = scheduler.last_session
+    is_open = session is not None and plugin.name in session.plugins
+    assert is_open, f"plugin {plugin.name}.open failed; the log says how"
+    asked = next((aside for aside in scheduler.mirror.quarantine if aside.is_asked), None)
+    assert asked is None, str(asked)
+    decisions = result.decisions
     placed = {made.pod: made.node for made in decisions if isinstance(made, Bind)}
     return Outcome(placed, [made.pod for made in decisions if isinstance(made, Evict)])
 
