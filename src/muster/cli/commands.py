@@ -28,6 +28,7 @@ from muster.cli.options import (
     ShardMode,
     ShardModeOption,
     ShardName,
+    help_without_command,
     label_selector,
 )
 from muster.cli.topology import topology_app
@@ -97,7 +98,7 @@ def root(
     if version:
         typer.echo(f"muster {__version__}")
         raise typer.Exit
-    _help_without_command(context)
+    help_without_command(context)
 
 
 root.__doc__ = None  # the help of the app stands above
@@ -106,19 +107,13 @@ root.__doc__ = None  # the help of the app stands above
 @config_app.callback(invoke_without_command=True)
 def config_root(context: typer.Context) -> None:
     """Check and show scheduler configurations."""
-    _help_without_command(context)
+    help_without_command(context)
 
 
 @queues_app.callback(invoke_without_command=True)
 def queues_root(context: typer.Context) -> None:
     """Show queues and their shares."""
-    _help_without_command(context)
-
-
-def _help_without_command(context: typer.Context) -> None:
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit
+    help_without_command(context)
 
 
 @app.command(short_help="Run the scheduler on an embedded cluster.")

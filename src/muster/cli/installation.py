@@ -22,6 +22,7 @@ from muster.cli.options import (
     ShardMode,
     ShardModeOption,
     ShardName,
+    help_without_command,
     label_selector,
 )
 
@@ -43,9 +44,7 @@ class DefinitionOutput(StrEnum):
 @crds_app.callback(invoke_without_command=True)
 def crds_root(context: typer.Context) -> None:
     """Print and install the definitions of PodGroup, Queue, HyperNode and Job."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit
+    help_without_command(context)
 
 
 @crds_app.command("print", short_help="Print the definitions, for kubectl or a chart.")
@@ -96,9 +95,7 @@ def crds_install(
 @snapshot_app.callback(invoke_without_command=True)
 def snapshot_root(context: typer.Context) -> None:
     """Store what the scheduler sees of a live cluster."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit
+    help_without_command(context)
 
 
 @snapshot_app.command("save", short_help="Store everything that a cycle would see now.")
@@ -163,9 +160,7 @@ OurNames = Annotated[
 @webhooks_app.callback(invoke_without_command=True)
 def webhooks_root(context: typer.Context) -> None:
     """Check HyperNodes, Queues, PodGroups, Jobs, JobFlows and pods as they are written; fill in what is left open."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit
+    help_without_command(context)
 
 
 @webhooks_app.command("serve", short_help="Answer an API server's questions about objects.")

@@ -93,3 +93,10 @@ def label_selector(given: Sequence[str] | None) -> str:
         raise UserError(f'--node-selector: expected values of one label such as "a:b,a:c", or "a=b,c=d", got "{shown}"')
     values = sorted({value.strip() for _, _, value in pairs})
     return f"{keys.pop()} in ({','.join(values)})" if len(values) > 1 else f"{keys.pop()}={values[0]}"
+
+
+def help_without_command(context: typer.Context) -> None:
+    """Show what a group of commands has, where somebody names the group alone."""
+    if context.invoked_subcommand is None:
+        typer.echo(context.get_help())
+        raise typer.Exit

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import Cluster, Context, Kubeconfig
+from muster.cli.options import Cluster, Context, Kubeconfig, help_without_command
 
 topology_app = typer.Typer(help="Draw, make and check the network topology.", rich_markup_mode=None)
 
@@ -46,9 +46,7 @@ Files = Annotated[
 @topology_app.callback(invoke_without_command=True)
 def topology_root(context: typer.Context) -> None:
     """Draw, make and check the network topology."""
-    if context.invoked_subcommand is None:
-        typer.echo(context.get_help())
-        raise typer.Exit
+    help_without_command(context)
 
 
 @topology_app.command("show", short_help="Draw the tree: tiers, switches, nodes, free GPUs.")

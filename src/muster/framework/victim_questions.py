@@ -36,9 +36,8 @@ class VictimQuestions(Asking):
     #: True: a plugin with a say in who may not be evicted cannot be asked, so nobody may be.
     protects_all: bool
 
-    def blame(self, plugin: str, subject: object) -> None:
-        """Count a failure against a plugin, and go on without it if it was one too many."""
-        raise NotImplementedError
+    #: Counts a failure against a plugin, and goes on without it if it was one too many: plugin, and what it was about.
+    blame: Callable[[str, object], None]
 
     def _ask(self, ask: Callable[..., T], *about: object, otherwise: T) -> T:
         """Ask one plugin; its failure is noted, and the cautious answer taken."""
