@@ -199,12 +199,8 @@ class Reclaim:
         self._held = held
         self._left: dict[int, Amounts] = {}
 
-    def takes(self, reclaimer: int, wanted: Amounts, source: int, offered: Amounts) -> bool:
-        """May a task with the request `offered` go from queue `source` for one with the request `wanted`?"""
-        return self.takes_many(reclaimer, wanted, source, offered, 1) == 1
-
     def takes_many(self, reclaimer: int, wanted: Amounts, source: int, offered: Amounts, count: int) -> int:
-        """How many of `count` equal tasks may go, one after the other; see `takes`."""
+        """How many of `count` tasks that ask for `offered` may go from `source`, one by one, for one with `wanted`."""
         if not self._overlaps(wanted, offered):
             return 0
         going = min(count, self._above_guarantee(source, offered))

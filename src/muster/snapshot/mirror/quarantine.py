@@ -107,18 +107,9 @@ class Quarantine:
     def find(self, thing: KubeObject) -> Aside | None:
         return self._held.get((type(thing), thing.key))
 
-    def reason_of(self, kind: type[KubeObject], key: str) -> str:
-        """Why an object is aside; "": it is not."""
-        held = self._held.get((kind, key))
-        return "" if held is None else held.reason
-
     def due(self, now: float) -> list[Aside]:
         """What has not been tried for a while."""
         return [aside for aside in self if aside.tried + PAUSE_SECONDS <= now] if self._held else []
-
-    def next_due(self) -> float | None:
-        """When something will be tried again; None: nothing is aside."""
-        return min((aside.tried + PAUSE_SECONDS for aside in self._held.values()), default=None)
 
     def of_job(self, job: str) -> list[Aside]:
         """What a job waits for."""
