@@ -263,12 +263,7 @@ def test_a_document_nested_too_deeply_is_refused() -> None:
 @pytest.mark.parametrize(
     ("api_version", "kind", "message"),
     [
-        (
-            "batch.volcano.sh/v1alpha1",
-            "Job",
-            "Job default/x: kind: Job of batch.volcano.sh/v1alpha1 is not read; give its PodGroup and its Pods",
-        ),
-        ("v1", "Pods", 'Pods default/x: kind: unknown kind "Pods" of v1; known kinds: DeviceClass'),
+        ("v1", "Pods", 'Pods default/x: kind: unknown kind "Pods" of v1; did you mean Pod?'),
         (
             "scheduling.volcano.sh/v1alpha1",
             "PodGroup",

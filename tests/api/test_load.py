@@ -57,9 +57,9 @@ def test_quantities_are_read_however_yaml_writes_them(written: str, value: str) 
 
 
 def test_times_and_clock_like_scalars_stay_text() -> None:
-    text = NODE.replace("{name: %s}", "{name: n, labels: {day: 2026-01-31, clock: 12:30:00}}")
+    text = NODE.replace("{name: %s}", "{name: n, annotations: {day: 2026-01-31, clock: 12:30:00}}")
     [loaded] = load_text(text)
-    assert loaded.object.metadata.labels == {"day": "2026-01-31", "clock": "12:30:00"}
+    assert loaded.object.metadata.annotations == {"day": "2026-01-31", "clock": "12:30:00"}
 
 
 def test_unquoted_timestamps_are_times() -> None:
@@ -116,18 +116,18 @@ def test_a_list_without_items_is_empty() -> None:
         ("v1", "Service"),
         ("v1", "Secret"),
         ("v1", "ServiceAccount"),
-        ("apps/v1", "Deployment"),
+        ("apps/v1", "DaemonSet"),
         ("rbac.authorization.k8s.io/v1", "Role"),
         ("apiextensions.k8s.io/v1", "CustomResourceDefinition"),
         ("v1", "ConfigMapList"),
     ],
 )
-def test_kinds_beside_scheduling_are_skipped_and_listed(api_version: str, kind: str) -> None:
+def test_kinds_that_are_not_read_are_left_out_and_counted(api_version: str, kind: str) -> None:
     loaded = load_text(f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: x}}\n---\n" + NODE % "a")
     assert [item.object.key for item in loaded] == ["a"]
-    [skipped] = loaded.skipped
-    assert (skipped.api_version, skipped.kind, skipped.name) == (api_version, kind, "x")
-    assert skipped.source.document_index == 1
+    assert loaded.left_out == {(api_version, kind): 1}
+    [note] = loaded.notes
+    assert note.startswith(f"1 {kind} of {api_version} left out: ")
 
 
 def test_directories_are_walked_in_sorted_order(tmp_path: Path) -> None:
@@ -204,7 +204,7 @@ def test_all_problems_are_told_at_once() -> None:
         load_text(text, "a.yaml")
     first, second = str(caught.value).splitlines()
     assert first == "a.yaml: document 1 (Node): metadata.name: expected a name, got nothing"
-    assert second.startswith('a.yaml: document 2 (Pods default/x): kind: unknown kind "Pods" of v1; known kinds:')
+    assert second.startswith('a.yaml: document 2 (Pods default/x): kind: unknown kind "Pods" of v1; did you mean Pod?')
     assert caught.value.exit_code == 2
 
 

@@ -88,7 +88,7 @@ def test_wrong_metadata(metadata: str, message: str) -> None:
     assert error_of(f"apiVersion: v1\nkind: Pod\nmetadata: {metadata}\n").partition("): ")[2] == message
 
 
-@pytest.mark.parametrize("metadata", ["", "metadata: {}", "metadata: {generateName: x-}", "metadata:"])
+@pytest.mark.parametrize("metadata", ["", "metadata: {}", "metadata: {generateName: 3}", "metadata:"])
 def test_an_object_needs_a_name(metadata: str) -> None:
     text = f"apiVersion: v1\nkind: Pod\n{metadata}\n"
     assert error_of(text) == "jobs.yaml: document 1 (Pod): metadata.name: expected a name, got nothing"
@@ -145,7 +145,11 @@ def test_the_same_object_in_two_files_names_both(tmp_path: Path) -> None:
     [
         ("a: [1, 2\nb: 3\n", "jobs.yaml:2:2: not YAML: "),
         ("a: b: c\n", "jobs.yaml:1:5: not YAML: mapping values are not allowed"),
-        ("\ta: 1\n", "jobs.yaml:1:1: not YAML: found character"),
+        (
+            "metadata: {name: {{ .Release.Name }}}\n",
+            'jobs.yaml:1:19: not YAML: "{{" begins a template; give what `helm template` makes of it',
+        ),
+        ("\ta: 1\n", "jobs.yaml:1:1: not YAML: a tab stands where YAML wants spaces"),
         ("a: 1\na: 2\n", 'jobs.yaml:2:1: not YAML: the key "a" stands twice in the same mapping'),
         ("a: *nowhere\n", "jobs.yaml:1:4: not YAML: "),
         ("a: !!python/object:os.system {}\n", "jobs.yaml:1:4: not YAML: could not determine a constructor"),

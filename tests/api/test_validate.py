@@ -193,7 +193,7 @@ def pod_terms(kind: str, when: str, term: Spec) -> Spec:
             "spec.terminationGracePeriodSeconds: expected a number of at least 0, got -5",
         ),
         (
-            {"tolerations": [{"effect": "NoWay"}]},
+            {"tolerations": [{"key": "a", "effect": "NoWay"}]},
             'spec.tolerations[0].effect: expected "NoSchedule", "PreferNoSchedule" or "NoExecute", got "NoWay"',
         ),
         (
@@ -201,7 +201,7 @@ def pod_terms(kind: str, when: str, term: Spec) -> Spec:
             "spec.topologySpreadConstraints[0].maxSkew: expected a number of at least 1, got 0",
         ),
         (
-            {"topologySpreadConstraints": [{"whenUnsatisfiable": "Panic"}]},
+            {"topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "Panic"}]},
             (
                 "spec.topologySpreadConstraints[0].whenUnsatisfiable: "
                 'expected "DoNotSchedule" or "ScheduleAnyway", got "Panic"'

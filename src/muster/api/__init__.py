@@ -5,8 +5,7 @@ names object, field and what would be right. Knows no cluster and no policy; eve
 """
 
 from muster.api.errors import BackendError, InternalError, MusterError, PluginError, Problem, UserError
-from muster.api.kinds import KINDS, ClusterSnapshot, ClusterSnapshotSpec, decode, encode
-from muster.api.load import Loaded, LoadedFiles, Skipped, Source, load_files, load_text
+from muster.api.kinds import KINDS, WORKLOADS, ClusterSnapshot, ClusterSnapshotSpec, decode, encode
 from muster.api.objects.claims import (
     DeviceClass,
     PersistentVolume,
@@ -100,11 +99,14 @@ from muster.api.objects.topology import (
     TopologySpec,
 )
 from muster.api.quantity import Quantity, format_quantity, parse_duration, parse_seconds
+from muster.api.reading.load import LoadedFiles, load_files, load_text
 from muster.api.resources import format_amount, is_best_effort, pod_request, pod_scoring_request, to_base, to_base_all
+from muster.api.together import Loaded, Source
 from muster.api.validate import check, problems
 
 __all__ = [
     "KINDS",
+    "WORKLOADS",
     "Affinity",
     "BackendError",
     "ClusterSnapshot",
@@ -176,7 +178,6 @@ __all__ = [
     "ResourceQuotaStatus",
     "ResourceRequirements",
     "ResourceSlice",
-    "Skipped",
     "Source",
     "StorageClass",
     "SubGroupPolicy",

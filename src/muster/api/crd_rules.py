@@ -1,8 +1,9 @@
 """What the types alone do not say of users' objects: limits, choices, required fields, rules in CEL, meanings.
 
-The rules are those of the documents that describe the objects, and say what `validate` says of
-objects in files, so that a server refuses what a file is refused for. Names of fields are those of documents; a name
-that its type does not have is an error when the schema is made.
+The rules are those of the documents that describe the objects, and say what `validate` says of objects in files, so
+that a server refuses what a file is refused for; in brackets stand the words of Volcano's refusals, by which programs
+know them. Names of fields are those of documents; a name that its type does not have is an error when the schema is
+made.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from muster.api.names import DEFAULT_QUEUE
-from muster.api.objects.batch import JobSpec, JobTask, LifecyclePolicy, PartitionPolicy
+from muster.api.objects.batch import JobSpec, JobTask, JobVolume, LifecyclePolicy, PartitionPolicy
 from muster.api.objects.meta import LabelSelector, LabelSelectorRequirement
 from muster.api.objects.scheduling import NetworkTopology, PodGroupSpec, Queue, QueueSpec, SubGroupPolicy
 from muster.api.objects.topology import ExactMatch, HyperNodeSpec, HyperNodeStatus, Member, MemberSelector, RegexMatch
@@ -152,13 +153,22 @@ _JOBS: Final[dict[type, Extras]] = {
     ),
     LifecyclePolicy: Extras(
         rules={
-            "!has(self.exitCode) || !(has(self.event) || has(self.events))": "give events or exitCode, not both",
-            "has(self.exitCode) || has(self.event) || has(self.events)": "give an event, events or an exitCode",
-            "!has(self.exitCode) || self.exitCode != 0": "0 is not the exit code of a failure",
+            "!has(self.exitCode) || !(has(self.event) || has(self.events))": (
+                "give events or exitCode, not both (must not specify event and exitCode simultaneously)"
+            ),
+            "has(self.exitCode) || has(self.event) || has(self.events)": (
+                "give an event, events or an exitCode (either event and exitCode should be specified)"
+            ),
+            "!has(self.exitCode) || self.exitCode != 0": (
+                "0 is not the exit code of a failure (0 is not a valid error code)"
+            ),
         }
     ),
+    JobVolume: Extras(fields={"mountPath": _NAME}),
     JobTask: Extras(
         fields={
+            # Without a name the task gets one.
+            "name": {"pattern": "^([a-z0-9]([-a-z0-9]*[a-z0-9])?)?$", "maxLength": 63},
             "replicas": _count("Pods of the task."),
             "minAvailable": _count("Pods of the task that start together; all when absent."),
             "maxRetry": _count(),
@@ -166,7 +176,7 @@ _JOBS: Final[dict[type, Extras]] = {
         },
         rules={
             "!has(self.minAvailable) || self.minAvailable <= (has(self.replicas) ? self.replicas : 0)": (
-                "minAvailable must not be more than replicas"
+                "minAvailable must not be more than replicas ('minAvailable' is greater than 'replicas' in task)"
             ),
             (
                 "!has(self.partitionPolicy) || (has(self.replicas) ? self.replicas : 0)"
@@ -184,6 +194,7 @@ _JOBS: Final[dict[type, Extras]] = {
             "minAvailable": _count("Pods that start together; all when absent."),
             "maxRetry": _count(),
             "minSuccess": _count(least=1),
+            "ttlSecondsAfterFinished": _count("Seconds after its end when the Job is deleted; never when absent."),
             "queue": {"default": DEFAULT_QUEUE},
             # The server estimates what rules cost at most, and wants a bound; this many do not fit an object anyway.
             "tasks": {"maxItems": 10000},

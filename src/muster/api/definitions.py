@@ -16,7 +16,7 @@ from msgspec import NODEFAULT, inspect
 
 from muster.api.crd_rules import RULES, Extras, Schema
 from muster.api.errors import UserError
-from muster.api.objects.batch import Job
+from muster.api.objects.batch import Command, CronJob, Job, JobFlow, JobTemplate
 from muster.api.objects.meta import K8sModel, KubeObject
 from muster.api.objects.scheduling import PodGroup, Queue
 from muster.api.objects.topology import HyperNode
@@ -94,6 +94,25 @@ _KINDS: Final = (
             _AGE,
             _Column("Queue", ".spec.queue", priority=1),
         ),
+    ),
+    _Kind(
+        CronJob,
+        "cronjobs",
+        ("cronvcjob", "cronvj"),
+        (
+            _Column("Schedule", ".spec.schedule"),
+            _Column("Suspend", ".spec.suspend", "boolean"),
+            _Column("LastSchedule", ".status.lastScheduleTime", "date"),
+            _AGE,
+        ),
+    ),
+    _Kind(JobFlow, "jobflows", ("jf",), (_Column("Status", ".status.state.phase"), _AGE)),
+    _Kind(JobTemplate, "jobtemplates", ("jt",), (_AGE,)),
+    _Kind(
+        Command,
+        "commands",
+        ("cmd",),
+        (_Column("Action", ".action"), _Column("Target", ".target.name"), _AGE),
     ),
 )
 
@@ -224,11 +243,12 @@ def _scalar(info: inspect.Type) -> Schema:
             return {"type": "number"}
         case inspect.DateTimeType():
             return {"type": "string", "format": "date-time"}
+        case inspect.LiteralType():
+            return {"enum": list(info.values)}
     raise TypeError(f"no schema for {info!r}")
 
 
 def _union(info: inspect.UnionType, extras: Mapping[type, Extras]) -> Schema:
-    """An optional field; absent, never null."""
-    present = [kind for kind in info.types if not isinstance(kind, inspect.NoneType)]
-    assert len(present) == 1, f"no schema for {info!r}"
-    return _type(present[0], extras)
+    """An optional field, or one of several types; absent, never null."""
+    present = [_type(kind, extras) for kind in info.types if not isinstance(kind, inspect.NoneType)]
+    return present[0] if len(present) == 1 else {"anyOf": present}

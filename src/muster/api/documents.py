@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from muster.api.errors import UserError
+from muster.api.yaml_shapes import Shapes
 
 try:
     from yaml import CSafeLoader as _BaseLoader
@@ -30,6 +31,11 @@ TOO_DEEP: Final = f"expected a document nested at most {MAX_DEPTH} levels deep"
 _MAX_DIGITS: Final = 400
 CUT: Final = "muster.sh/nested-too-deep"
 
+#: Half of a character that takes two escapes in JSON: no text can hold it. API servers read it as U+FFFD.
+_HALF: Final = re.compile(
+    r"(?<!\\)((?:\\\\)*)\\u(?:[dD][89abAB][0-9a-fA-F]{2}(?!\\u[dD][c-fC-F][0-9a-fA-F]{2})"
+    r"|(?<!\\u[dD][89abAB][0-9a-fA-F]{2}\\u)[dD][c-fC-F][0-9a-fA-F]{2})"
+)
 _BRACKETS: Final = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"|[\[\]{}]', re.DOTALL)
 
 
@@ -98,12 +104,24 @@ _Loader.yaml_implicit_resolvers = _resolvers()
 _Loader.add_constructor(_INT, _construct_int)
 
 
-def read_yaml(text: str, file: str) -> Iterator[TextDocument]:
-    """Yield the documents of a YAML text. Raises UserError with file:line:column."""
+def yaml_shapes() -> Shapes:
+    """A reader of YAML that meets the same shapes again and again; it knows what `read_yaml` knows."""
+    return Shapes(_single, _Loader.yaml_implicit_resolvers)
+
+
+def _single(text: str) -> object:
+    """The content of a text with one document. Raises all that PyYAML raises."""
+    [document] = _yaml_documents(text)
+    return document.content
+
+
+def read_yaml(text: str, file: str, lines_before: int = 0) -> Iterator[TextDocument]:
+    """Yield the documents of a YAML text, which `lines_before` other lines precede. Raises UserError with its place."""
+    text = "\n" * lines_before + text
     try:
         yield from _yaml_documents(text)
     except yaml.MarkedYAMLError as error:
-        raise _yaml_error(error, file) from None
+        raise _yaml_error(error, file, text) from None
     except yaml.reader.ReaderError as error:
         line = text.count("\n", 0, error.position) + 1 if isinstance(error.position, int) else 1
         problem = f"not YAML: the character #x{error.character:04x} is not allowed"
@@ -125,17 +143,24 @@ def _yaml_documents(text: str) -> Iterator[TextDocument]:
         loader.dispose()
 
 
-def _yaml_error(error: yaml.MarkedYAMLError, file: str) -> UserError:
+def _yaml_error(error: yaml.MarkedYAMLError, file: str, text: str) -> UserError:
     mark = error.problem_mark or error.context_mark
     place = f"{file}:{mark.line + 1}:{mark.column + 1}" if mark else file
     problem = error.problem or "the text ends too early"
     context = f" ({error.context})" if error.context else ""
+    here = "".join(text.split("\n")[mark.line : mark.line + 1]) if mark else ""  # "": at the end of the text
+    if mark and "cannot start any token" in problem and here[mark.column :].startswith("\t"):
+        return UserError("not YAML: a tab stands where YAML wants spaces", place=place)
+    if "{{" in here:
+        return UserError('not YAML: "{{" begins a template; give what `helm template` makes of it', place=place)
     return UserError(f"not YAML: {problem}{context}", place=place)
 
 
 def read_json(text: str, file: str) -> Iterator[TextDocument]:
     """Yield the documents of a JSON text, one after the other. Raises UserError with file:line:column."""
     decoder = json.JSONDecoder(object_pairs_hook=_unique_pairs)
+    if "\\u" in text:
+        text = _HALF.sub(r"\1\\ufffd", text)
     at, line, counted = _skip_space(text, 0), 1, 0
     while at < len(text):
         line, counted = line + text.count("\n", counted, at), at

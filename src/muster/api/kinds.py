@@ -16,7 +16,9 @@ from msgspec import field
 
 from muster.api.documents import MAX_DEPTH, TOO_DEEP
 from muster.api.errors import UserError, describe_value, explain
+from muster.api.foreign import check_foreign, described
 from muster.api.names import UNREADABLE
+from muster.api.objects.batch import Command, CronJob, Job, JobFlow, JobTemplate
 from muster.api.objects.claims import (
     DeviceClass,
     PersistentVolume,
@@ -46,6 +48,7 @@ from muster.api.objects.scheduling import (
     ResourceQuota,
 )
 from muster.api.objects.topology import HyperNode, Topology
+from muster.api.objects.workloads import foreign_types
 
 
 class SnapshotShard(K8sModel):
@@ -98,6 +101,13 @@ _TYPES: Final[tuple[type[KubeObject], ...]] = (
     ResourceSlice,
 )
 KINDS: Final[dict[tuple[str, str], type[KubeObject]]] = {(t.api_version, t.kind): t for t in _TYPES}
+_BATCH: Final[tuple[type[KubeObject], ...]] = (Job, Command, JobTemplate, JobFlow, CronJob)
+#: What becomes pods by the work of controllers; scheduling does not read them.
+WORKLOADS: Final[dict[tuple[str, str], type[KubeObject]]] = {
+    (t.api_version, t.kind): t for t in (*_BATCH, *foreign_types())
+}
+#: What a misspelt kind may have been meant for; workloads of others have versions of their own.
+_MISTAKEN: Final = {**KINDS, **{(t.api_version, t.kind): t for t in _BATCH}}
 #: Where else a kind is found in the same form: in other versions, or in other projects.
 ALSO_IN: Final[dict[type[KubeObject], tuple[str, ...]]] = {
     Topology: (
@@ -109,33 +119,10 @@ ALSO_IN: Final[dict[type[KubeObject], tuple[str, ...]]] = {
 }
 #: What files may hold besides the kinds of clusters.
 _IN_FILES: Final[dict[tuple[str, str], type[KubeObject]]] = {
+    **WORKLOADS,
     (ClusterSnapshot.api_version, ClusterSnapshot.kind): ClusterSnapshot,
     **{(version, known.kind): known for known, versions in ALSO_IN.items() for version in versions},
 }
-# Kinds that stand beside pods in users' files and do not bear on scheduling, by API group.
-_BESIDE: Final[dict[str, frozenset[str]]] = {
-    "": frozenset(
-        {"ConfigMap", "Endpoints", "Event", "LimitRange", "PodTemplate", "ReplicationController"}
-        | {"Secret", "Service", "ServiceAccount"}
-    ),
-    "apps": frozenset({"ControllerRevision", "DaemonSet", "Deployment", "ReplicaSet", "StatefulSet"}),
-    "batch": frozenset({"CronJob", "Job"}),
-    "autoscaling": frozenset({"HorizontalPodAutoscaler"}),
-    "networking.k8s.io": frozenset({"Ingress", "IngressClass", "NetworkPolicy"}),
-    "rbac.authorization.k8s.io": frozenset({"ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding"}),
-    "apiextensions.k8s.io": frozenset({"CustomResourceDefinition"}),
-    "admissionregistration.k8s.io": frozenset(
-        {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration"}
-        | {"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}
-    ),
-    "apiregistration.k8s.io": frozenset({"APIService"}),
-    "coordination.k8s.io": frozenset({"Lease"}),
-    "discovery.k8s.io": frozenset({"EndpointSlice"}),
-    "node.k8s.io": frozenset({"RuntimeClass"}),
-    "storage.k8s.io": frozenset({"CSIDriver", "CSINode", "CSIStorageCapacity", "VolumeAttachment"}),
-}
-# Kinds that a user may expect to work, and what to give instead.
-_INSTEAD: Final = {"batch.volcano.sh": "give its PodGroup and its Pods"}
 # A null in one of these maps is a key with an empty value, as an API server reads it.
 _TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
@@ -150,10 +137,12 @@ def kind_of(document: Document) -> tuple[str, str]:
     return str(document["apiVersion"]), str(document["kind"])
 
 
-def is_beside(api_version: str, kind: str) -> bool:
-    """Whether the kind is one that files commonly hold and scheduling does not need."""
-    group = api_version.rpartition("/")[0]
-    return kind.removesuffix("List") in _BESIDE.get(group, ()) or kind in _BESIDE.get(group, ())
+def is_known(api_version: str, kind: str) -> bool:
+    """Whether the kind is read. Raises UserError where it looks like a mistake for one that is."""
+    if _known(api_version, kind) is not None:
+        return True
+    check_foreign(api_version, kind.removesuffix("List") or kind, _MISTAKEN)
+    return False
 
 
 def list_item_kind(api_version: str, kind: str) -> tuple[str, str] | None:
@@ -189,14 +178,8 @@ def type_of(document: Document) -> type[KubeObject]:
     known = _known(api_version, kind)
     if known is not None:
         return known
-    if (instead := _INSTEAD.get(api_version.rpartition("/")[0])) is not None:
-        raise UserError(f"{kind} of {api_version} is not read; {instead}", field="kind")
-    versions = sorted(version for version, name in KINDS if name == kind)
-    if versions:
-        wanted = " or ".join(f'"{version}"' for version in versions)
-        raise UserError(f'expected {wanted} for kind {kind}, got "{api_version}"', field="apiVersion")
-    kinds = ", ".join(f"{name} ({version})" for version, name in sorted(KINDS, key=lambda k: (k[1], k[0])))
-    raise UserError(f'unknown kind "{kind}" of {api_version}; known kinds: {kinds}', field="kind")
+    check_foreign(api_version, kind, _MISTAKEN)
+    raise UserError(f"{kind} of {api_version} is {described(api_version, kind)}", field="kind")
 
 
 def without_nulls(value: object, parent: str = "", depth: int = 0) -> object:

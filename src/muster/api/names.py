@@ -5,6 +5,7 @@ Each is spelled once, here.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Final
 
 # From a pod to its PodGroup, in the order of precedence that `links.group_of` uses.
@@ -18,6 +19,8 @@ QUEUE_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 KAI_QUEUE: Final = "kai.scheduler/queue"
 #: Of pods and PodGroups: preemptible, non-preemptible or semi-preemptible.
 KAI_PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"
+#: Of pods and their owners: the priority class of the gang.
+KAI_PRIORITY_LABEL: Final = "priorityClassName"
 KAI_SCHEDULER: Final = "kai-scheduler"
 KAI_SUBGROUP: Final = "kai.scheduler/subgroup-name"
 # On nodes, queues and PodGroups: the shard of KAI that they are in.
@@ -32,6 +35,17 @@ REVOCABLE_ZONE: Final = "volcano.sh/revocable-zone"
 COOLDOWN_TIME: Final = "volcano.sh/cooldown-time"
 STRATEGY_TYPE: Final = "volcano.sh/resource-strategy-scoring-type"
 STRATEGY_WEIGHT: Final = "volcano.sh/resource-strategy-weight"
+
+# On pods that a controller made of a Job, as Volcano's does; the first two on others too.
+JOB_NAME: Final = "volcano.sh/job-name"
+JOB_NAMESPACE: Final = "volcano.sh/job-namespace"
+JOB_QUEUE: Final = "volcano.sh/queue-name"
+JOB_VERSION: Final = "volcano.sh/job-version"
+JOB_RETRY_COUNT: Final = "volcano.sh/job-retry-count"
+TEMPLATE_UID: Final = "volcano.sh/template-uid"
+NUMA_POLICY: Final = "volcano.sh/numa-topology-policy"
+#: The controller has asked the pod to leave: its end is no news to the policies of its Job.
+OUT_OF_SYNC: Final = "volcano.sh/controller-out-of-sync"
 
 # On pods, for KAI: a part of one GPU, as a number below 1 or as MiB of its memory.
 GPU_FRACTION: Final = "gpu-fraction"
@@ -84,6 +98,24 @@ BOUND_BY_CONTROLLER: Final = "pv.kubernetes.io/bound-by-controller"
 UNREADABLE: Final = "muster.sh/unreadable"
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 EXIT: Final = "muster.sh/exit"
+EXIT_CODE: Final = "muster.sh/exit-code"
+
+# On PodGroups and pods: how long they are expected to run, in seconds; and who stands behind them, where neither their
+# owner nor their queue says so.
+EXPECTED_SECONDS: Final = "muster.sh/expected-seconds"
+OWNER: Final = "muster.sh/owner"
+
+#: What KAI's installation makes; they hold even where the PriorityClass objects are missing.
+KAI_PRIORITY_CLASSES: Final[Mapping[str, int]] = {
+    "train": 50,
+    "interactive-preemptible": 75,
+    "build": 100,
+    "inference": 125,
+}
+
+#: The queues that KAI's installation makes.
+KAI_PARENT_QUEUE: Final = "default-parent-queue"
+KAI_DEFAULT_QUEUE: Final = "default-queue"
 
 DEFAULT_QUEUE: Final = "default"
 ROOT_QUEUE: Final = "root"

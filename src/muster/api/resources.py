@@ -89,14 +89,22 @@ def format_amount(name: str, amount: int) -> str:
     return str(amount // 1000) if amount % 1000 == 0 else f"{amount}m"
 
 
+def amount_field(field: str, name: str) -> str:
+    """The path of one amount in a resource list."""
+    return f'{field}["{name}"]' if "." in name or "/" in name else f"{field}.{name}"
+
+
 def amounts(field: str, quantities: Mapping[str, Quantity]) -> Problems:
     """A resource list."""
     for name, quantity in quantities.items():
         try:
             to_base(name, quantity)
         except UserError as error:
-            here = f'{field}["{name}"]' if "." in name or "/" in name else f"{field}.{name}"
-            yield Problem(here, error.text, "must be greater than or equal to 0" if quantity.value < 0 else "")
+            yield Problem(
+                amount_field(field, name),
+                error.text,
+                "must be greater than or equal to 0" if quantity.value < 0 else "",
+            )
 
 
 def pod_request(pod: Pod) -> dict[str, int]:

@@ -14,6 +14,7 @@ from typing import Final
 
 from muster.api.errors import Problem, Problems, UserError, at_least, one_of
 from muster.api.names import HOSTNAME
+from muster.api.objects.batch import MAX_JOB_PODS, JobSpec
 from muster.api.objects.meta import KubeObject
 from muster.api.objects.scheduling import (
     UNLIMITED,
@@ -28,8 +29,8 @@ from muster.api.objects.scheduling import (
 )
 from muster.api.objects.topology import HyperNode, Member, Topology, compile_pattern
 from muster.api.quantity import parse_seconds
-from muster.api.resources import amounts
-from muster.api.validate_core import CORE_AMOUNTS, CORE_CHECKS, MAX_PODS, Checks, selector_problems
+from muster.api.resources import amount_field, amounts
+from muster.api.validate_core import CORE_AMOUNTS, CORE_CHECKS, MAX_PODS, Checks, mark_problems, selector_problems
 
 
 def check(thing: KubeObject) -> None:
@@ -41,17 +42,34 @@ def check(thing: KubeObject) -> None:
 
 def problems(thing: KubeObject) -> Problems:
     """Yield everything that is surely wrong with an object."""
-    yield from _metadata(thing)
+    yield from metadata_problems(thing)
+    yield from own_problems(thing)
+
+
+def own_problems(thing: KubeObject) -> Problems:
+    """Yield what is wrong with what its kind is about: of pods, nodes and PodGroups their spec and status alone."""
     if (find := _CHECKS.get(type(thing))) is not None:
         yield from find(thing)
 
 
-def _metadata(thing: KubeObject) -> Problems:
+_NO_NAME: Final = re.compile(r"[/\s]")
+
+
+def metadata_problems(thing: KubeObject) -> Problems:
+    """Yield what is wrong with the name, the labels and the annotations."""
     name = thing.metadata.name
     if not name:
         yield Problem("metadata.name", "expected a name, got nothing")
-    elif re.search(r"[/\s]", name):
+    elif _NO_NAME.search(name):
         yield Problem("metadata.name", f'expected a name without "/" and spaces, got "{name}"')
+    yield from mark_problems(thing)
+
+
+def size_problems(spec: JobSpec) -> Problems:
+    """Jobs with more pods than any cluster holds."""
+    pods = sum(max(task.replicas, 0) for task in spec.tasks)
+    if pods > MAX_JOB_PODS:
+        yield Problem("spec.tasks", f"expected at most {MAX_JOB_PODS} replicas of all tasks together, got {pods}")
 
 
 def uncountable(thing: KubeObject) -> Problems:
@@ -67,6 +85,7 @@ def check_countable(thing: KubeObject) -> None:
 
 
 _MODES: Final = ("hard", "soft")
+_GROUP_PHASES: Final = ("Pending", "Inqueue", "Running", "Unknown", "Completed")
 _QUEUE_STATES: Final = ("Open", "Closed", "Closing", "Unknown")
 _DEQUEUE_STRATEGIES: Final = ("fifo", "traverse")
 PREEMPTIBILITY: Final = ("preemptible", "non-preemptible", "semi-preemptible")
@@ -79,6 +98,7 @@ def _pod_group(group: PodGroup) -> Problems:
         yield from at_least(f"spec.minTaskMember.{role}", minimum, 0)
     yield from _pod_group_amounts(group)
     yield from network_topology("spec.networkTopology", spec.network_topology)
+    yield from one_of("status.phase", group.status.phase, _GROUP_PHASES)
     seen: set[str] = set()
     for index, policy in enumerate(spec.sub_group_policy):
         here = f"spec.subGroupPolicy[{index}]"
@@ -185,6 +205,11 @@ def _queue(queue: Queue) -> Problems:
     spec = queue.spec
     yield from at_least("spec.weight", spec.weight, 0)
     yield from _queue_amounts(queue)
+    for name, least in spec.guarantee.resource.items():
+        most = spec.capability.get(name)
+        if most is not None and most.value and least.value > most.value:
+            text = f'expected at most the capability, "{most}", got "{least}"'
+            yield Problem(amount_field("spec.guarantee.resource", name), text, "must be <= capability")
     yield from one_of("spec.dequeueStrategy", spec.dequeue_strategy, _DEQUEUE_STRATEGIES)
     if spec.parent and spec.parent == queue.name:
         text = f'expected another queue, got the queue itself, "{spec.parent}"'
@@ -215,6 +240,7 @@ def _resource(field: str, resource: KaiQueueResource) -> Problems:
     for name, value in (("quota", resource.quota), ("limit", resource.limit)):
         if value < 0 and value != UNLIMITED:
             yield Problem(f"{field}.{name}", f"expected zero or more, or -1 for unlimited, got {value:g}")
+    yield from at_least(f"{field}.overQuotaWeight", resource.over_quota_weight, 0)
 
 
 def _seconds(field: str, given: str | float | None) -> Problems:

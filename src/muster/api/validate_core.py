@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Final
+from functools import lru_cache
+from typing import Any, Final, NamedTuple
 
 from muster.api import names
 from muster.api.errors import Problem, Problems, UserError, at_least, choices, one_of
@@ -19,10 +20,20 @@ from muster.api.objects.claims import (
     requested_devices,
 )
 from muster.api.objects.meta import KubeObject, LabelSelector, LabelSelectorRequirement
-from muster.api.objects.node import Node, NodeSelector
-from muster.api.objects.pod import Affinity, Container, Pod
+from muster.api.objects.node import Node, NodeSelector, Toleration
+from muster.api.objects.pod import Affinity, Container, Pod, TopologySpreadConstraint
 from muster.api.objects.scheduling import PodDisruptionBudget, PriorityClass, ResourceQuota
-from muster.api.resources import amounts, pod_request, pod_scoring_request
+from muster.api.quantity import Quantity
+from muster.api.resources import (
+    CPU,
+    EPHEMERAL_STORAGE,
+    GPU,
+    MEMORY,
+    amount_field,
+    amounts,
+    pod_request,
+    pod_scoring_request,
+)
 
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 _NODE_OPERATORS: Final = (*_LABEL_OPERATORS, "Gt", "Lt")
@@ -30,34 +41,135 @@ _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_TOLERATION_OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
+_PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
+_RESTARTS: Final = ("Always", "OnFailure", "Never")
+_PROTOCOLS: Final = ("TCP", "UDP", "SCTP")
+_INCLUSION: Final = ("Honor", "Ignore")
+_STATUSES: Final = ("True", "False", "Unknown")
+_SCOPES: Final = (
+    *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass"),
+    *("CrossNamespacePodAffinity", "VolumeAttributesClass"),
+)
 _PERCENT: Final = re.compile(r"[0-9]+%")
+#: Higher priorities are Kubernetes' own.
+_MAX_PRIORITY: Final = 10**9
+_SYSTEM: Final = "system-"
 #: More pods than any cluster has, and so few that sums of two still fit the columns.
 MAX_PODS: Final = 10**9
 
 
 def _pod(pod: Pod) -> Problems:
     spec = pod.spec
-    yield from _run_seconds(pod)
     yield from _pod_amounts(pod)
-    yield from _ports("spec.containers", spec.containers)
-    yield from _ports("spec.initContainers", spec.init_containers)
+    for field, containers in (("spec.containers", spec.containers), ("spec.initContainers", spec.init_containers)):
+        for index, container in enumerate(containers):
+            yield from _container(f"{field}[{index}]", container)
+    yield from one_of("spec.restartPolicy", spec.restart_policy, _RESTARTS)
     yield from one_of("spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION_POLICIES)
     yield from at_least("spec.terminationGracePeriodSeconds", spec.termination_grace_period_seconds, 0)
-    yield from _affinity(spec.affinity)
+    if spec.affinity is not None:
+        yield from _affinity(spec.affinity)
     for index, toleration in enumerate(spec.tolerations):
-        yield from one_of(f"spec.tolerations[{index}].effect", toleration.effect, _TAINT_EFFECTS)
+        yield from _toleration(f"spec.tolerations[{index}]", toleration)
     for index, spread in enumerate(spec.topology_spread_constraints):
-        here = f"spec.topologySpreadConstraints[{index}]"
-        yield from at_least(f"{here}.maxSkew", spread.max_skew, 1)
-        yield from one_of(f"{here}.whenUnsatisfiable", spread.when_unsatisfiable, _UNSATISFIABLE)
-        yield from selector_problems(f"{here}.labelSelector", spread.label_selector)
+        yield from _spread(f"spec.topologySpreadConstraints[{index}]", spread)
+    yield from one_of("status.phase", pod.status.phase, _PHASES)
 
 
-def _run_seconds(pod: Pod) -> Problems:
-    text = pod.metadata.annotations.get(names.RUN_SECONDS)
-    if text is not None and re.fullmatch(r"[0-9]+(\.[0-9]+)?", text) is None:
-        field = f'metadata.annotations["{names.RUN_SECONDS}"]'
-        yield Problem(field, f'expected a number of seconds such as "90", got "{text}"')
+def _container(field: str, container: Container) -> Problems:
+    """What a container asks for has a name that a node can offer, in whole devices, and no more than its limit."""
+    for part, amounts_given in (("requests", container.resources.requests), ("limits", container.resources.limits)):
+        for name, quantity in amounts_given.items():
+            yield from _resource(f"{field}.resources.{part}", name, quantity)
+    for name, limit in container.resources.limits.items():
+        asked = container.resources.requests.get(name)
+        if asked is not None and asked.value > limit.value:
+            yield Problem(
+                amount_field(f"{field}.resources.requests", name),
+                f'expected at most the limit, "{limit}", got "{asked}"',
+            )
+    yield from one_of(f"{field}.restartPolicy", container.restart_policy, _RESTARTS)
+    for number, port in enumerate(container.ports):
+        here = f"{field}.ports[{number}]"
+        if not 0 <= port.host_port <= 65535:
+            yield Problem(f"{here}.hostPort", f"expected a port between 1 and 65535, got {port.host_port}")
+        yield from one_of(f"{here}.protocol", port.protocol, _PROTOCOLS)
+
+
+def _resource(field: str, name: str, quantity: Quantity) -> Problems:
+    if "/" not in name:
+        if name not in (CPU, MEMORY, EPHEMERAL_STORAGE) and not name.startswith("hugepages-"):
+            text = f'expected a resource such as "cpu", "memory" or "{GPU}", got "{name}"'
+            yield Problem(amount_field(field, name), text)
+    elif quantity.value.denominator != 1:
+        hint = f", or the annotation {names.GPU_FRACTION} for a part of one" if name == GPU else ""
+        text = f'expected a whole number of devices, such as "1"{hint}, got "{quantity}"'
+        yield Problem(amount_field(field, name), text)
+
+
+def _toleration(field: str, toleration: Toleration) -> Problems:
+    yield from one_of(f"{field}.operator", toleration.operator, _TOLERATION_OPERATORS)
+    yield from one_of(f"{field}.effect", toleration.effect, _TAINT_EFFECTS)
+    if toleration.operator == "Exists" and toleration.value:
+        yield Problem(f"{field}.value", f'expected no value beside Exists, got "{toleration.value}"')
+    if not toleration.key and toleration.operator in ("", "Equal"):
+        yield Problem(f"{field}.operator", 'expected "Exists" where no key is given; or give the key of a taint')
+
+
+def _spread(field: str, spread: TopologySpreadConstraint) -> Problems:
+    yield from at_least(f"{field}.maxSkew", spread.max_skew, 1)
+    if not spread.topology_key:
+        yield Problem(f"{field}.topologyKey", "expected the name of a node label, got nothing")
+    yield from one_of(f"{field}.whenUnsatisfiable", spread.when_unsatisfiable, _UNSATISFIABLE)
+    yield from at_least(f"{field}.minDomains", spread.min_domains, 1)
+    yield from one_of(f"{field}.nodeAffinityPolicy", spread.node_affinity_policy, _INCLUSION)
+    yield from one_of(f"{field}.nodeTaintsPolicy", spread.node_taints_policy, _INCLUSION)
+    yield from selector_problems(f"{field}.labelSelector", spread.label_selector)
+
+
+def mark_problems(thing: KubeObject) -> Problems:
+    """Labels that no server would take, and annotations of scheduling that say what nobody understands."""
+    for key, text in thing.metadata.labels.items():
+        if fault := _label_fault(key, text):
+            yield Problem("metadata.labels", fault)
+    for key, text in thing.metadata.annotations.items():
+        wanted = _MARKS.get(key)
+        if wanted is not None and wanted.pattern.fullmatch(text) is None:
+            yield Problem(f'metadata.annotations["{key}"]', f'expected {wanted.words}, got "{text}"')
+
+
+class _Mark(NamedTuple):
+    """What an annotation may say."""
+
+    pattern: re.Pattern[str]
+    words: str
+
+
+_TRUTH: Final = _Mark(re.compile("1|t|T|true|TRUE|True|0|f|F|false|FALSE|False|"), '"true" or "false"')
+_NUMBER_OR_PERCENT: Final = _Mark(re.compile("[0-9]+%?"), 'a number or a percentage such as "50%"')
+_MARKS: Final = {
+    names.RUN_SECONDS: _Mark(re.compile(r"[0-9]+(\.[0-9]+)?"), 'a number of seconds such as "90"'),
+    names.EXIT: _Mark(re.compile("succeeded|failed"), '"succeeded" or "failed"'),
+    names.PREEMPTABLE: _TRUTH,
+    names.JDB_MIN_AVAILABLE: _NUMBER_OR_PERCENT,
+    names.JDB_MAX_UNAVAILABLE: _NUMBER_OR_PERCENT,
+    names.TASK_INDEX: _Mark(re.compile("[0-9]+"), 'a number such as "0"'),
+}
+_LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
+_LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/")
+_LABEL_WORDS: Final = 'letters, digits, "-", "_" and "." between letters or digits, 63 at most'
+
+
+@lru_cache(maxsize=65536)
+def _label_fault(key: str, text: str) -> str:
+    """What is wrong with a label, "" if nothing is; the same few labels stand on many objects."""
+    prefix, slash, name = key.rpartition("/")
+    if _LABEL_NAME.fullmatch(name) is None or (slash and _LABEL_PREFIX.fullmatch(prefix + slash) is None):
+        return f'expected a key of {_LABEL_WORDS}, after a domain and "/" or alone, got "{key}"'
+    if text and _LABEL_NAME.fullmatch(text) is None:
+        return f'expected a value of {_LABEL_WORDS}, got "{text}" for "{key}"'
+    return ""
 
 
 def _pod_amounts(pod: Pod) -> Problems:
@@ -90,23 +202,14 @@ def _total(pod: Pod) -> Problems:
         yield Problem("spec", f"{error.field}: {error.text}")
 
 
-def _ports(field: str, containers: Sequence[Container]) -> Problems:
-    for index, container in enumerate(containers):
-        for number, port in enumerate(container.ports):
-            if not 0 <= port.host_port <= 65535:
-                text = f"expected a port between 1 and 65535, got {port.host_port}"
-                yield Problem(f"{field}[{index}].ports[{number}].hostPort", text)
-
-
-def _affinity(affinity: Affinity | None) -> Problems:
-    if affinity is None:
-        return
+def _affinity(affinity: Affinity) -> Problems:
     required = "requiredDuringSchedulingIgnoredDuringExecution"
     preferred = "preferredDuringSchedulingIgnoredDuringExecution"
     if affinity.node_affinity is not None:
         here = "spec.affinity.nodeAffinity"
         yield from _node_selector(f"{here}.{required}", affinity.node_affinity.required)
         for index, wish in enumerate(affinity.node_affinity.preferred):
+            yield from _weight(f"{here}.{preferred}[{index}].weight", wish.weight)
             field = f"{here}.{preferred}[{index}].preference.matchExpressions"
             yield from _requirements(field, wish.preference.match_expressions, _NODE_OPERATORS)
     for name, pods in (
@@ -116,6 +219,8 @@ def _affinity(affinity: Affinity | None) -> Problems:
         if pods is None:
             continue
         terms = [(f"spec.affinity.{name}.{required}[{i}]", term) for i, term in enumerate(pods.required)]
+        for index, hope in enumerate(pods.preferred):
+            yield from _weight(f"spec.affinity.{name}.{preferred}[{index}].weight", hope.weight)
         terms += [
             (f"spec.affinity.{name}.{preferred}[{i}].podAffinityTerm", wish.pod_affinity_term)
             for i, wish in enumerate(pods.preferred)
@@ -125,6 +230,11 @@ def _affinity(affinity: Affinity | None) -> Problems:
                 yield Problem(f"{field}.topologyKey", "expected the name of a node label, got nothing")
             yield from selector_problems(f"{field}.labelSelector", term.label_selector)
             yield from selector_problems(f"{field}.namespaceSelector", term.namespace_selector)
+
+
+def _weight(field: str, weight: int) -> Problems:
+    if not 1 <= weight <= 100:
+        yield Problem(field, f"expected a number between 1 and 100, got {weight}")
 
 
 def _node_selector(field: str, selector: NodeSelector | None) -> Problems:
@@ -162,7 +272,13 @@ def _one_integer(field: str, values: Sequence[str]) -> Problems:
 
 def _node(node: Node) -> Problems:
     for index, taint in enumerate(node.spec.taints):
-        yield from one_of(f"spec.taints[{index}].effect", taint.effect, _TAINT_EFFECTS)
+        if not taint.key:
+            yield Problem(f"spec.taints[{index}].key", "expected the name of the taint, got nothing")
+        if taint.effect not in _TAINT_EFFECTS:
+            text = f'expected {choices(_TAINT_EFFECTS)}, got "{taint.effect}"'
+            yield Problem(f"spec.taints[{index}].effect", text)
+    for index, condition in enumerate(node.status.conditions):
+        yield from one_of(f"status.conditions[{index}].status", condition.status, _STATUSES)
     yield from _node_amounts(node)
     yield from amounts("status.capacity", node.status.capacity)
 
@@ -183,12 +299,27 @@ def _budget(budget: PodDisruptionBudget) -> Problems:
 def _number_or_percent(field: str, value: int | str | None) -> Problems:
     if isinstance(value, str) and _PERCENT.fullmatch(value) is None:
         yield Problem(field, f'expected a number or a percentage such as "50%", got "{value}"')
+    elif isinstance(value, str) and int(value[:-1]) > 100:
+        yield Problem(field, f'expected a percentage of at most "100%", got "{value}"')
     elif isinstance(value, int):
         yield from at_least(field, value, 0)
 
 
 def _priority_class(priority: PriorityClass) -> Problems:
+    if priority.value > _MAX_PRIORITY and not priority.name.startswith(_SYSTEM):
+        yield Problem("value", f"expected at most {_MAX_PRIORITY}; more is for Kubernetes itself, got {priority.value}")
     yield from one_of("preemptionPolicy", priority.preemption_policy, _PREEMPTION_POLICIES)
+
+
+def _quota(quota: ResourceQuota) -> Problems:
+    yield from _quota_amounts(quota)
+    for index, scope in enumerate(quota.spec.scopes):
+        yield from one_of(f"spec.scopes[{index}]", scope, _SCOPES)
+    selector = quota.spec.scope_selector
+    for index, wanted in enumerate(() if selector is None else selector.match_expressions):
+        here = f"spec.scopeSelector.matchExpressions[{index}]"
+        yield from one_of(f"{here}.scopeName", wanted.scope_name, _SCOPES)
+        yield from one_of(f"{here}.operator", wanted.operator, _LABEL_OPERATORS)
 
 
 def _quota_amounts(quota: ResourceQuota) -> Problems:
@@ -234,7 +365,7 @@ CORE_CHECKS: Final[Checks] = {
     Node: _node,
     PodDisruptionBudget: _budget,
     PriorityClass: _priority_class,
-    ResourceQuota: _quota_amounts,
+    ResourceQuota: _quota,
     PersistentVolume: _volume,
     PersistentVolumeClaim: _claim,
     StorageClass: _storage_class,

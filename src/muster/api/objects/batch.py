@@ -1,18 +1,23 @@
-"""Volcano's Job, ``batch.volcano.sh/v1alpha1``: tasks from which a controller makes a PodGroup and pods.
+"""Volcano's work: Jobs, from whose tasks a controller makes a PodGroup and pods; Commands to them; what makes Jobs.
 
-Here for its definition (`definitions`); scheduling reads the PodGroup and the pods. Pod templates and volume claims
-stay as they were written. Of a JobFlow only what admission checks is read: the order of its Jobs.
+Admission checks these kinds, controllers serve them, and scheduling sees only what becomes of them. Pod templates,
+volume claims and patches stay as they were written. What a Job leaves open is filled in here, in one way for all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 from msgspec import field
 
-from muster.api.objects.meta import Int32, K8sModel, KubeObject, Timestamp
+from muster.api.names import DEFAULT_QUEUE
+from muster.api.objects.meta import Int32, K8sModel, KubeObject, OwnerReference, Timestamp
 from muster.api.objects.scheduling import NetworkTopology
+
+Json = dict[str, Any]  # Any: documents as they were written
+#: As many pods as Kubernetes supports in one cluster: counting out two thousand million costs everybody else.
+MAX_JOB_PODS: Final = 150_000
 
 
 class LifecyclePolicy(K8sModel):
@@ -132,10 +137,67 @@ class Job(KubeObject):
     status: JobStatus = field(default_factory=JobStatus)
 
 
+# -- commands --------------------------------------------------------------------------------------------------
+
+
+class Command(KubeObject):
+    """A word to one Job: an action that is carried out once, and the Command is gone."""
+
+    api_version: ClassVar[str] = "bus.volcano.sh/v1alpha1"
+    kind: ClassVar[str] = "Command"
+
+    action: str = ""
+    target: OwnerReference | None = None
+    reason: str = ""
+    message: str = ""
+
+
+# -- Jobs that start one after the other -----------------------------------------------------------------------
+
+
+class TaskProbe(K8sModel):
+    """A task that has to be in a phase."""
+
+    task_name: str = ""
+    phase: str = ""
+
+
+class HttpProbe(K8sModel):
+    """A page that the first pod of a task has to serve."""
+
+    task_name: str = ""
+    path: str = ""
+    port: Int32 = 0
+    http_header: dict[str, str] = field(default_factory=dict, name="httpHeader")
+
+
+class TcpProbe(K8sModel):
+    """A port that the first pod of a task has to listen on."""
+
+    task_name: str = ""
+    port: Int32 = 0
+
+
+class FlowProbe(K8sModel):
+    """What is asked of the Jobs before; nothing: that they are complete."""
+
+    http_get_list: Sequence[HttpProbe] = ()
+    tcp_socket_list: Sequence[TcpProbe] = ()
+    task_status_list: Sequence[TaskProbe] = ()
+
+
 class FlowDependencies(K8sModel):
-    """Flows that have to end first."""
+    """Flows that have to end first, or to be as far as the probe asks."""
 
     targets: Sequence[str] = ()
+    probe: FlowProbe | None = None
+
+
+class FlowPatch(K8sModel):
+    """What is different from the template; Volcano's pages also write it as `spec`."""
+
+    job_spec: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
+    spec: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
 
 
 class Flow(K8sModel):
@@ -143,12 +205,43 @@ class Flow(K8sModel):
 
     name: str = ""
     depends_on: FlowDependencies | None = None
+    patch: FlowPatch | None = None
 
 
 class JobFlowSpec(K8sModel):
-    """The Jobs, and their order."""
+    """The Jobs, their order, and whether they stay when all have ended."""
 
     flows: Sequence[Flow] = ()
+    job_retain_policy: str = "retain"
+
+
+class FlowJobStatus(K8sModel):
+    """How one Job of a JobFlow is."""
+
+    name: str = ""
+    state: str = ""
+    start_timestamp: Timestamp | None = None
+    end_timestamp: Timestamp | None = None
+    restart_count: Int32 = 0
+
+
+class FlowState(K8sModel):
+    """The phase of a JobFlow."""
+
+    phase: str = ""
+
+
+class JobFlowStatus(K8sModel):
+    """How the Jobs of a JobFlow are."""
+
+    pending_jobs: Sequence[str] = ()
+    running_jobs: Sequence[str] = ()
+    failed_jobs: Sequence[str] = ()
+    completed_jobs: Sequence[str] = ()
+    terminated_jobs: Sequence[str] = ()
+    un_know_jobs: Sequence[str] = ()
+    job_status_list: Sequence[FlowJobStatus] = ()
+    state: FlowState = field(default_factory=FlowState)
 
 
 class JobFlow(KubeObject):
@@ -158,3 +251,124 @@ class JobFlow(KubeObject):
     kind: ClassVar[str] = "JobFlow"
 
     spec: JobFlowSpec = field(default_factory=JobFlowSpec)
+    status: JobFlowStatus = field(default_factory=JobFlowStatus)
+
+
+class JobTemplateStatus(K8sModel):
+    """The Jobs that were made from a template."""
+
+    job_depends_on_list: Sequence[str] = ()
+
+
+class JobTemplate(KubeObject):
+    """A Job that JobFlows make, as often as they need it."""
+
+    api_version: ClassVar[str] = "flow.volcano.sh/v1alpha1"
+    kind: ClassVar[str] = "JobTemplate"
+
+    spec: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
+    status: JobTemplateStatus = field(default_factory=JobTemplateStatus)
+
+
+# -- Jobs by the clock -----------------------------------------------------------------------------------------
+
+
+class CronJobTemplate(K8sModel):
+    """The Job that a CronJob makes."""
+
+    metadata: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
+    spec: dict[str, Any] = field(default_factory=dict)  # Any: kept as written
+
+
+class CronJobSpec(K8sModel):
+    """When, what, and what to do about a Job that still runs."""
+
+    schedule: str = ""
+    time_zone: str | None = None
+    starting_deadline_seconds: int | None = None
+    concurrency_policy: str = "Allow"
+    suspend: bool | None = None
+    job_template: CronJobTemplate = field(default_factory=CronJobTemplate)
+    successful_jobs_history_limit: Int32 | None = None
+    failed_jobs_history_limit: Int32 | None = None
+
+
+class ObjectReference(K8sModel):
+    """Another object."""
+
+    api_version: str = ""
+    kind: str = ""
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+
+
+class CronJobStatus(K8sModel):
+    """Jobs that run, and when the last one was due and the last one succeeded."""
+
+    active: Sequence[ObjectReference] = ()
+    last_schedule_time: Timestamp | None = None
+    last_successful_time: Timestamp | None = None
+
+
+class CronJob(KubeObject):
+    """A Job of Volcano that is made again and again, at times that a line of cron says."""
+
+    api_version: ClassVar[str] = "batch.volcano.sh/v1alpha1"
+    kind: ClassVar[str] = "CronJob"
+
+    spec: CronJobSpec = field(default_factory=CronJobSpec)
+    status: CronJobStatus = field(default_factory=CronJobStatus)
+
+
+# -- what a Job leaves open ------------------------------------------------------------------------------------
+
+_RETRIES: Final = 3
+_TASK_NAME: Final = "default"
+#: Pods on the network of their node find services only with this.
+_HOST_NETWORK_DNS: Final = "ClusterFirstWithHostNet"
+#: Plugins of Jobs that work only beside others.
+_BESIDE: Final = {
+    "mpi": ("svc", "ssh"),
+    "pytorch": ("svc",),
+    "ray": ("svc",),
+    "tensorflow": ("svc",),
+}
+
+
+def fill_job_spec(spec: Json, scheduler_name: str) -> None:
+    """Fill in, in place, what the spec of a Job leaves open; what is written stays."""
+    spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
+    spec["schedulerName"] = spec.get("schedulerName") or scheduler_name
+    spec["maxRetry"] = spec.get("maxRetry") or _RETRIES
+    tasks = [task for task in spec.get("tasks") or () if isinstance(task, dict)]
+    for index, task in enumerate(tasks):
+        _fill_task(task, index)
+    if not spec.get("minAvailable"):
+        spec["minAvailable"] = sum(_count(task.get("minAvailable")) for task in tasks)
+    plugins = spec.get("plugins") or {}
+    for name in sorted(plugins):
+        for needed in _BESIDE.get(name, ()):
+            plugins.setdefault(needed, [])
+
+
+def _fill_task(task: Json, index: int) -> None:
+    task["name"] = task.get("name") or f"{_TASK_NAME}{index}"
+    task["maxRetry"] = task.get("maxRetry") or _RETRIES
+    if task.get("minAvailable") is None:
+        task["minAvailable"] = _least(task)
+    pod = (task.get("template") or {}).get("spec")
+    if isinstance(pod, dict) and pod.get("hostNetwork") is True and not pod.get("dnsPolicy"):
+        pod["dnsPolicy"] = _HOST_NETWORK_DNS
+
+
+def _least(task: Json) -> int:
+    """All pods of a task start together, or those of as many partitions as must."""
+    policy = task.get("partitionPolicy") or {}
+    partitions = _count(policy.get("minPartitions"))
+    return partitions * _count(policy.get("partitionSize")) if partitions else _count(task.get("replicas"))
+
+
+def _count(value: object) -> int:
+    """A number of a document that nobody has checked yet."""
+    return value if isinstance(value, int) else 0

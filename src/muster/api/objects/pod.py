@@ -152,6 +152,20 @@ class PodResourceClaim(K8sModel):
     resource_claim_template_name: str | None = None
 
 
+class PodSchedulingGroup(K8sModel):
+    """The PodGroup of Kubernetes that the pod is of."""
+
+    pod_group_name: str = ""
+
+
+class WorkloadReference(K8sModel):
+    """The part of a Workload that the pod is of, in Kubernetes 1.35."""
+
+    name: str = ""
+    pod_group: str = ""
+    pod_group_replica_key: str = ""
+
+
 class PodSpec(K8sModel):
     """What to run and where it may run."""
 
@@ -174,6 +188,9 @@ class PodSpec(K8sModel):
     host_network: bool = False
     resource_claims: Sequence[PodResourceClaim] = ()
     restart_policy: str = ""
+    scheduling_group: PodSchedulingGroup | None = None
+    workload_ref: WorkloadReference | None = None
+    active_deadline_seconds: Int64 | None = None
 
 
 class PodResourceClaimStatus(K8sModel):
@@ -181,6 +198,28 @@ class PodResourceClaimStatus(K8sModel):
 
     name: str = ""
     resource_claim_name: str | None = None
+
+
+class ContainerTerminated(K8sModel):
+    """How a container ended."""
+
+    exit_code: Int32 = 0
+    finished_at: Timestamp | None = None
+
+
+class ContainerState(K8sModel):
+    """What a container does now, as far as somebody acts on it."""
+
+    terminated: ContainerTerminated | None = None
+
+
+class ContainerStatus(K8sModel):
+    """How one container is."""
+
+    name: str = ""
+    ready: bool = False
+    restart_count: Int32 = 0
+    state: ContainerState = field(default_factory=ContainerState)
 
 
 class PodStatus(K8sModel):
@@ -193,6 +232,8 @@ class PodStatus(K8sModel):
     reason: str = ""
     message: str = ""
     resource_claim_statuses: Sequence[PodResourceClaimStatus] = ()
+    container_statuses: Sequence[ContainerStatus] = ()
+    init_container_statuses: Sequence[ContainerStatus] = ()
 
 
 class Pod(KubeObject):
