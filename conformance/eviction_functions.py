@@ -8,6 +8,7 @@ get ages that say the same.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -110,7 +111,7 @@ def _queue(name: str, spec: Body | None = None) -> Body:
 
 
 def _rows(session: Session, uids: Sequence[str]) -> Rows:
-    return np.array([session.snapshot.tasks.ids.index(f"default/{uid}") for uid in uids], np.int32)
+    return np.array([session.snapshot.tasks.ids.index(f"default/{uid}") for uid in uids], np.intp)
 
 
 def _uids(session: Session, tasks: Rows) -> list[str]:
@@ -122,22 +123,23 @@ def _need(session: Session, amounts: Body) -> Amounts:
 
 
 def _shown(session: Session, bundles: Bundles, jobs: dict[int, Body]) -> list[Body]:
-    """Bundles in the words of the cases; `jobs` are the jobs of the case by row."""
+    """Bundles in the words of the cases, where what a gang can spare is one; `jobs` are those of the case by row."""
     column = session.snapshot.axis.index["cpu"]
-    shown = []
-    for number in range(len(bundles)):
-        job = jobs[int(bundles.job[number])]
-        cost = int(bundles.cost[number, column])
-        shown.append(
-            {
-                "globalResource": {"milliCPU": cost} if cost else {},
-                "job": {"priority": job.get("priority", 0), "queue": job.get("queue", ""), "uid": job.get("uid", "")},
-                "localResource": {"milliCPU": int(bundles.local[number, column])},
-                "tasks": _uids(session, bundles.tasks_of(number)),
-                "type": BundleKind(int(bundles.kind[number])).name.capitalize(),
-            }
-        )
-    return shown
+    shown: dict[tuple[int, int], Body] = {}
+    for number, key in enumerate(zip(bundles.job.tolist(), bundles.kind.tolist(), strict=True)):
+        job, cost, frees = jobs[key[0]], int(bundles.cost[number, column]), int(bundles.local[number, column])
+        if key in shown:
+            shown[key]["localResource"]["milliCPU"] += frees
+            shown[key]["tasks"] += _uids(session, bundles.tasks_of(number))
+            continue
+        shown[key] = {
+            "globalResource": {"milliCPU": cost} if cost else {},
+            "job": {"priority": job.get("priority", 0), "queue": job.get("queue", ""), "uid": job.get("uid", "")},
+            "localResource": {"milliCPU": frees},
+            "tasks": _uids(session, bundles.tasks_of(number)),
+            "type": BundleKind(key[1]).name.capitalize(),
+        }
+    return list(shown.values())
 
 
 # -- bundles ----------------------------------------------------------------------------------------------------
@@ -151,8 +153,13 @@ def _create(given: Body) -> Body:
     return {"bundles": _shown(session, bundles, {session.snapshot.jobs.index["default/job"]: job})}
 
 
-def _given_bundles(given: list[Body], ages: Sequence[int] | None = None) -> tuple[Session, Bundles]:
-    """Bundles as a case lists them: each is the work of a job of its own, whose tasks share what it frees."""
+def _given_bundles(
+    given: list[Body], ages: Sequence[int] | None = None, *, apart: bool = False
+) -> tuple[Session, Bundles]:
+    """Bundles as a case lists them: each is the work of a job of its own, whose tasks share what it frees.
+
+    With `apart`, every pod that can be spared is a bundle of its own.
+    """
     items: list[Body] = [_node("n1", 10**6)]
     for number, bundle in enumerate(given):
         each = _cpu(bundle["localResource"]) // len(bundle["tasks"])
@@ -161,14 +168,22 @@ def _given_bundles(given: list[Body], ages: Sequence[int] | None = None) -> tupl
         items += _job({**bundle["job"], "tasks": tasks}, f"job-{number}", 1, ages[number] if ages else 0)
     session = _session(items)
     axis = session.snapshot.axis
-    rows = [_rows(session, bundle["tasks"]) for bundle in given]
+    parts = [
+        (number, uids)
+        for number, bundle in enumerate(given)
+        for uids in ([[uid] for uid in bundle["tasks"]] if apart and bundle["type"] == "Safe" else [bundle["tasks"]])
+    ]
+    rows = [_rows(session, uids) for _, uids in parts]
+    freed = [_cpu(given[k]["localResource"]) * len(uids) // len(given[k]["tasks"]) for k, uids in parts]
     bundles = Bundles(
-        np.array([BundleKind[bundle["type"].upper()] for bundle in given], np.int8),
-        np.array([session.snapshot.jobs.index[f"default/job-{number}"] for number in range(len(given))], np.int32),
+        np.array([BundleKind[given[k]["type"].upper()] for k, _ in parts], np.int8),
+        np.array([session.snapshot.jobs.index[f"default/job-{k}"] for k, _ in parts], np.intp),
         np.concatenate(rows),
         np.concatenate(([0], np.cumsum([len(own) for own in rows]))),
-        np.array([axis.vector({"cpu": _cpu(bundle["localResource"])}) for bundle in given]),
-        np.array([axis.vector({"cpu": _cpu(bundle.get("globalResource"))}) for bundle in given]),
+        np.array([axis.vector({"cpu": amount}) for amount in freed]),
+        np.array([axis.vector({"cpu": _cpu(given[k].get("globalResource"))}) for k, _ in parts]),
+        np.zeros(len(parts), np.int64),
+        np.zeros(len(parts)),
     )
     return session, bundles
 
@@ -184,15 +199,15 @@ def _as_given(session: Session, bundles: Bundles, given: list[Body]) -> Body:
 
 
 def _apply_allowed(given: Body) -> Body:
-    session, bundles = _given_bundles(given["bundles"])
+    session, bundles = _given_bundles(given["bundles"], apart=True)
     allowed = np.array([uid in given["allowedTasks"] for uid in _uids(session, bundles.tasks)], np.bool_)
-    return _as_given(session, bundles.shrunk(session.snapshot, allowed), given["bundles"])
+    return _as_given(session, bundles.within(allowed), given["bundles"])
 
 
 def _select(given: Body) -> Body:
     session, bundles = _given_bundles(given["bundles"])
     if not given["allowWhole"]:
-        bundles = bundles.without_whole()
+        bundles = bundles.taken(np.flatnonzero(bundles.kind == BundleKind.SAFE))
     need = _need(session, given["need"])
     count = shortest_prefix(len(bundles), lambda k: bool((bundles.local[:k].sum(axis=0) >= need).all()))
     chosen = bundles.taken(np.arange(len(bundles) if count is None else count))
@@ -213,7 +228,7 @@ def _sorted(session: Session, bundles: Bundles, needed: Body, policy: NDArray[np
     need = _need(session, needed)
     levels = bundles.kind.astype(np.int64) * (int(policy.max(initial=0)) + 1) + policy
     worth = buckets(efficiency(bundles.local, bundles.cost, need), 0.05)
-    return bundles.taken(bundle_order(session.snapshot, bundles, levels, worth, need))
+    return bundles.taken(bundle_order(session.snapshot, replace(bundles, level=levels), worth, need))
 
 
 def _sort_for_reclaim(given: Body) -> Body:

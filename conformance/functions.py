@@ -17,7 +17,6 @@ from conformance.results import Mismatch
 from conformance.scheduling import NOW
 from conformance.strategy_functions import STRATEGY_ADAPTERS
 from conformance.topology_functions import TOPOLOGY_ADAPTERS
-from muster.actions.backfill import pick_up
 from muster.api import (
     Pod,
     PodDisruptionBudget,
@@ -30,6 +29,7 @@ from muster.api import (
     names,
 )
 from muster.engine.queue_books import QueueBooks
+from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import Eviction, Evictor, Session
 from muster.plugins.capacity.standing import queue_share
 from muster.plugins.cdp import Cdp, cooldown_time
@@ -167,7 +167,7 @@ def _subgroup_is_pipelined(given: Body) -> Body:
 
 def _pick_up_pending(given: Body) -> Body:
     session = objects_session(given)
-    waiting = pick_up(session)
+    waiting = placeable_jobs(session, schedulable_tasks(session, best_effort=True))
     ids = session.snapshot.tasks.ids
     ordered = [task for job in sorted(waiting, key=session.job_key) for task in waiting[job].tolist()]
     return {"orderedPodNames": [ids[task].rpartition("/")[2] for task in ordered]}
@@ -200,7 +200,7 @@ def _cooled_down(given: Body) -> Body:
     ]
     session = objects_session({"pods": pods}, Cdp.name)
     tasks = session.snapshot.tasks
-    candidates = np.array([tasks.ids.index(f"default/{item['task']}") for item in given["preemptees"]], np.int32)
+    candidates = np.array([tasks.ids.index(f"default/{item['task']}") for item in given["preemptees"]], np.intp)
     evictor = Evictor(int(tasks.job[candidates[0]]), candidates[:1])
     victims = session.evictable(Eviction.PREEMPT, evictor, candidates)
     return {"victims": [tasks.ids[task].rpartition("/")[2] for task in victims.tolist()]}

@@ -76,4 +76,6 @@ def _changed(option: PluginOption, given: Body) -> PluginOption:
         arguments["defaultPreemptMinRuntime"] = f"{runtimes['defaultPreemptSeconds']}s"
         arguments["defaultReclaimMinRuntime"] = f"{runtimes['defaultReclaimSeconds']}s"
         arguments["reclaimResolveMethod"] = runtimes["reclaimResolveMethod"]
+    if option.name == "fairshare":
+        arguments["countUnrequested"] = True
     return replace(option, arguments={**option.arguments, **arguments})

@@ -104,13 +104,13 @@ def _one_resource(given: Body, *, only_surplus: bool) -> Value:
     demand = np.minimum(picture.table("request"), picture.table("limit"))
     count = len(picture.names)
     claims = Claims(
-        pot=np.zeros(count, np.int32),
+        pot=np.zeros(count, np.intp),
         quota=picture.table("deserved")[:, column],
         demand=demand[:, column],
         weight=_plain(picture, "overQuotaWeight")[:, column],
         usage=_plain(picture, "usage")[:, column],
-        priority=np.array([queue.get("priority", 0) for queue in picture.queues], np.int32),
-        rank=np.argsort(np.argsort(picture.names)).astype(np.int32),
+        priority=np.array([queue.get("priority", 0) for queue in picture.queues], np.intp),
+        rank=np.argsort(np.argsort(picture.names)).astype(np.intp),
         unit=np.full(count, picture.units[column], np.int64),
     )
     pot, k = picture.total[column : column + 1], given["k"]
@@ -215,7 +215,7 @@ def _may_begin(picture: _Picture, rules: ReclaimRules, reclaimer: Body) -> bool:
 
 def _reclaim(given: Body) -> Value:
     picture = _Picture(given["queues"])
-    rules = ReclaimRules(picture.shares(), given["saturationMultiplier"])
+    rules = ReclaimRules(picture.shares(), given["saturationMultiplier"], unrequested=True)
     reclaimer = given["reclaimer"]
     queue = picture.names.index(reclaimer["queue"])
     wanted = picture.row(reclaimer["resources"], _REQUESTS).tolist()

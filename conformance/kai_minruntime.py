@@ -118,7 +118,7 @@ def _is_valid(kind: Eviction, given: Body) -> bool:
     session = _session(given, [given["pendingJob"], *(victim["job"] for victim in given["victims"])])
     snapshot = session.snapshot
     gone = [f"default/{one['job']['name']}-{k}" for one in given["victims"] for k in range(one["evictedTasks"])]
-    evicted = np.array([snapshot.tasks.ids.index(name) for name in gone], np.int32)
+    evicted = np.array([snapshot.tasks.ids.index(name) for name in gone], np.intp)
     evictor = snapshot.jobs.index[f"default/{given['pendingJob']['name']}"]
     scenario = Scenario(kind, evictor, snapshot.tasks_of(evictor), evicted, evicted, evicted[:0])
     return session.is_valid_scenario(scenario)

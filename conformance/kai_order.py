@@ -15,8 +15,8 @@ from conformance.results import Value
 from conformance.scheduling import NOW
 from muster.api import KaiPodGroup, KaiQueue, Node, Pod, PriorityClass, decode, names
 from muster.engine.evictions.solver.pool import VictimPool
-from muster.engine.gangs import turn_key
-from muster.engine.queue_tree import TreeLine
+from muster.engine.gangs import PodSet
+from muster.engine.lines import Line
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
 from muster.framework.plugin import OrderKey
@@ -48,7 +48,9 @@ def _held(pod_sets: Iterable[Body]) -> list[tuple[int, int]]:
 
 def _role_order(given: Body) -> int:
     # Without the names: what they decide, KAI calls equal here.
-    return _compared(*(turn_key(one["allocatedTasks"], one["minAvailable"]) for one in (given["left"], given["right"])))
+    return _compared(
+        *(PodSet(NO_ROW, one["minAvailable"]).turn(one["allocatedTasks"]) for one in (given["left"], given["right"]))
+    )
 
 
 def _task_order(given: Body) -> int:
@@ -68,7 +70,8 @@ def _job_order(given: Body) -> list[str]:
         units = (victims.pop() for _ in _pops(given))
         return [_name(session, None if unit is None else unit.job) for unit in units]
     waiting = {job["name"] for job in given.get("jobs") or ()}
-    line = TreeLine(session, [job for job in _schedulable(session) if _name(session, job) in waiting])
+    standing = [job for job in _schedulable(session) if _name(session, job) in waiting]
+    line = Line(session, standing, is_tree=True)
     taken = []
     for step in given["steps"]:
         if step["op"] == "push":

@@ -17,17 +17,17 @@ from conformance.pictures import decode_as, document
 from conformance.scheduling import NOW
 from muster.api import KaiPodGroup, Node, Pod, Topology, decode, names
 from muster.engine.boards import boards_of
-from muster.engine.label_domains import (
+from muster.engine.constraints import nodes_of_placed
+from muster.engine.placing.nested import (
     choose_domains,
-    class_slots,
     fill_ratio,
     fullest_first,
     label_topology,
     node_bands,
-    nodes_of_active,
     read_parts,
 )
 from muster.framework import SchedulerConfig, Session
+from muster.kernels.placement import FUTURE
 from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, Rows, TaskStatus
 from muster.snapshot.labels import LabelTopology, NodeLabels, build_label_topology
@@ -110,19 +110,18 @@ def _session(spots: Sequence[_Spot], tasks: Sequence[Body], given: Body) -> Sess
 
 
 def _pending(session: Session) -> Rows:
-    return np.flatnonzero(session.snapshot.tasks.status == TaskStatus.PENDING).astype(np.int32)
+    return np.flatnonzero(session.snapshot.tasks.status == TaskStatus.PENDING).astype(np.intp)
 
 
 def _choose(session: Session) -> tuple[LabelTopology, Rows] | None:
     """The domains to try for the pending tasks; None: the job has no constraint. Raises ValueError as the product."""
     snapshot = session.snapshot
     job = snapshot.jobs.index["default/job"]
-    levels = read_parts(session, job).levels
-    if levels is None:
+    part = read_parts(session, job)
+    if part.topology is None:
         return None
-    held = nodes_of_active(snapshot, snapshot.tasks_of(job))
-    choice = choose_domains(session, boards_of(session), levels, _pending(session), None, held)
-    return levels.topology, choice.domains
+    held = nodes_of_placed(snapshot, snapshot.tasks_of(job))
+    return part.topology, choose_domains(session, part, _pending(session), None, held)[0]
 
 
 # -- trees without nodes ---------------------------------------------------------------------------------------------
@@ -188,7 +187,7 @@ def _subset_nodes(given: Body) -> Body:
         found = _choose(session)
     except ValueError as error:
         # A topology that does not exist is a matter of the job in KAI, a level one of the configuration.
-        missing = label_topology(session, given["constraint"]["topology"]) is None
+        missing = given["constraint"]["topology"] not in session.snapshot.objects.get(Topology.kind, {})
         return {"fitErrors": [str(error)]} if missing else {"error": str(error)}
     if found is None:
         return {"nodeSets": [sorted(names_of)]}
@@ -201,11 +200,11 @@ def _subset_nodes(given: Body) -> Body:
 def _relevant_levels(given: Body) -> Body:
     session = _session([], [{"name": "task"}], given)
     try:
-        levels = read_parts(session, session.snapshot.jobs.index["default/job"]).levels
+        part = read_parts(session, session.snapshot.jobs.index["default/job"])
     except ValueError as error:
         return {"error": str(error)}
-    assert levels is not None
-    return {"levels": [levels.topology.level_name(level) for level in levels.tried()]}
+    assert part.topology is not None
+    return {"levels": [part.topology.level_name(level) for level in part.tried]}
 
 
 def _tree_slots(given: Body) -> Body:
@@ -217,8 +216,8 @@ def _tree_slots(given: Body) -> Body:
     levels = _levels_below(given["root"])
     session = _session(spots, given["tasks"], {"tree": {"levels": levels}})
     topology = label_topology(session, _NAME)
-    assert topology is not None
-    found = class_slots(session, boards_of(session), topology, int(session.snapshot.tasks.cls[_pending(session)[0]]))
+    cls = int(session.snapshot.tasks.cls[_pending(session)[0]])
+    found = topology.sums(boards_of(session).get(cls, FUTURE).slots(session.snapshot, 0, len(session.snapshot.nodes)))
     return {"allocatablePods": {_id(topology, domain): int(found[domain]) for domain in range(1, len(topology))}}
 
 
@@ -247,7 +246,7 @@ def _common_domain(given: Body) -> Body:
     topology = _bare(spots, given["levels"])
     preferred = (given.get("constraint") or {}).get("preferred")
     narrowest = topology.level_of(preferred) if preferred else None
-    domain = topology.common_domain(np.arange(len(spots), dtype=np.int32), narrowest)
+    domain = topology.common_domain(np.arange(len(spots), dtype=np.intp), narrowest)
     inside = topology.owners(0, len(spots)) != NO_ROW
     return {
         "id": topology.names[domain],
@@ -260,7 +259,7 @@ def _node_scores(given: Body) -> Body:
     """The children of a domain are listed in the order that counts."""
     spots = list(_nested_spots(given["root"], {}))
     topology = _bare(spots, _levels_below(given["root"]))
-    ranks = np.zeros(len(topology), np.int32)
+    ranks = np.zeros(len(topology), np.intp)
     for place, spot in enumerate(spots):
         for level in range(1, len(topology.labels) + 1):
             domain = topology.names.index(".".join(spot.labels[label] for label in topology.labels[:level]))

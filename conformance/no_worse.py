@@ -145,7 +145,7 @@ def _stand_ins(before: Session, missed: set[str], others: set[str]) -> dict[str,
 
 def _tasks(before: Session, pods: tuple[str, ...] | list[str]) -> Rows:
     rows = {name: row for row, name in enumerate(before.snapshot.tasks.ids)}
-    return np.array([rows[pod] for pod in pods], np.int32)
+    return np.array([rows[pod] for pod in pods], np.intp)
 
 
 def _evicted_for(cycle: Cycle, jobs: set[str] | None) -> Rows:
@@ -157,7 +157,7 @@ def _evicted_for(cycle: Cycle, jobs: set[str] | None) -> Rows:
         for operation in committed.operations
         if operation.kind is OperationKind.EVICT and (jobs is None or records[operation.beneficiary].id in jobs)
     ]
-    tasks: Rows = np.concatenate(found) if found else np.empty(0, np.int32)
+    tasks: Rows = np.concatenate(found) if found else np.empty(0, np.intp)
     return tasks
 
 

@@ -45,7 +45,7 @@ def decode_as(kind: type[_Kind], given: Body) -> _Kind:
 def status_columns(tasks: list[Body]) -> tuple[NDArray[np.int8], Rows]:
     """The status and node columns of tasks; which node it is does not matter."""
     status = np.array([_STATUS[task["status"]] for task in tasks], np.int8)
-    node = np.array([0 if task.get("node") else NO_ROW for task in tasks], np.int32)
+    node = np.array([0 if task.get("node") else NO_ROW for task in tasks], np.intp)
     return status, node
 
 

@@ -205,7 +205,7 @@ def _first_job_before_second(session: Session, _: Value) -> Value:
 def _preemptable_victims(session: Session, _: Value) -> Value:
     """Candidates that every plugin lets go, whoever asks for them."""
     tasks = session.snapshot.tasks
-    victims = np.arange(len(tasks), dtype=np.int32)
+    victims = np.arange(len(tasks), dtype=np.intp)
     evictor = Evictor(int(tasks.job[0]), victims[:1])
     for ask in session.asked(points.EVICTABLE):
         answer = ask(Eviction.PREEMPT, evictor, victims)
@@ -225,7 +225,7 @@ def _evictable_victims(session: Session, wanted: Value) -> Value:
     kinds = {"GangPreempt": Eviction.PREEMPT, "GangReclaim": Eviction.RECLAIM}
     got = {}
     for name in wanted:
-        victims = np.arange(len(tasks), dtype=np.int32)
+        victims = np.arange(len(tasks), dtype=np.intp)
         for ask in session.asked(points.EVICTABLE):
             answer = ask(kinds[name], Evictor(evictor, session.snapshot.tasks_of(evictor), breaks_gangs=True), victims)
             victims = victims if answer is None else answer

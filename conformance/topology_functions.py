@@ -15,7 +15,6 @@ from conformance.pictures import decode_as, document
 from conformance.scheduling import NOW
 from muster.api import HyperNode, NetworkTopology, Node, Pod, PodGroup, Queue, decode, decode_hook, names
 from muster.api.objects.topology import MemberSelector
-from muster.engine.boards import boards_of
 from muster.engine.constraints import Constraint, resolve
 from muster.engine.domains import gradients, holding
 from muster.framework import PluginOption, Purpose, SchedulerConfig, Session
@@ -193,7 +192,7 @@ def _candidates(session: Session, given: Body) -> list[int]:
     tasks = snapshot.tasks_of(job)
     limit = Constraint(given["highestAllowedTier"])
     steps = gradients(snapshot.topology, limit, snapshot.topology.index[given["searchRoot"]], NO_ROW)
-    kept = [holding(session, boards_of(session), tasks, len(tasks), step) for step in steps]
+    kept = [holding(session, tasks, len(tasks), step) for step in steps]
     return [int(domain) for domain in np.concatenate(kept)]
 
 

@@ -41,7 +41,7 @@ def _task_scores(session: Session, wanted: Value) -> Value:
     snapshot = session.snapshot
     task = int(snapshot.pending_tasks()[0])
     names = list(wanted) or snapshot.nodes.names
-    nodes = np.array([snapshot.nodes.index[name] for name in names], np.int32)
+    nodes = np.array([snapshot.nodes.index[name] for name in names], np.intp)
     annotations = snapshot.jobs.records[int(snapshot.tasks.job[task])].annotations
     near = snapshot.topology.index.get(annotations.get(ALLOCATED_HYPERNODE, ""), NO_ROW)
     scores: NDArray[np.float64] = _plugin(session).task_scores(task, nodes, near)
@@ -55,7 +55,7 @@ def _worker_scores(session: Session, wanted: Value) -> Value:
 def _domain_scores(session: Session, subgroup: str, wanted: Value) -> Value:
     snapshot = session.snapshot
     row = snapshot.subgroups.names.index(subgroup)
-    domains = np.arange(len(snapshot.topology), dtype=np.int32)
+    domains = np.arange(len(snapshot.topology), dtype=np.intp)
     scores = session.domain_scores(int(snapshot.subgroups.job[row]), row, domains)
     return _rounded(wanted, dict(zip(snapshot.topology.names, scores.tolist(), strict=True)))
 

@@ -167,11 +167,11 @@ def test_a_role_that_found_no_node_is_not_tried_again_and_others_go_on() -> None
     assert sorted(binds(session)) == ["job-b-0", "job-b-1", "job-b-2"]
 
 
-def test_when_one_pod_of_a_role_finds_no_node_the_role_s_other_pods_are_not_tried() -> None:
+def test_when_one_pod_of_a_role_finds_no_node_a_smaller_one_of_the_role_gets_its_place_all_the_same() -> None:
     objects = roled(2, {"b": 2}, a=(1, 9), b=(2, 1))
     objects.append(pod("job-a-1", group="job", role="a", gpu=1, created=0.0))
     session = run([node("n", gpu=8), *objects], configured("gang"))
-    assert sorted(binds(session)) == ["job-b-0", "job-b-1"]
+    assert sorted(binds(session)) == ["job-a-1", "job-b-0", "job-b-1"]
 
 
 def test_a_role_below_its_minimum_stops_the_job() -> None:

@@ -7,7 +7,7 @@ from unittest.mock import patch
 
 import pytest
 
-from muster.actions import GangPreempt, GangReclaim
+from muster.actions.evictions import GangPreempt, GangReclaim
 from muster.api import UserError
 from muster.engine.evictions.gang.choice import GangOptions
 from muster.framework import Eviction
@@ -17,7 +17,8 @@ from tests.engine.evictions.eviction_stage import REGISTRY, configured, open_ses
 
 def options(action: str, arguments: dict[str, Any]) -> GangOptions:
     """What the action hands to the strategy."""
-    session = open_session([node("n", gpu=8), *running("old", ["n"], gpu=8)], configured(action))
+    objects = [node("n", gpu=8), *running("old", ["n"], gpu=8), *waiting("new", 1, gpu=8)]
+    session = open_session(objects, configured(action))
     with patch("muster.actions.evictions.GangStrategy") as made, patch("muster.actions.evictions.run"):
         REGISTRY.make_action(action, arguments).run(session)
     (_, kind, given, name), _ = made.call_args
@@ -62,3 +63,11 @@ def test_a_configuration_file_may_name_both() -> None:
     for name in session.config.actions:
         REGISTRY.make_action(name, {}).run(session)
     assert [committed.action for committed in session.committed] == ["gangpreempt"]
+
+
+@pytest.mark.parametrize("action", [GangPreempt.name, GangReclaim.name])
+def test_nobody_looks_for_victims_where_nobody_waits(action: str) -> None:
+    session = open_session([node("n", gpu=8), *running("old", ["n"], gpu=8)], configured(action))
+    with patch("muster.actions.evictions.GangStrategy") as made:
+        REGISTRY.make_action(action, {}).run(session)
+    assert not made.called

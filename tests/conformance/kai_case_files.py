@@ -74,7 +74,7 @@ class EvictEverything(Action):
     def run(self, session: Session) -> None:
         statement = session.statement(self.name)
         table = session.snapshot.tasks
-        statement.evict((table.status == TaskStatus.RUNNING).nonzero()[0].astype("int32"))
+        statement.evict((table.status == TaskStatus.RUNNING).nonzero()[0])
         statement.commit()
 
 

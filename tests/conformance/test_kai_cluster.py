@@ -164,7 +164,7 @@ def test_calls_are_bounded_in_every_round(tmp_path: Path) -> None:
 def test_a_case_runs_with_the_profile_and_its_own_actions(tmp_path: Path) -> None:
     case = load(tmp_path, kai_case(WAITING, actions=["reclaim"]))
     assert config_of(case).actions == ("reclaim",)
-    assert options(case)["fairshare"] == {"chargeMovedVictims": False}
+    assert options(case)["fairshare"] == {"chargeMovedVictims": False, "countUnrequested": True}
 
 
 def test_minimum_runtimes_and_the_grace_of_broken_gangs_are_arguments(tmp_path: Path) -> None:

@@ -121,4 +121,4 @@ def pending(session: Session, name: str) -> Rows:
     tasks = session.snapshot.tasks
     rows = session.snapshot.tasks_of(job_row(session, name))
     waiting = [row for row in rows.tolist() if tasks.status[row] == TaskStatus.PENDING]
-    return np.array(sorted(waiting, key=lambda row: tasks.ids[row]), np.int32)
+    return np.array(sorted(waiting, key=lambda row: tasks.ids[row]), np.intp)

@@ -11,7 +11,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
-from muster.engine.boards import boards_of
 from muster.engine.constraints import UNCONSTRAINED, Constraint
 from muster.engine.domains import gradients, holding, ranked, search_gradients, search_space
 from muster.engine.placing import Door, Scope
@@ -150,7 +149,7 @@ def pointed(*objects: KubeObject) -> tuple[Session, Pointer]:
 
 
 def rows(session: Session, *names: str) -> Rows:
-    return np.array([domain_row(session, name) for name in names], np.int32)
+    return np.array([domain_row(session, name) for name in names], np.intp)
 
 
 def test_a_plugin_chooses_the_gradients_but_cannot_break_the_constraint() -> None:
@@ -210,7 +209,7 @@ def held(session: Session, job: str, needed: int) -> list[str]:
     tasks = schedulable_tasks(session)
     own = tasks[session.snapshot.tasks.job[tasks] == job_row(session, job)]
     domains = session.snapshot.topology.inside(0)
-    return domain_names(session, holding(session, boards_of(session), own, needed, domains))
+    return domain_names(session, holding(session, own, needed, domains))
 
 
 def test_a_domain_is_kept_when_its_nodes_have_slots_enough_not_when_its_total_would_do() -> None:
@@ -248,8 +247,8 @@ def test_nodes_where_the_class_may_not_go_have_no_slots() -> None:
 def test_no_domains_are_no_domains() -> None:
     session = open_session([*racks({"s0": [1]}), group("job", 1), *members("job", 1, gpu=1)])
     tasks = schedulable_tasks(session)
-    nothing = np.empty(0, np.int32)
-    assert len(holding(session, boards_of(session), tasks, 1, nothing)) == 0
+    nothing = np.empty(0, np.intp)
+    assert len(holding(session, tasks, 1, nothing)) == 0
     assert ranked(session, 0, NO_ROW, nothing, NO_ROW) == []
 
 
@@ -279,13 +278,12 @@ def crowded(draw: st.DrawFn) -> list[KubeObject]:
 def test_no_domain_is_dropped_in_which_the_gang_could_be_placed(objects: list[KubeObject]) -> None:
     session = open_session(objects, configured("gang", "predicates"))
     job = job_row(session, "job")
-    boards = boards_of(session)
     door = Door(session)
     tasks = schedulable_tasks(session)
     tasks = tasks[session.snapshot.tasks.job[tasks] == job]
     domains = session.snapshot.topology.inside(0)
     needed = max(1, session.job_deficit(job))
-    kept = set(holding(session, boards, tasks, needed, domains).tolist())
+    kept = set(holding(session, tasks, needed, domains).tolist())
     for domain in domains.tolist():
         statement = session.statement()
         works = door.place(job, tasks, statement, Scope(domain))

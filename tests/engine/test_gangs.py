@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import pytest
 
 from muster.api import KubeObject
-from muster.engine.gangs import next_tasks, next_victims, turn_key
+from muster.engine.gangs import PodSet, next_tasks, next_victims
 from muster.framework import Session
 from muster.plugins.fairshare.rules import victim_units
 from muster.snapshot import Rows
@@ -55,6 +55,15 @@ def test_a_gang_starts_with_all_its_minimums_at_once(
     assert names(session, next_tasks(session, 0, tasks(session))) == chunk
 
 
+def test_pods_that_are_done_count_towards_the_minimum_of_those_that_still_wait() -> None:
+    """Two of a minimum of three have run to their end, and a third pod is all that the gang is made of beside them."""
+    done = [pod(f"w-{k}", group="g", cpu=1, node="n", phase="Succeeded") for k in range(2)]
+    more = [pod(f"w-{k}", group="g", cpu=1) for k in (2, 3)]
+    session = open_session([node("n", cpu=16), pod_group("g", minimum=3), *done, *more], KAI)
+    waiting = session.snapshot.pending_tasks()
+    assert names(session, next_tasks(session, 0, session.sort_tasks(waiting))) == ["w-2"]
+
+
 @pytest.mark.parametrize(
     ("minimum", "roles", "pods", "n_leaving"),
     [
@@ -79,11 +88,11 @@ def test_a_gang_spares_one_or_leaves_as_a_whole(
 
 def test_roles_below_their_minimum_go_first_then_those_with_less_beyond_it_then_names() -> None:
     short, shorter, exact, double, idle, extra = (
-        turn_key(2, 4, "a"),
-        turn_key(1, 3, "b"),
-        turn_key(2, 2, "c"),
-        turn_key(4, 2, "d"),
-        turn_key(0, 0, "e"),
-        turn_key(1, 0, "f"),
+        PodSet(0, 4, "a").turn(2),
+        PodSet(0, 3, "b").turn(1),
+        PodSet(0, 2, "c").turn(2),
+        PodSet(0, 2, "d").turn(4),
+        PodSet(0, 0, "e").turn(0),
+        PodSet(0, 0, "f").turn(1),
     )
     assert sorted([extra, double, exact, idle, shorter, short]) == [short, shorter, idle, exact, double, extra]

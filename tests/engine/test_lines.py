@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.engine.lines import QueueLine
+from muster.engine.lines import Line
 from muster.framework import Session
 from muster.testing import pod, pod_group, queue
 from tests.engine.stage import job_row, open_session
@@ -17,8 +17,9 @@ class Shares(Session):
     queues: dict[str, int]
     jobs: dict[str, int]
 
-    def queue_key(self, queue: int) -> tuple[int]:
-        return (self.queues[self.snapshot.queues.records[queue].name],)
+    def queue_key(self, queue: int) -> tuple[int, str]:
+        name = self.snapshot.queues.records[queue].name
+        return self.queues[name], name
 
     def job_key(self, job: int) -> tuple[int]:
         return (self.jobs.get(self.snapshot.jobs.records[job].name, 0),)
@@ -39,7 +40,7 @@ def rows(session: Session, *names: str) -> list[int]:
     return [job_row(session, name) for name in names]
 
 
-def drain(line: QueueLine) -> list[int]:
+def drain(line: Line) -> list[int]:
     found = []
     while (first := line.pop()) is not None:
         found.append(first)
@@ -51,18 +52,22 @@ def test_jobs_of_a_queue_come_out_by_key(keys: list[int]) -> None:
     names = ["j0", "j1", "j2", "j3"]
     session = open_shares({"a": 0}, dict.fromkeys(names, "a"), dict(zip(names, keys, strict=True)))
     expected = [name for _, name in sorted(zip(keys, names, strict=True))]
-    assert drain(QueueLine(session, rows(session, *names))) == rows(session, *expected)
+    assert drain(Line(session, rows(session, *names))) == rows(session, *expected)
 
 
 def test_queues_that_are_equal_take_turns() -> None:
     session = open_shares({"a": 1, "b": 1, "c": 1}, {"a1": "a", "a2": "a", "b1": "b", "b2": "b", "c1": "c"})
-    line = QueueLine(session, rows(session, "a1", "a2", "b1", "b2", "c1"))
-    assert drain(line) == rows(session, "a1", "b1", "c1", "a2", "b2")
+    line = Line(session, rows(session, "a1", "a2", "b1", "b2", "c1"))
+    found = []
+    while (first := line.pop()) is not None:
+        found.append(first)
+        session.queues[session.snapshot.jobs.records[first].queue] += 1
+    assert found == rows(session, "a1", "b1", "c1", "a2", "b2")
 
 
 def test_the_queue_with_the_smallest_key_is_served_until_another_is_before_it() -> None:
     session = open_shares({"a": 2, "b": 1}, {"a1": "a", "b1": "b", "b2": "b", "b3": "b"})
-    line = QueueLine(session, rows(session, "a1", "b1", "b2", "b3"))
+    line = Line(session, rows(session, "a1", "b1", "b2", "b3"))
     assert [line.pop(), line.pop()] == rows(session, "b1", "b2")
     session.queues["b"] = 3
     assert drain(line) == rows(session, "a1", "b3")
@@ -70,7 +75,7 @@ def test_the_queue_with_the_smallest_key_is_served_until_another_is_before_it() 
 
 def test_a_queue_whose_key_grew_while_it_stood_in_line_stands_at_its_new_place() -> None:
     session = open_shares({"a": 1, "b": 2, "c": 3}, {"a1": "a", "b1": "b", "c1": "c"})
-    line = QueueLine(session, rows(session, "a1", "b1", "c1"))
+    line = Line(session, rows(session, "a1", "b1", "c1"))
     assert line.pop() == rows(session, "a1")[0]
     session.queues["b"] = 9
     assert drain(line) == rows(session, "c1", "b1")
@@ -78,7 +83,7 @@ def test_a_queue_whose_key_grew_while_it_stood_in_line_stands_at_its_new_place()
 
 def test_a_job_that_goes_back_in_line_is_served_again() -> None:
     session = open_shares({"a": 1}, {"a1": "a", "a2": "a"}, {"a2": 1})
-    line = QueueLine(session, rows(session, "a1", "a2"))
+    line = Line(session, rows(session, "a1", "a2"))
     first = line.pop()
     assert first is not None
     session.jobs["a1"] = 2
@@ -88,9 +93,8 @@ def test_a_job_that_goes_back_in_line_is_served_again() -> None:
 
 def test_queues_can_be_taken_whole() -> None:
     session = open_shares({"a": 2, "b": 1}, {"a1": "a", "b1": "b", "b2": "b"})
-    line = QueueLine(session, rows(session, "a1", "b1", "b2"))
+    line = Line(session, rows(session, "a1", "b1", "b2"))
     index = session.snapshot.queues.index
-    assert line.pop_queue() == index["b"]
-    assert list(line.pop_jobs(index["b"])) == rows(session, "b1", "b2")
-    assert line.pop_queue() == index["a"]
+    assert line.pop_queue() == (index["b"], rows(session, "b1", "b2"))
+    assert line.pop_queue() == (index["a"], rows(session, "a1"))
     assert line.pop_queue() is None

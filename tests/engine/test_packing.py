@@ -16,7 +16,7 @@ from tests.snapshot.networks import hyper_node, racks
 
 
 def rows(*values: int) -> Rows:
-    return np.array(values, np.int32)
+    return np.array(values, np.intp)
 
 
 def tree(*sizes: list[int], loose: int = 0) -> TopologyTable:
@@ -154,7 +154,7 @@ def test_of_those_that_hold_all_the_one_with_least_room_is_chosen() -> None:
 
 def test_the_rest_goes_where_it_fits_best() -> None:
     table = tree([4], [3], [2], [1])
-    assert placed(table, np.ones(10, np.int32), rows(), 5) == {"s0": 4, "s3": 1}
+    assert placed(table, np.ones(10, np.intp), rows(), 5) == {"s0": 4, "s3": 1}
 
 
 def test_where_the_gang_is_already_comes_before_the_best_fit() -> None:
@@ -169,17 +169,17 @@ def test_where_more_of_the_gang_is_comes_first() -> None:
 
 def test_several_small_places_of_the_gang_are_filled_before_a_large_new_one() -> None:
     table = tree([3], [3], [2], [2])
-    assert placed(table, np.ones(10, np.int32), rows(6, 8), 7) == {"s2": 2, "s3": 2, "s0": 3}
+    assert placed(table, np.ones(10, np.intp), rows(6, 8), 7) == {"s2": 2, "s3": 2, "s0": 3}
 
 
 def test_of_equal_spines_the_one_that_needs_fewer_racks_is_chosen() -> None:
-    assert placed(tree([1, 1, 1], [3]), np.ones(6, np.int32), rows(), 3) == {"s1": 3}
-    assert placed(tree([1, 1, 1, 1], [2, 2]), np.ones(8, np.int32), rows(), 3) == {"s1": 3}
+    assert placed(tree([1, 1, 1], [3]), np.ones(6, np.intp), rows(), 3) == {"s1": 3}
+    assert placed(tree([1, 1, 1, 1], [2, 2]), np.ones(8, np.intp), rows(), 3) == {"s1": 3}
 
 
 def test_a_gang_over_several_spines_fills_whole_racks_in_the_last_one() -> None:
     table = tree([2, 2, 2], [2, 2, 2], [2, 2, 2])
-    shares = plan(table, 0, np.ones(18, np.int32), rows(), 10)
+    shares = plan(table, 0, np.ones(18, np.intp), rows(), 10)
     assert [(share.lo, share.hi, share.tasks, share.full) for share in shares] == [
         (0, 6, 6, True),
         (6, 8, 2, True),

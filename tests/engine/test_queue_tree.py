@@ -5,7 +5,7 @@ from __future__ import annotations
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.engine.queue_tree import QueueTree
+from muster.engine.lines import QueueTree
 from muster.snapshot import Mirror, QueueTable
 from muster.testing import queue
 
@@ -31,7 +31,7 @@ class Heap:
         self.asked = 0
         self.last_first = last_first
         occupied = [leaf for leaf, height in self.heights.items() if height > 0]
-        self.tree = QueueTree(self.queues, occupied, self.key, last_first=last_first)
+        self.tree = QueueTree(self.queues.steps, occupied, self.key, last_first=last_first)
 
     def key(self, queue: int, leaf: int) -> tuple[int, str]:
         self.asked += 1

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
-from muster.engine.queue_tree import TreeLine
+from muster.engine.lines import Line
 from muster.framework import PluginOption, Registry, SchedulerConfig, Session
 from muster.framework.plugin import Arguments, Plugin
 from muster.plugins import BUILTIN
@@ -54,7 +54,7 @@ def rows(session: Session, *names: str) -> list[int]:
     return [session.snapshot.jobs.index[f"default/{name}"] for name in names]
 
 
-def drained(session: Session, line: TreeLine) -> list[str]:
+def drained(session: Session, line: Line) -> list[str]:
     found = []
     while (job := line.pop()) is not None:
         found.append(session.snapshot.jobs.records[job].name)
@@ -79,7 +79,7 @@ def job(name: str, leaf: str, created: float = 0.0) -> KubeObject:
 
 def test_without_a_word_on_turns_queues_come_by_age_and_name_and_jobs_by_age_within() -> None:
     session = opened([*TREE, job("a", "w1"), job("b", "e2"), job("c", "e1", 2.0), job("d", "e1", 1.0)])
-    line = TreeLine(session, rows(session, "a", "b", "c", "d"))
+    line = Line(session, rows(session, "a", "b", "c", "d"), is_tree=True)
     assert len(line) == 4
     assert drained(session, line) == ["d", "c", "b", "a"]
     assert not line
@@ -87,20 +87,20 @@ def test_without_a_word_on_turns_queues_come_by_age_and_name_and_jobs_by_age_wit
 
 def test_a_queue_is_judged_by_the_first_job_below_it() -> None:
     session = opened([*TREE, job("a", "e1", 2.0), job("b", "e1", 1.0), job("c", "w1")], "turns")
-    line = TreeLine(session, rows(session, "a", "b", "c"))
+    line = Line(session, rows(session, "a", "b", "c"), is_tree=True)
     line.pop()
     assert set(turns(session).heard) == {(row, False) for row in rows(session, "b", "c")}
 
 
 def test_a_queue_that_has_nobody_to_be_compared_with_is_not_judged() -> None:
     session = opened([*TREE, job("a", "e1", 2.0), job("b", "e1", 1.0)], "turns")
-    assert drained(session, TreeLine(session, rows(session, "a", "b"))) == ["b", "a"]
+    assert drained(session, Line(session, rows(session, "a", "b"), is_tree=True)) == ["b", "a"]
     assert turns(session).heard == []
 
 
 def test_a_queue_that_got_something_waits_for_its_siblings() -> None:
     session = opened([*TREE, job("a", "e1"), job("b", "e1"), job("c", "e2"), job("d", "w1")], "turns")
-    line = TreeLine(session, rows(session, "a", "b", "c", "d"))
+    line = Line(session, rows(session, "a", "b", "c", "d"), is_tree=True)
     found = []
     while (row := line.pop()) is not None:
         found.append(session.snapshot.jobs.records[row].name)
@@ -111,7 +111,7 @@ def test_a_queue_that_got_something_waits_for_its_siblings() -> None:
 
 def test_a_job_that_is_put_back_stands_in_line_again() -> None:
     session = opened([*TREE, job("a", "e1"), job("b", "w1")])
-    line = TreeLine(session, rows(session, "a"))
+    line = Line(session, rows(session, "a"), is_tree=True)
     assert line.pop() == rows(session, "a")[0]
     assert line.pop() is None
     for row in rows(session, "b", "a"):
@@ -124,8 +124,8 @@ def test_only_the_first_jobs_of_each_leaf_are_kept() -> None:
     objects = [*TREE, *(job(f"{leaf}-{age}", leaf, age) for leaf in ("e1", "w1") for age in (3, 1, 2))]
     session = opened(objects)
     every = [int(row) for row in np.flatnonzero(session.snapshot.jobs.live)]
-    assert drained(session, TreeLine(session, every, depth=2)) == ["e1-1", "e1-2", "w1-1", "w1-2"]
-    line = TreeLine(session, rows(session, "e1-2", "e1-3"), depth=2)
+    assert drained(session, Line(session, every, is_tree=True, depth=2)) == ["e1-1", "e1-2", "w1-1", "w1-2"]
+    line = Line(session, rows(session, "e1-2", "e1-3"), is_tree=True, depth=2)
     line.push(rows(session, "e1-1")[0])
     assert len(line) == 2
     assert drained(session, line) == ["e1-1", "e1-2"]
@@ -173,7 +173,7 @@ def test_jobs_come_as_if_everything_was_sorted_anew(
     objects = [job(f"j{index}", leaf, float(age)) for index, (leaf, age) in enumerate(given_jobs)]
     session = opened([*TREE, queue("lone", created=1.0), *objects], "turns")
     everybody = [session.snapshot.jobs.index[f"default/j{index}"] for index in range(len(given_jobs))]
-    line, model = TreeLine(session, everybody), Model(session, everybody)
+    line, model = Line(session, everybody, is_tree=True), Model(session, everybody)
     for step, number in steps:
         if step == "push any":
             absent = [row for row in everybody if row not in model.waiting]
@@ -200,7 +200,7 @@ def test_thousands_of_jobs_in_hundreds_of_queues_cost_a_few_keys_per_turn() -> N
     jobs = [pod_group(f"j{index}", queue="q0" if index < 4000 else f"q{index % 300}") for index in range(6000)]
     session = opened([*(queue(f"top{index}") for index in range(10)), *leaves, *jobs], "turns")
     plugin = turns(session)
-    line = TreeLine(session, range(6000))
+    line = Line(session, range(6000), is_tree=True)
     count = 0
     while (row := line.pop()) is not None:
         count += 1

@@ -16,7 +16,7 @@ from muster.framework import FITS, NodeScores, Plugin, Registry, Session, Verdic
 from muster.framework.faults import told
 from muster.plugins import BUILTIN as PLUGINS
 from muster.scheduler import Scheduler
-from muster.testing import gang, node, pod
+from muster.testing import gang, node, pod, queue
 from tests.framework.test_session import opened
 
 KEPT = reason("kept-for-gold", "are kept for gold")
@@ -158,9 +158,11 @@ def test_an_answer_that_is_wrong_outside_of_any_job_does_not_end_the_cycle() -> 
 
     config = 'actions: "allocate"\ntiers: [{plugins: [{name: gang}, {name: unsorted}]}]'
     registry = Registry.of([*PLUGINS, Unsorted], ACTIONS)
-    scheduler = Scheduler(MemoryCluster([node("n1"), *gang("a", 1, cpu=1)]), parse_config(config, "t"), registry)
+    # Of a single queue nobody asks where it stands.
+    objects = [node("n1"), queue("q"), *gang("a", 1, cpu=1), *gang("b", 1, cpu=1, queue="q")]
+    scheduler = Scheduler(MemoryCluster(objects), parse_config(config, "t"), registry)
     assert "plugin unsorted.queue_order in action allocate failed" in str(scheduler.run_once().error)
     for _ in range(2):
         scheduler.run_once()
     assert scheduler.strikes.count == 1
-    assert [made.pod for made in scheduler.run_once().decisions] == ["default/a-0"]
+    assert [made.pod for made in scheduler.run_once().decisions] == ["default/a-0", "default/b-0"]

@@ -102,25 +102,26 @@ def test_arguments_are_read_as_files_have_them(raw: dict[str, Any], expected: Kn
 @pytest.mark.parametrize(
     ("raw", "part"),
     [
-        ({"knob.weight": -1}, "Expected `int` >= 0 - at `$.knob.weight`"),
-        ({"knob.weight": "heavy"}, "Expected `int`, got `str` - at `$.knob.weight`"),
-        ({"weigth": 1}, "Object contains unknown field `weigth`"),
+        ({"knob.weight": -1}, "knob.weight: expected an integer of at least 0, got -1"),
+        ({"knob.weight": "heavy"}, 'knob.weight: expected an integer, got "heavy"'),
+        ({"weigth": 1}, "there is no argument 'weigth'; known: knob.weight, loud"),
+        ({"knob.weigth": 1}, "there is no argument 'knob.weigth'; did you mean 'knob.weight'?"),
     ],
 )
 def test_an_argument_that_is_wrong(raw: dict[str, Any], part: str) -> None:
     message = said(config(PluginOption("knob", arguments=raw)))
-    assert message == f"conf.yaml: plugin knob: arguments: {part}; known arguments: knob.weight, loud"
+    assert message == f"conf.yaml: plugin knob: arguments: {part}"
 
 
 def test_a_plugin_may_read_its_arguments_itself() -> None:
     assert known().make_plugin(PluginOption("stubborn")).arguments == Arguments()
     message = said(config(PluginOption("stubborn", arguments={"a": 1})))
-    assert message == "conf.yaml: plugin stubborn: arguments: takes nothing; known arguments: none"
+    assert message == "conf.yaml: plugin stubborn: arguments: takes nothing"
 
 
 def test_arguments_of_an_action() -> None:
     message = said(config(walk={"pace": 1}))
-    assert message == ("conf.yaml: action walk: arguments: Object contains unknown field `pace`; known arguments: none")
+    assert message == "conf.yaml: action walk: arguments: there is no argument 'pace'; there are none"
 
 
 def test_an_action_that_does_nothing_says_so() -> None:
@@ -211,3 +212,32 @@ def test_a_plugin_that_calls_itself_otherwise(installed: list[EntryPoint], monke
     installed.clear()
     message = broken(installed, monkeypatch, "nameless", Nameless)
     assert message == "entry point 'nameless' (pack:Thing): its class calls itself None"
+
+
+# -- what is checked once -----------------------------------------------------------------------------------------
+
+
+def test_one_entry_of_a_configuration_is_read_once_and_another_like_it_for_itself() -> None:
+    reads: list[Any] = []
+
+    class Counting(Plugin):
+        name: ClassVar[str] = "counting"
+
+        @staticmethod
+        def read_arguments(raw: dict[str, Any]) -> Arguments:
+            reads.append(raw)
+            return Arguments()
+
+    here = Registry.of([Counting], [])
+    first, second = PluginOption("counting"), PluginOption("counting", arguments={"a": 1})
+    made = [here.make_plugin(option) for option in (first, first, second)]
+    assert reads == [{}, {"a": 1}]
+    assert made[0] is not made[1], "every session has an instance of its own"
+
+
+def test_actions_get_the_arguments_that_they_are_given_each_time() -> None:
+    here = Registry.of([], [Walk])
+    same: dict[str, Any] = {}
+    assert here.make_action("walk", same) is not here.make_action("walk", same)
+    with pytest.raises(UserError):
+        here.make_action("walk", {"fast": True})

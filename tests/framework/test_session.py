@@ -44,7 +44,7 @@ def plugin(name: str, **answers: Any) -> type[Plugin]:
 
 
 def rows(*values: int) -> Rows:
-    return np.array(values, np.int32)
+    return np.array(values, np.intp)
 
 
 WORLD: list[KubeObject] = [

@@ -30,7 +30,7 @@ def run_kernel(problem: Problem, needed: int, first: int) -> tuple[int, list[boo
     flat = sorted((node, unit) for unit, held in enumerate(problem.units) for node in held)
     amounts = [problem.units[unit][node] for node, unit in flat]
     by_unit = sorted(range(len(flat)), key=lambda k: (flat[k][1], k))
-    pieces = np.array([[unit for _, unit in flat], [node for node, _ in flat], by_unit], np.int32).reshape(3, -1)
+    pieces = np.array([[unit for _, unit in flat], [node for node, _ in flat], by_unit], np.intp).reshape(3, -1)
     starts = [sum(node < row for node, _ in flat) for row in range(n_nodes + 1)]
     starts += [sum(unit < row for _, unit in flat) for row in range(n_units + 1)]
     chosen = np.zeros(n_units, np.bool_)
@@ -39,7 +39,7 @@ def run_kernel(problem: Problem, needed: int, first: int) -> tuple[int, list[boo
         np.array(problem.request, np.int64),
         pieces,
         np.array(amounts, np.int64).reshape(-1, n_resources),
-        np.array(starts, np.int32),
+        np.array(starts, np.intp),
         np.array(problem.cost, np.float64),
         chosen,
         np.array([needed, first], np.int64),

@@ -59,7 +59,7 @@ def test_interleaved_runs_of_several_classes_equal_the_twin(
     state: Ints, classes: list[tuple[Ints, NDArray[np.float64]]], data: st.DataObject
 ) -> None:
     n_nodes = state.shape[1]
-    log = np.empty(4096, np.int32)
+    log = np.empty(4096, np.intp)
     written = 0
     rng = np.random.default_rng(data.draw(st.integers(0, 2**32 - 1)))
     boards = {}
@@ -74,7 +74,7 @@ def test_interleaved_runs_of_several_classes_equal_the_twin(
     for number, mode, n_tasks, rows in data.draw(st.lists(runs, max_size=8)):
         requests, terms = classes[number]
         board = boards[number, mode]
-        placed = np.full(n_tasks, -1, np.int32)
+        placed = np.full(n_tasks, -1, np.intp)
         board.span[WRITTEN] = written
         board.span[[LO, HI]] = rows.start, rows.stop
         count = placement.place_run(state, requests, terms, board.scores, board.block_max, log, board.span, placed)
@@ -110,7 +110,7 @@ def test_slots_equal_placing_one_after_the_other(state: Ints, requests: Ints, mo
     fixed = np.array([-np.inf if row in banned else 1.0 for row in range(n_nodes)])
     rows = data.draw(ranges(n_nodes))
     before = state.copy()
-    slots = np.full(len(rows), -1, np.int32)
+    slots = np.full(len(rows), -1, np.intp)
 
     placement.count_slots(state, request, fixed, mode, rows.start, slots)
 
@@ -126,14 +126,14 @@ def test_recounting_changed_nodes_equals_counting_all(
     request[data.draw(st.integers(0, N_RESOURCES - 1))] = data.draw(st.integers(1, 4))
     n_nodes = state.shape[1]
     fixed = np.array(data.draw(st.lists(st.sampled_from((-np.inf, 1.0)), min_size=n_nodes, max_size=n_nodes)))
-    slots = np.zeros(n_nodes, np.int32)
+    slots = np.zeros(n_nodes, np.intp)
     placement.count_slots(state, request, fixed, mode, 0, slots)
     before = int(slots.sum())
     changed = data.draw(st.lists(st.integers(0, n_nodes - 1), max_size=6))
     for row in changed:
         state[USED, row] += data.draw(st.integers(0, 3))
 
-    more = placement.recount_slots(state, request, fixed, mode, np.array(changed, np.int32), slots)
+    more = placement.recount_slots(state, request, fixed, mode, np.array(changed, np.intp), slots)
 
     assert slots.tolist() == twin.count_slots(state.tolist(), request.tolist(), fixed.tolist(), mode, range(n_nodes))
     assert before + more == int(slots.sum())
@@ -142,7 +142,7 @@ def test_recounting_changed_nodes_equals_counting_all(
 def test_a_node_without_a_limit_has_room_for_more_tasks_than_exist() -> None:
     state = np.zeros((N_PLANES, 1, 1), np.int64)
     state[ALLOCATABLE] = 2**61
-    slots = np.zeros(1, np.int32)
+    slots = np.zeros(1, np.intp)
 
     placement.count_slots(state, np.ones(1, np.int64), np.zeros(1), IDLE, 0, slots)
 
@@ -162,10 +162,10 @@ def test_moving_tasks_equals_the_twin_and_back_again_leaves_no_trace(
 ) -> None:
     task = st.tuples(st.integers(0, len(requests) - 1), st.integers(-1, state.shape[1] - 1))
     tasks = data.draw(st.lists(task, max_size=12))
-    table = np.array(tasks, np.int32).reshape(len(tasks), 2)
+    table = np.array(tasks, np.intp).reshape(len(tasks), 2)
     cls, nodes = table[:, 0].copy(), table[:, 1].copy()
     before, slow, slow_log = state.copy(), state.tolist(), [7]
-    log = np.full(1 + 2 * len(tasks), -5, np.int32)
+    log = np.full(1 + 2 * len(tasks), -5, np.intp)
     log[0] = 7
     change = np.array([plane, times, scored], np.int64)
     classes = np.array(requests)

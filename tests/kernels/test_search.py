@@ -26,10 +26,10 @@ from muster.snapshot import NO_ROW
 from tests.reference.search import can_be_placed
 
 
-def random_gang(seed: int, *, nested: bool = False) -> tuple[Gang, np.ndarray]:
+def random_gang(seed: int, *, nested: bool = False, twins: bool = False) -> tuple[Gang, np.ndarray]:
     """A gang on a tree of racks inside spines: nodes 0..n in order, so that every domain is a slice.
 
-    `nested`: some of its parts are inside another one, which has a rack of its own.
+    `nested`: some of its parts are inside another one, which has a rack of its own; `twins`: they come in pairs.
     """
     rng = random.Random(seed)
     racks: list[tuple[int, int]] = []
@@ -68,8 +68,11 @@ def random_gang(seed: int, *, nested: bool = False) -> tuple[Gang, np.ndarray]:
         # Those inside another part follow it at once.
         inside = inside and rng.random() < 0.7
         parts.append([int(inside), rng.randint(0, total), policy, begin, len(kinds), *where, 0])
+        if twins:
+            kinds += kinds[begin:]
+            parts.append([*parts[-1][:KIND_LO], parts[-1][KIND_HI], len(kinds), *where, 1])
     if not kinds:
-        return random_gang(seed + 10_000, nested=nested)
+        return random_gang(seed + 10_000, nested=nested, twins=twins)
     total = sum(kind[2] for kind in kinds)
     needs = [rng.randint(1, total), *[rng.randint(0, 1) for _ in range(n_roles)], rng.randint(0, 2)]
     colors = {}
@@ -82,14 +85,14 @@ def random_gang(seed: int, *, nested: bool = False) -> tuple[Gang, np.ndarray]:
         for row in range(lo, hi)
     ]
     gang = Gang(
-        parts=np.array(parts, np.int32).reshape(-1, PART_COLUMNS),
-        kinds=np.array(kinds, np.int32),
+        parts=np.array(parts, np.intp).reshape(-1, PART_COLUMNS),
+        kinds=np.array(kinds, np.intp),
         requests=requests,
         allowed=allowed,
-        cands=np.array(cands, np.int32),
-        cand_nodes=np.arange(at, dtype=np.int32),
+        cands=np.array(cands, np.intp),
+        cand_nodes=np.arange(at, dtype=np.intp),
         needs=np.array(needs, np.int64),
-        nodes=np.array(nodes, np.int32),
+        nodes=np.array(nodes, np.intp),
         colors=np.array([colors[rack] for rack in range(len(racks))], np.int64),
     )
     return gang, free
@@ -107,6 +110,13 @@ def test_it_finds_places_exactly_when_there_are_some(seed: int) -> None:
 @pytest.mark.parametrize("seed", range(120))
 def test_a_rack_in_which_a_part_sits_is_not_taken_for_an_equal_one(seed: int) -> None:
     gang, free = random_gang(seed, nested=True)
+    desk = make_desk(gang, free.copy(), 1_000_000)
+    assert (search_places(gang, desk) != NONE) == can_be_placed(gang, free)
+
+
+@pytest.mark.parametrize("seed", range(120))
+def test_a_part_that_is_where_its_parent_is_leaves_places_to_its_equals(seed: int) -> None:
+    gang, free = random_gang(seed, twins=True)
     desk = make_desk(gang, free.copy(), 1_000_000)
     assert (search_places(gang, desk) != NONE) == can_be_placed(gang, free)
 

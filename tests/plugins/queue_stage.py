@@ -62,19 +62,19 @@ class Stage:
         return self.snapshot.tasks.ids.index(name if "/" in name else f"default/{name}")
 
     def tasks(self, *names: str) -> Rows:
-        return np.array([self.task(name) for name in names], np.int32)
+        return np.array([self.task(name) for name in names], np.intp)
 
     def names(self, tasks: Rows) -> list[str]:
         return [self.snapshot.tasks.ids[task].removeprefix("default/") for task in tasks.tolist()]
 
     def evictable(self, kind: Eviction, task: int, candidates: Rows, *, breaks_gangs: bool = False) -> Any:
         """What the plugin says about victims for one task."""
-        evictor = Evictor(int(self.snapshot.tasks.job[task]), np.array([task], np.int32), breaks_gangs)
+        evictor = Evictor(int(self.snapshot.tasks.job[task]), np.array([task], np.intp), breaks_gangs)
         return self.plugin.evictable(kind, evictor, candidates)
 
     def victims(self, kind: Eviction, task: int, candidates: Rows, *, breaks_gangs: bool = False) -> Rows:
         """What the session makes of it."""
-        evictor = Evictor(int(self.snapshot.tasks.job[task]), np.array([task], np.int32), breaks_gangs)
+        evictor = Evictor(int(self.snapshot.tasks.job[task]), np.array([task], np.intp), breaks_gangs)
         return self.session.evictable(kind, evictor, candidates)
 
     def amounts(self, **amounts: float) -> Amounts:

@@ -63,7 +63,7 @@ class RuntimeStage(Stage):
         return [bool(np.isin(own, gone).any()) for own in pods]
 
     def scenario(self, kind: Eviction, queue: str, evicted: Rows, moved: Rows | None = None) -> Scenario:
-        moved = np.empty(0, np.int32) if moved is None else moved
+        moved = np.empty(0, np.intp) if moved is None else moved
         job = self.job(f"new-{queue}")
         return Scenario(kind, job, self.tasks(f"new-{queue}-0"), np.concatenate((evicted, moved)), evicted, moved)
 

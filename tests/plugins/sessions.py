@@ -67,7 +67,7 @@ def place(session: Session, name: str, node: str, *, waits: bool = False) -> Non
 
 def evict(session: Session, name: str) -> None:
     statement = session.statement("test")
-    statement.evict(np.array([task_row(session, name)], np.int32))
+    statement.evict(np.array([task_row(session, name)], np.intp))
     statement.commit()
 
 

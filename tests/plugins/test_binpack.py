@@ -88,7 +88,7 @@ def test_numbers_may_be_written_as_text() -> None:
             f"binpack.resources.{GPU}: expected a whole number",
         ),
         ({f"binpack.resources.{GPU}": "x"}, f"binpack.resources.{GPU}: expected a whole number"),
-        ({"binpack.gpu": 1}, "unknown field `binpack.gpu`"),
+        ({"binpack.gpu": 1}, "there is no argument 'binpack.gpu'; did you mean 'binpack.cpu'?"),
     ],
 )
 def test_wrong_arguments_are_named(given: dict[str, Any], message: str) -> None:

@@ -79,5 +79,5 @@ def test_many_victims_at_once_are_judged_as_each_alone() -> None:
     rows = [found.tasks(*(f"{name}-{i}" for i in range(count))) for name, count in left]
     stages = [found.plugin.victim_order(one, tasks) for one, tasks in zip(jobs, rows, strict=True)]
     assert stages == [ABOVE, JUST_ENOUGH, BELOW, JUST_ENOUGH, BELOW]
-    pieces = Pieces(np.concatenate(rows), np.cumsum([0, *(len(tasks) for tasks in rows)]).astype(np.int32))
-    assert found.plugin.victim_orders(np.array(jobs, np.int32), pieces).tolist() == stages
+    pieces = Pieces(np.concatenate(rows), np.cumsum([0, *(len(tasks) for tasks in rows)]).astype(np.intp))
+    assert found.plugin.victim_orders(np.array(jobs, np.intp), pieces).tolist() == stages

@@ -18,13 +18,13 @@ def table(
     claims: list[Claim], *, unit: int = 1, pots: list[int] | None = None, usage: list[float] | None = None
 ) -> Claims:
     return Claims(
-        pot=np.array(pots or [0] * len(claims), np.int32),
+        pot=np.array(pots or [0] * len(claims), np.intp),
         quota=np.array([claim.quota for claim in claims], np.int64),
         demand=np.array([claim.demand for claim in claims], np.int64),
         weight=np.array([claim.weight for claim in claims], np.float64),
         usage=np.array(usage or [0.0] * len(claims)),
-        priority=np.array([claim.priority for claim in claims], np.int32),
-        rank=np.array([claim.name for claim in claims], np.int32),
+        priority=np.array([claim.priority for claim in claims], np.intp),
+        rank=np.array([claim.name for claim in claims], np.intp),
         unit=np.full(len(claims), unit, np.int64),
     )
 

@@ -12,7 +12,7 @@ from muster.testing.builders import gang, pod_group, queue
 from tests.plugins.fair_queues import fair, job, kai_queue
 from tests.plugins.queue_stage import GPU, Stage, closed
 
-NOBODY: Rows = np.empty(0, np.int32)
+NOBODY: Rows = np.empty(0, np.intp)
 
 
 def two_queues(*, borrowed: int, waiting: int = 4, **arguments: Any) -> Stage:

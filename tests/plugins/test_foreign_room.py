@@ -117,3 +117,14 @@ def test_who_deserves_what_it_has_keeps_it_and_the_other_is_told() -> None:
     assert "  others    pods of other schedulers hold 4 CPUs, which queues do not share" in lines
     text = " ".join(" ".join(lines).split())
     assert "evictions none: no other queue has more than it is entitled to; reclaim: evicting those who may go" in text
+
+
+@pytest.mark.parametrize("plugin", ["proportion", "capacity"])
+def test_a_job_that_waits_for_what_others_hold_is_let_in(plugin: str) -> None:
+    """Others may leave and nodes may come; where nothing but its own queue's limit is in the way, it stays outside."""
+    group = pod_group("large", minimum=1, queue="a", phase="Pending", min_resources={"cpu": 6})
+    too_large = pod_group("too-large", minimum=1, queue="b", phase="Pending", min_resources={"cpu": 6})
+    limited = queue("b", capability={"cpu": 4})
+    stage = session([node("n1", cpu=8), queue("a"), limited, foreign("system", 4), group, too_large], plugin)
+    row = {record.id: number for number, record in enumerate(stage.snapshot.jobs.records)}
+    assert [stage.job_enqueueable(row[f"default/{name}"]) for name in ("large", "too-large")] == [True, False]

@@ -191,5 +191,5 @@ def test_it_keeps_the_contract_of_plugins() -> None:
 
 def test_nobody_to_judge_is_no_trouble() -> None:
     found = stage()
-    assert len(found.evictable(RECLAIM, found.task("new-mine-0"), np.empty(0, np.int32))) == 0
+    assert len(found.evictable(RECLAIM, found.task("new-mine-0"), np.empty(0, np.intp))) == 0
     assert found.validates(RECLAIM, "mine", [])

@@ -133,11 +133,14 @@ def test_a_check_can_be_turned_off(argument: str, spec: dict[str, Any]) -> None:
     [
         ({"predicate.ProportionalEnable": "true"}, "ProportionalEnable: expected false"),
         ({"predicate.NodePortsEnable": "perhaps"}, "predicate.NodePortsEnable"),
-        ({"predicate.NodePortEnable": True}, "unknown field `predicate.NodePortEnable`"),
+        (
+            {"predicate.NodePortEnable": True},
+            "there is no argument 'predicate.NodePortEnable'; did you mean 'predicate.NodePortsEnable'?",
+        ),
     ],
 )
 def test_wrong_arguments_are_named(arguments: dict[str, Any], message: str) -> None:
-    with pytest.raises(UserError, match=r"plugin predicates: arguments: .*known arguments: ") as error:
+    with pytest.raises(UserError, match=r"plugin predicates: arguments: ") as error:
         REGISTRY.make_plugin(PluginOption("predicates", arguments=arguments))
     assert message in str(error.value)
 

@@ -8,13 +8,12 @@ import pytest
 
 from muster.actions.allocate import Allocate
 from muster.api import KubeObject
-from muster.engine.boards import boards_of
-from muster.engine.placing.runs import Runs
+from muster.engine.placing import EVERYWHERE, Options
+from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Search
-from muster.engine.placing.start_rule import StartRule
-from muster.engine.placing.subgroups import Extent, Solution, SubGroups, Work, make_work
+from muster.engine.placing.start_rule import Extent, StartRule
 from muster.framework import Session
-from muster.snapshot import NO_ROW, Statement, TaskStatus
+from muster.snapshot import NO_ROW, TaskStatus
 from muster.testing import builders
 from muster.testing.conformance import fingerprint
 from tests.plugins.networks import GROUP_ID, network, open_session, partitioned_gang, random_cluster
@@ -23,30 +22,29 @@ FULL: dict[str, dict[str, int]] = {"gang": {}, "network-topology-aware": {}}
 QUICK: dict[str, dict[str, int]] = {**FULL, "propose": {}}
 
 
-class CountingTrials(SubGroups):
+class CountingTrials(StartRule):
     """Keeps the score of every trial that worked."""
 
-    def __init__(self, session: Session, runs: Runs, search: Search) -> None:
-        super().__init__(session, boards_of(session), runs, search)
+    def __init__(self, runs: Runs, search: Search) -> None:
+        super().__init__(runs, search)
         self.scores: list[float] = []
         self.trials = 0
 
-    def solve(self, work: Work, domain: int, extent: Extent, statement: Statement) -> Solution | None:
+    def solve(self, work: Work, domain: int, extent: Extent) -> float | None:
         self.trials += 1
-        solution = super().solve(work, domain, extent, statement)
-        if solution is not None:
-            self.scores.append(-solution.key[1])
-        return solution
+        score = super().solve(work, domain, extent)
+        if score is not None:
+            self.scores.append(score)
+        return score
 
 
 def search(session: Session) -> CountingTrials:
     """Place the gang `train`; all trials that work are of one gradient, so the best of them is what is kept."""
     job = session.snapshot.jobs.index["default/train"]
-    boards = boards_of(session)
-    runs, exact = Runs(session, boards), Search(session, boards, 0, 0)
-    rule, trials = StartRule(session, boards, runs, exact), CountingTrials(session, runs, exact)
-    rule.parts = trials
-    rule.place(make_work(session, job, session.sort_tasks(session.snapshot.tasks_of(job))), session.statement())
+    runs = Runs(session, Options(search_steps_per_job=0))
+    trials = CountingTrials(runs, Search(runs))
+    tasks = session.sort_tasks(session.snapshot.tasks_of(job))
+    trials.place(Work(session, job, tasks, session.statement()), EVERYWHERE)
     return trials
 
 

@@ -218,23 +218,29 @@ def test_defaults() -> None:
     ("given", "message"),
     [
         ({"resourceStrategyFitWeight": -1}, "resourceStrategyFitWeight"),
-        ({"resourceStrategyWeight": 3}, "unknown field `resourceStrategyWeight`"),
+        (
+            {"resourceStrategyWeight": 3},
+            "there is no argument 'resourceStrategyWeight'; did you mean 'resourceStrategyFitWeight'?",
+        ),
         ({"resources": ["cpu"]}, "resources: expected a mapping of resources to type and weight"),
         ({"resources": {"*": {}}}, 'resources.*: expected a name, or the beginning of names as in "nvidia.com/*"'),
         ({"resources": {"*.com/gpu": {}}}, "resources.*.com/gpu: expected a name"),
         ({"resources": {"a.com/**": {}}}, "resources.a.com/**: expected a name"),
         ({"resources": {"cpu": {"type": "Most"}}}, "resources.cpu.type: expected LeastAllocated or MostAllocated"),
-        ({"resources": {"cpu": {"weight": 0}}}, "resources.cpu: Expected `int` >= 1"),
-        ({"resources": {"cpu": {"wieght": 1}}}, "resources.cpu: Object contains unknown field `wieght`"),
+        ({"resources": {"cpu": {"weight": 0}}}, "resources.cpu.weight: expected an integer of at least 1, got 0"),
+        ({"resources": {"cpu": {"wieght": 1}}}, "resources.cpu: there is no argument 'wieght'; did you mean 'weight'?"),
         ({"sra": {"enable": True}}, "sra.resources: expected names separated by commas"),
-        ({"sra": {"resourceWeight": {GPU: -1}}}, "sra: Expected `int` >= 0"),
-        ({"sra": {"policy": "retention"}}, "sra: Object contains unknown field `policy`"),
+        ({"sra": {"resourceWeight": {GPU: -1}}}, "expected an integer of at least 0, got -1"),
+        (
+            {"sra": {"policy": "retention"}},
+            "sra: there is no argument 'policy'; known: enable, resourceWeight, resources, weight",
+        ),
         ({"proportional": {"enable": True}}, "proportional.resources: expected names separated by commas"),
         (
             {"proportional": {"resourceProportion": {GPU: 4}}},
             f"proportional.resourceProportion.{GPU}: expected the name",
         ),
-        ({"proportional": {"resourceProportion": {f"{GPU}.cpu": -4}}}, "proportional: Expected `float` >= 0"),
+        ({"proportional": {"resourceProportion": {f"{GPU}.cpu": -4}}}, "of at least 0, got -4"),
     ],
 )
 def test_wrong_arguments_are_named(given: dict[str, Any], message: str) -> None:

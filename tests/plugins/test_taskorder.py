@@ -45,7 +45,7 @@ def test_equal_pods_go_by_age_and_then_by_name_as_text() -> None:
 
 
 def test_no_tasks_have_no_keys() -> None:
-    assert opened().plugin.task_order(np.empty(0, np.int32)).tolist() == []
+    assert opened().plugin.task_order(np.empty(0, np.intp)).tolist() == []
 
 
 @pytest.mark.parametrize("value", ["", "1.5", "1_0", "two"])

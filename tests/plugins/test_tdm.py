@@ -97,7 +97,7 @@ def test_hours_are_read_on_the_clock_that_the_arguments_name() -> None:
         ({"tdm.evict.period": "soon"}, "tdm.evict.period: expected a duration such as"),
         ({"tdm.evict.period": "0s"}, "tdm.evict.period: expected a duration above zero"),
         ({"tdm.time-zone": "Moon"}, "tdm.time-zone: expected the name of a time zone"),
-        ({"tdm.zone": "day"}, "unknown field"),
+        ({"tdm.zone": "day"}, "did you mean 'tdm.time-zone'?"),
     ],
 )
 def test_wrong_arguments_are_refused_by_name(arguments: dict[str, Any], expected: str) -> None:

@@ -18,6 +18,8 @@ from muster.api import (
     PodDisruptionBudget,
     PodDisruptionBudgetSpec,
     SubGroupPolicy,
+    Taint,
+    Toleration,
 )
 from muster.api.names import PREEMPT_MIN_RUNTIME, PREEMPTABLE, RECLAIM_MIN_RUNTIME, START_STAMP
 from muster.snapshot.records import stamp_text
@@ -26,6 +28,8 @@ from tests.snapshot.networks import SOFT, hard, hyper_node
 
 START = 10_000.0
 GPUS = 4
+CPUS = 8
+TAINT = "kept"
 PRIORITIES = {"low": 10, "mid": 50, "high": 90}
 PART, JOB, POOL = "part", "job", "pool"
 
@@ -41,7 +45,7 @@ class Job:
     gpus: int
     minimum: int
     pool: str = ""
-    #: "": the pods may go. Else why they may not: "mark" on every pod, "system".
+    #: "": the pods may go. Else why they may not: "mark" on every pod, "group" on the PodGroup, "system".
     firm: str = ""
     #: Highest tier, "soft", or None.
     network: int | str | None = None
@@ -55,6 +59,10 @@ class Job:
     on: list[str] = field(default_factory=list)
     #: Since when, seconds before the start.
     age: float = 0.0
+    #: What each pod asks for beside GPUs.
+    cpu: int = 0
+    #: Whether its pods go to nodes with the taint.
+    tolerates: bool = False
 
     @property
     def namespace(self) -> str:
@@ -79,6 +87,8 @@ class Job:
                 phase="Running" if self.on else "",
                 created=START - self.age - 1,
             )
+            if self.firm == "group":
+                group.metadata.annotations[PREEMPTABLE] = "false"
             if self.on:
                 group.metadata.annotations[START_STAMP] = stamp_text(START - self.age)
             if self.network is not None:
@@ -106,9 +116,11 @@ class Job:
             group=self.name if self.minimum else None,
             role=self.role(number),
             gpu=self.gpus,
+            cpu=self.cpu,
             node=self.on[number] if number < len(self.on) else "",
             priority_class=self.priority,
             selector={POOL: self.pool} if self.pool else {},
+            tolerations=[Toleration(key=TAINT, operator="Exists")] if self.tolerates else [],
             labels=labels,
             grace_seconds=1,
             created=START - self.age - 1,
@@ -131,18 +143,28 @@ class World:
     jobs: list[Job]
     #: Minimum runtime of every queue, seconds; 0: none.
     runtime: int
+    #: The most GPUs that a queue may hold, where that is limited.
+    limits: dict[str, int] = field(default_factory=dict)
+    #: Nodes with a taint that only some jobs tolerate.
+    tainted: tuple[str, ...] = ()
 
     def __repr__(self) -> str:
         """One line per job, as a counterexample is read."""
         jobs = "".join(f"\n  {job}" for job in self.jobs)
-        return f"nodes {self.nodes} racks {self.racks} queues {self.queues} runtime {self.runtime}{jobs}"
+        rare = f" limits {self.limits} tainted {self.tainted}"
+        return f"nodes {self.nodes} racks {self.racks} queues {self.queues} runtime {self.runtime}{rare}{jobs}"
 
     def objects(self) -> list[KubeObject]:
         made: list[KubeObject] = [priority_class(name, value) for name, value in PRIORITIES.items()]
-        made += [node(name, gpu=GPUS, labels={POOL: pool}) for name, pool in self.nodes.items()]
+        taint = Taint(key=TAINT, effect="NoSchedule")
+        made += [
+            node(name, gpu=GPUS, cpu=CPUS, labels={POOL: pool}, taints=[taint] if name in self.tainted else [])
+            for name, pool in self.nodes.items()
+        ]
         made += [hyper_node(name, 1, nodes=inside) for name, inside in self.racks.items()]
         for name, (parent, quota) in self.queues.items():
-            one = queue(name, parent=parent, deserved={"gpu": quota} if quota else {})
+            limit = {"gpu": self.limits[name]} if name in self.limits else {}
+            one = queue(name, parent=parent, deserved={"gpu": quota} if quota else {}, capability=limit)
             if self.runtime:
                 one.metadata.annotations |= {
                     PREEMPT_MIN_RUNTIME: f"{self.runtime}s",
@@ -161,14 +183,22 @@ def worlds(draw: st.DrawFn) -> World:
     racks = {"r0": names[:2], "r1": names[2:]} if draw(st.booleans()) and len(names) > 2 else {}
     queues = draw(_queues(GPUS * len(nodes)))
     leaves = [name for name in queues if name not in {parent for parent, _ in queues.values()}]
-    free = dict.fromkeys(names, GPUS)
+    tainted = (names[-1],) if draw(st.integers(0, 3)) == 0 else ()
+    sizes = draw(st.sampled_from([[0], [0], [0, 1, 2, 4]]))
+    free = dict.fromkeys(names, (GPUS, CPUS))
     jobs = []
     for number in range(draw(st.integers(3, 8))):
         job = draw(_jobs(f"j{number}", leaves, sorted(set(nodes.values())), has_racks=bool(racks)))
+        job.cpu = draw(st.sampled_from(sizes)) if len(sizes) > 1 else 0
+        job.tolerates = bool(tainted) and draw(st.booleans())
         if draw(st.integers(0, 3)):
-            _settle(draw, job, nodes, racks, free)
+            open_to_it = {name: pool for name, pool in nodes.items() if job.tolerates or name not in tainted}
+            _settle(draw, job, open_to_it, racks, free)
         jobs.append(job)
-    return World(nodes, racks, queues, jobs, draw(st.sampled_from([0, 0, 60])))
+    limits = {}
+    if draw(st.integers(0, 3)) == 0:
+        limits[draw(st.sampled_from(sorted(queues)))] = draw(st.integers(GPUS, GPUS * len(nodes)))
+    return World(nodes, racks, queues, jobs, draw(st.sampled_from([0, 0, 60])), limits, tainted)
 
 
 @st.composite
@@ -210,16 +240,20 @@ def _jobs(draw: st.DrawFn, name: str, leaves: list[str], pools: list[str], *, ha
         job.minimum = job.part
     elif shape == "network" and has_racks:
         job.network = 1 if draw(st.integers(0, 2)) else "soft"
-    firm = draw(st.sampled_from(["", "", "", "", "mark", "system", "budget"]))
+    firm = draw(st.sampled_from(["", "", "", "", "", "mark", "system", "budget", "group"]))
     if firm == "budget":
         job.budget = draw(st.integers(1, job.pods))
-    else:
+    elif firm != "group" or job.minimum:  # a lone pod has no PodGroup
         job.firm = firm
     return job
 
 
 def _settle(
-    draw: st.DrawFn, job: Job, nodes: Mapping[str, str], racks: Mapping[str, list[str]], free: dict[str, int]
+    draw: st.DrawFn,
+    job: Job,
+    nodes: Mapping[str, str],
+    racks: Mapping[str, list[str]],
+    free: dict[str, tuple[int, int]],
 ) -> None:
     """Let pods of the job run where there is room, its minimum at least, or none."""
     usable = [name for name, pool in nodes.items() if not job.pool or pool == job.pool]
@@ -228,11 +262,12 @@ def _settle(
         usable = [name for name in usable if name in racks[inside]]
     left, on = dict(free), []
     for _ in range(job.pods):
-        able = [name for name in usable if left[name] >= job.gpus]
+        able = [name for name in usable if left[name][0] >= job.gpus and left[name][1] >= job.cpu]
         if not able:
             break
         on.append(draw(st.sampled_from(able)))
-        left[on[-1]] -= job.gpus
+        gpus, cpus = left[on[-1]]
+        left[on[-1]] = gpus - job.gpus, cpus - job.cpu
     if job.part:
         on = on[: len(on) - len(on) % job.part]
     if job.roles and len(on) < job.pods:

@@ -57,4 +57,29 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j0 lost GPUs within its queue's quota for j2, which asks for no CPUs, because it has some.
+    "CPUs that nobody asks for": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"q0": ("", 4), "q1": ("", 4), "q2": ("", 0)},
+        jobs=[
+            Job("j0", "q0", "low", pods=4, gpus=1, minimum=4, cpu=2, on=["n0"] * 4, age=600.0),
+            Job("j1", "q2", "mid", pods=8, gpus=1, minimum=8, firm="mark", on=["n1"] * 4 + ["n2"] * 4, age=300.0),
+            Job("j2", "q1", "low", pods=4, gpus=1, minimum=4),
+        ],
+        runtime=0,
+    ),
+    # What j0 gave back went to j2, which may not take as much by itself, and not to j3, for which j0 was evicted.
+    "room for the first in the queue": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"q0": ("", 4), "q1": ("", 4)},
+        jobs=[
+            Job("j0", "q0", "mid", pods=6, gpus=1, minimum=6, on=["n0", "n0", "n0", "n0", "n1", "n1"], age=600.0),
+            Job("j1", "q1", "high", pods=1, gpus=1, minimum=1, on=["n1"], age=600.0),
+            Job("j2", "q1", "mid", pods=5, gpus=1, minimum=5, age=60.0),
+            Job("j3", "q1", "low", pods=3, gpus=1, minimum=3, age=30.0),
+        ],
+        runtime=0,
+    ),
 }

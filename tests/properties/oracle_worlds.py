@@ -18,10 +18,12 @@ from muster.api import (
     LabelSelector,
     NetworkTopology,
     ObjectMeta,
+    Pod,
+    PodGroup,
     SubGroupPolicy,
 )
-from muster.api.names import KAI_GROUP_NAME, KAI_SUBGROUP
-from muster.testing import node, pod
+from muster.api.names import KAI_GROUP_NAME, KAI_SUBGROUP, PREEMPTABLE
+from muster.testing import node, pod, pod_group, priority_class
 from tests.engine.label_networks import RACK, ZONE, sub_group, topology, within
 from tests.reference.exact_starts import Amounts, Demand, Nodes, Part, regions_of
 from tests.snapshot.networks import SOFT, group, hard, hyper_node
@@ -30,6 +32,7 @@ from tests.snapshot.networks import SOFT, group, hard, hyper_node
 _SIZES = ((8, 4), (8, 2), (4, 4), (6, 3))
 KINDS = ("plain", "elastic", "mixed", "divided", "master", "nested")
 ROLE, PARTITION = "role", "partition"
+PRIORITIES = {"low": 10, "high": 90}
 
 
 @dataclass
@@ -74,6 +77,54 @@ class World:
     @property
     def objects(self) -> list[KubeObject]:
         return [*self.network.objects, *self.fillers, *(thing for gang in self.gangs for thing in gang.objects)]
+
+
+@dataclass
+class Crowd:
+    """A world whose one gang is more important than others that run: by pod, their node and what they ask for."""
+
+    world: World
+    others: dict[str, tuple[str, Amounts]]
+    running: list[KubeObject] = field(repr=False)
+
+    @property
+    def free(self) -> dict[str, Amounts]:
+        """What is left beside the others."""
+        left = dict(self.world.free)
+        for name, asked in self.others.values():
+            left[name] = (left[name][0] - asked[0], left[name][1] - asked[1])
+        return left
+
+    @property
+    def objects(self) -> list[KubeObject]:
+        classes = [priority_class(name, value) for name, value in PRIORITIES.items()]
+        return [*classes, *self.world.objects, *self.running]
+
+
+@st.composite
+def crowds(draw: st.DrawFn, kind: str) -> Crowd:
+    """A world with one gang of a kind, and lone pods or pairs that would have to go for it."""
+    world = draw(worlds(kind))
+    for thing in world.gangs[0].objects:
+        assert isinstance(thing, Pod | PodGroup | KaiPodGroup)
+        thing.spec.priority_class_name = "high"
+    for thing in world.fillers:
+        thing.metadata.annotations[PREEMPTABLE] = "false"
+    crowd = Crowd(world, {}, [])
+    for name in sorted(world.network.nodes):
+        for number in range(draw(st.integers(1, 4))):
+            asked, left = draw(st.sampled_from([(1, 1), (2, 2), (4, 2), (2, 0)])), crowd.free[name]
+            if asked[0] > left[0] or asked[1] > left[1]:
+                continue
+            job = f"other-{name}-{number}" if draw(st.booleans()) else f"pair-{number}"
+            pod_name = f"{job}-{name}"
+            crowd.others[pod_name] = (name, asked)
+            if not any(thing.metadata.name == job for thing in crowd.running):
+                crowd.running.append(pod_group(job, minimum=1, priority_class="low", phase="Running"))
+            made = pod(pod_name, group=job, cpu=asked[0], gpu=asked[1], node=name, grace_seconds=1)
+            made.spec.priority_class_name = "low"
+            crowd.running.append(made)
+    return crowd
 
 
 @st.composite

@@ -17,11 +17,13 @@ from muster.framework import SchedulerConfig, profile
 from muster.scheduler import builtin_registry
 from muster.simulate import simulate
 from muster.snapshot.messages import Bind, Evict
-from tests.properties.oracle_worlds import KINDS, Gang, World, worlds
+from tests.properties.oracle_worlds import KINDS, Crowd, Gang, World, crowds, worlds
 from tests.reference.exact_starts import Amounts, Held, breaches, least_tier, places
 
 REGISTRY = builtin_registry(third_party=False)
 CYCLES = 8
+#: Cycles from an eviction to the start of whom it was for.
+PATIENCE = 10
 #: The same worlds in every ordinary run, others in each soak.
 STEADY = settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
 #: Kinds of gangs that are mixed with each other where several wait.
@@ -121,6 +123,38 @@ def check_several(world: World, profile_name: str) -> None:
         own = own_places(gang, after[-1])
         more = places(gang.demand, Held(free, own), at_least=len(own) + 1)
         assert more is None, f"{gang.name} placed {own}, possible {more}"
+
+
+def check_evictions(crowd: Crowd, profile_name: str) -> None:
+    """Others go only for a gang that cannot start beside them, all at once, and it starts soon, within its rules.
+
+    What spare pods do for one that has started is another matter.
+    """
+    [gang] = crowd.world.gangs
+    result = simulate(crowd.objects, profile(profile_name), cycles=PATIENCE + 4, registry=REGISTRY)
+    own: dict[str, str] = {}
+    cleared: int | None = None
+    for number, cycle in enumerate(result.cycles):
+        assert cycle.error is None
+        bound = {made.pod.removeprefix("default/"): made.node for made in cycle.decisions if isinstance(made, Bind)}
+        own |= own_places(gang, bound)
+        gone = [made.pod for made in cycle.decisions if isinstance(made, Evict) and made.beneficiary.endswith("/a")]
+        if gone and not own:
+            assert cleared is None, f"{gone} go for it too, for which others went in cycle {cleared}"
+            beside = places(gang.demand, Held(crowd.free))
+            assert beside is None, f"{gone} go though it could start: {beside}"
+            cleared = number
+        assert cleared is None or own or number <= cleared + PATIENCE, f"others went in cycle {cleared} for nothing"
+    event("starts after evictions" if cleared is not None else "starts" if own else "waits")
+    if own:
+        assert breaches(gang.demand, crowd.world.network.nodes, own) == []
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@STEADY
+@given(data=st.data())
+def test_who_is_evicted_goes_for_a_gang_that_starts(kind: str, data: st.DataObject) -> None:
+    check_evictions(data.draw(crowds(kind)), data.draw(PROFILES))
 
 
 @pytest.mark.parametrize("kind", KINDS)

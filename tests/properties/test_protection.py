@@ -72,7 +72,7 @@ def taken(session: Session) -> Rows:
         for operation in committed.operations
         if operation.kind is OperationKind.EVICT
     ]
-    return np.concatenate(tasks) if tasks else np.empty(0, np.int32)
+    return np.concatenate(tasks) if tasks else np.empty(0, np.intp)
 
 
 @pytest.mark.parametrize("name", CONFIGS)

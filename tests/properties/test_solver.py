@@ -62,7 +62,7 @@ def watched(session: Session, check: Callable[[Statement, str], None]) -> Sessio
 
 def of_kind(statement: Statement, *kinds: OperationKind) -> Rows:
     parts = [operation.tasks for operation in statement.operations if operation.kind in kinds]
-    return np.concatenate(parts) if parts else np.empty(0, np.int32)
+    return np.concatenate(parts) if parts else np.empty(0, np.intp)
 
 
 def leaving(statement: Statement) -> Rows:
@@ -237,7 +237,7 @@ class Minimal(Search):
         return solution
 
     def _check(self, pending: Rows, solution: TrialResult) -> None:
-        statement, trials = self._statement, self._trials
+        statement, trials = self._statement, self.trials
         taken = set(solution.victims.tolist())
         units = [unit for unit in self.units if not taken.isdisjoint(unit.tasks.tolist())]
         done = statement.operations[self._base :]
@@ -246,8 +246,8 @@ class Minimal(Search):
             others = [other for other in units if other is not unit]
             if _is_surplus(unit, units):
                 continue
-            victims = np.concatenate([np.empty(0, np.int32), *(other.tasks for other in others)])
-            statement.evict(victims, self._job)
+            victims = np.concatenate([np.empty(0, np.intp), *(other.tasks for other in others)])
+            statement.evict(victims, self.simulation.job)
             outcome = trials.run(pending, victims)
             needless = (
                 outcome is not None and len(outcome.victims) < len(taken) and trials.judge(outcome, pending, victims)

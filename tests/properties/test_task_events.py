@@ -61,7 +61,7 @@ class OnlyTheSecond(Plugin):
     summary = "Names a domain."
 
     def search_space(self, job: int, purpose: Purpose) -> Rows | None:
-        return np.array([self.session.snapshot.topology.index["r1"]], np.int32)
+        return np.array([self.session.snapshot.topology.index["r1"]], np.intp)
 
 
 def with_plugin(name: str, plugin: type[Plugin], cluster: MemoryCluster) -> Scheduler:

@@ -6,6 +6,7 @@ world, without the code that chose.
 
 from __future__ import annotations
 
+import math
 import os
 import re
 from collections import Counter, defaultdict
@@ -21,7 +22,7 @@ from muster.api import Pod
 from muster.cluster import MemoryCluster
 from muster.framework import profile
 from muster.scheduler import Scheduler, builtin_registry
-from muster.snapshot.messages import Bind, Evict
+from muster.snapshot.messages import Bind, Evict, Nominate
 from tests.properties.busy_worlds import PRIORITIES, START, Job, World, worlds
 from tests.properties.known_worlds import KNOWN
 
@@ -33,6 +34,8 @@ CYCLES = 150
 PATIENCE = 10
 #: So long nothing happens before a run is over, in steps of so much.
 _QUIET, _STRIDE = 90.0, 20.0
+#: So many cycles after an eviction its beneficiary is watched.
+_SOON = 25
 PROFILES = ("muster", "volcano", "kai")
 
 
@@ -46,6 +49,8 @@ class Cycle:
     held: dict[str, set[str]]
     evictions: list[Evict]
     binds: list[Bind]
+    #: Pods that were promised a place.
+    promised: frozenset[str] = frozenset()
 
     def pods_of(self, job: Job) -> set[str]:
         """The pods of a job that had a node or got one."""
@@ -74,6 +79,11 @@ class Run:
     def after(self, cycle: Cycle) -> list[Cycle]:
         return self.cycles[cycle.number + 1 :]
 
+    def next_to(self, cycle: Cycle) -> list[Cycle]:
+        """The cycles soon after it, before minimum runtimes end: then others may be evicted than before."""
+        end = cycle.now + (self.world.runtime or math.inf)
+        return [later for later in self.after(cycle)[:_SOON] if later.now < end]
+
 
 def _lone(job: Job) -> str:
     return f"{job.namespace}/pod/{job.name}-0"
@@ -95,7 +105,8 @@ def run(world: World, profile_name: str) -> Run:
         assert result.failures == ()
         evictions = [made for made in result.decisions if isinstance(made, Evict)]
         binds = [made for made in result.decisions if isinstance(made, Bind)]
-        done.cycles.append(Cycle(number, cluster.now(), dict(held), evictions, binds))
+        promised = frozenset(made.pod for made in result.decisions if isinstance(made, Nominate))
+        done.cycles.append(Cycle(number, cluster.now(), dict(held), evictions, binds, promised))
         resting = not (evictions or binds or cluster.store.has_events) and cluster.next_event_at() is None
         if resting and cluster.now() > busy_until + _QUIET:
             break
@@ -135,6 +146,7 @@ def check_protected(done: Run, profile_name: str) -> None:
         job = done.job(made.job)
         assert job.firm != "system", f"{made.pod} is a system pod"
         assert job.firm != "mark", f"{made.pod} says that it is not preemptable"
+        assert job.firm != "group" or not made.beneficiary, f"{made.pod} is of a job that is not preemptible"
         if profile_name == "volcano":
             continue  # has neither of these plugins
         left = cycle.held[job.name] - {other.pod for other in cycle.evictions}
@@ -258,12 +270,47 @@ def _has_minimum(job: Job, cycle: Cycle) -> bool:
     )
 
 
+def check_next(done: Run) -> None:
+    """Nobody goes for one who would be evicted next: who has started for an eviction is not broken soon after.
+
+    Who is moved loses nothing, so moving may serve one that a higher priority replaces later.
+    """
+    for cycle, made in done.evictions:
+        if not made.beneficiary or (made.record or {}).get("movesTo"):
+            continue
+        job, started = done.job(made.beneficiary), False
+        names = set(job.pod_names())
+        for later in done.next_to(cycle):
+            started = started or any(bind.pod in names for bind in later.binds)
+            gone = [other for other in later.evictions if other.pod in names and other.beneficiary]
+            gone = [other for other in gone if not (other.record or {}).get("movesTo")]
+            left = len(later.held.get(job.name, ())) - len(gone)
+            assert not (started and gone and left < max(1, job.minimum)), (
+                f"{made.pod} went for {made.beneficiary} in cycle {cycle.number}, "
+                f"which is broken for {gone[0].beneficiary} in cycle {later.number}"
+            )
+
+
+def check_kept(done: Run) -> None:
+    """What somebody got beyond its minimum at the cost of others is not taken from it next."""
+    for cycle, made in done.evictions:
+        if not made.beneficiary or not _has_minimum(done.job(made.beneficiary), cycle):
+            continue
+        job = done.job(made.beneficiary)
+        for later in done.next_to(cycle):
+            gone = [other for other in later.evictions if other.pod in job.pod_names() and other.beneficiary]
+            assert not gone, (
+                f"{made.pod} went in cycle {cycle.number} so that {made.beneficiary} grows, "
+                f"which loses {gone[0].pod} for {gone[0].beneficiary} in cycle {later.number}"
+            )
+
+
 def check_quota(done: Run) -> None:
     """Between queues nothing is taken from one that has no more than its quota, where the ways of the two part."""
     world = done.world
     for cycle in done.cycles:
         held = Counter({job.name: job.gpus * cycle.has(job) for job in world.jobs})
-        for beneficiary, evictions in groupby(cycle.evictions, key=lambda made: made.beneficiary):
+        for beneficiary, evictions in groupby(cycle.evictions, key=_taker):
             taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
             for made in evictions:
                 victim = done.job(made.job)
@@ -275,8 +322,19 @@ def check_quota(done: Run) -> None:
                     # A rigid gang goes whole: the last one to go may leave its queue with less.
                     before_last = has - units.total() + max(units.values())
                     quota = world.queues[queue][1]
-                    assert before_last > quota, f"{queue} has {has} of {quota}, {dict(units)} go for {beneficiary}"
+                    # Of CPUs nobody has a quota: who asks for them may take what is more than a fair share of them.
+                    assert before_last > quota or done.job(beneficiary).cpu, (
+                        f"{queue} has {has} of {quota}, {dict(units)} go for {beneficiary}"
+                    )
                 held -= units
+            if beneficiary:  # what it was promised counts for those who come after it
+                job = done.job(beneficiary)
+                held[job.name] += job.gpus * len(cycle.promised & set(job.pod_names()))
+
+
+def _taker(made: Evict) -> str:
+    """For whom a pod is lost: who made it leave, or who took the place that it was to move to."""
+    return str((made.record or {}).get("placeTakenBy") or made.beneficiary)
 
 
 def _path(world: World, queue: str) -> list[str]:
@@ -294,15 +352,30 @@ def _parting(world: World, queue: str, other: str) -> str:
     return next((one for one in reversed(_path(world, queue)) if one not in above), "")
 
 
+def check_limits(done: Run) -> None:
+    """No queue gets more than its limit; what it has beyond that from the beginning it may keep."""
+    world = done.world
+    for queue, limit in world.limits.items():
+        below = [job for job in world.jobs if queue in _path(world, job.queue)]
+        most = max(limit, sum(job.gpus * len(job.on) for job in below))
+        for cycle in done.cycles:
+            has = sum(job.gpus * cycle.has(job) for job in below)
+            assert has <= most, f"{queue} holds {has} of {limit} in cycle {cycle.number}"
+
+
 CHECKS = {"served": check_served, "end": check_end, "minimums": check_minimums, "records": check_records}
 
 
 def check_all(done: Run, profile_name: str) -> None:
     check_protected(done, profile_name)
     if profile_name != "volcano":
+        check_limits(done)
         check_quota(done)  # the plugin proportion knows weights, and no quotas
     if profile_name != "kai":
         check_growth(done)  # in KAI gangs are broken for pods beyond a minimum
+    if profile_name == "muster":
+        check_kept(done)
+        check_next(done)  # Volcano and KAI serve by reclaim whom a higher priority of the same queue preempts then
     for check in CHECKS.values():
         check(done)
 

@@ -3,23 +3,52 @@
 from __future__ import annotations
 
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, SCORED, USED
+from muster.kernels.totals import ABSENT, HOLDS, LEAVES, OCCUPIES, WAITS
 
 
-def book_on_nodes(
-    state: list[list[list[int]]],
+def tally_tasks(
+    tasks: list[dict[str, int]],
     requests: list[list[list[int]]],
-    cls: list[int],
-    node: list[int],
-    releasing: list[bool],
-) -> None:
-    for c, row, leaving in zip(cls, node, releasing, strict=True):
-        if row < 0:
+    kinds: list[int],
+    state: list[list[list[int]]],
+    counts: dict[str, list[list[int]]],
+    held: list[list[int]],
+    wanted: list[list[int]],
+) -> set[int]:
+    """Tasks are mappings of columns; flags: 2: asks for nothing, 4: held back, 8: may go."""
+    unwilling = set()
+    for task in tasks:
+        kind, (request, scoring) = kinds[task["status"]], requests[task["cls"]]
+        if kind & ABSENT:
             continue
-        for r, (amount, scored) in enumerate(zip(*requests[c], strict=True)):
-            state[USED][row][r] += amount
-            state[SCORED][row][r] += scored
-            if leaving:
-                state[RELEASING][row][r] += amount
+        for owner in ("job", "role", "subgroup"):
+            if task[owner] >= 0:
+                counts[owner][task[owner]][task["status"]] += 1
+                counts[owner][task[owner]][-1] += bool(kind & WAITS) and task["flags"] & 6 == 2
+        if task["job"] >= 0:
+            if not task["flags"] & 8:
+                unwilling.add(task["job"])
+            for r, amount in enumerate(request):
+                held[task["job"]][r] += amount * bool(kind & HOLDS)
+                wanted[task["job"]][r] += amount * bool(kind & WAITS and not kind & HOLDS)
+        if task["node"] >= 0 and kind & OCCUPIES:
+            for r, (amount, scored) in enumerate(zip(request, scoring, strict=True)):
+                state[USED][task["node"]][r] += amount
+                state[SCORED][task["node"]][r] += scored
+                state[RELEASING][task["node"]][r] += amount * bool(kind & LEAVES)
+    return unwilling
+
+
+def is_countable(
+    requests: list[list[list[int]]], allocatable: list[list[int]], n_tasks: int, most: int, ceiling: int, machine: int
+) -> bool:
+    for r, column in enumerate(zip(*allocatable, strict=True)):
+        largest = max(*column, *(amounts[r] for both in requests for amounts in both))
+        asked = max(both[0][r] for both in requests)
+        is_small = float(sum(column)) + float(largest) * n_tasks <= most and largest <= ceiling
+        if not is_small or asked > max(sum(column), machine):
+            return False
+    return True
 
 
 def sum_requests(requests: list[list[list[int]]], cls: list[int], group: list[int], totals: list[list[int]]) -> None:
@@ -38,27 +67,40 @@ def future_total(state: list[list[list[int]]], ready: list[bool], total: list[in
 
 
 def move_requests(
-    requests: list[list[list[int]]], cls: list[int], group: list[int], totals: list[list[int]], sign: int
+    requests: list[list[list[int]]],
+    tasks: list[int],
+    cls: list[int],
+    job: list[int],
+    queue: list[int],
+    preemptible: list[bool],
+    upward: list[list[int]],
+    held: list[list[int]],
+    own: list[list[int]],
+    tree: list[list[int]],
+    tree_firm: list[list[int]],
+    sign: int,
 ) -> None:
-    for c, row in zip(cls, group, strict=True):
-        if row >= 0:
-            for r, amount in enumerate(requests[c][0]):
-                totals[row][r] += sign * amount
-
-
-def move_counts(counts: list[list[int]], group: list[int], before: list[int], after: int, sign: int) -> None:
-    for row, state in zip(group, before, strict=True):
-        counts[row][state] -= sign
-        counts[row][after] += sign
-
-
-def count_tasks(counts: list[list[int]], group: list[int], state: list[int], extra: list[bool]) -> None:
-    for row, column, is_extra in zip(group, state, extra, strict=True):
-        if row < 0 or column < 0:
+    for task in tasks:
+        owner = job[task]
+        if owner < 0:
             continue
-        counts[row][column] += 1
-        if is_extra:
-            counts[row][-1] += 1
+        leaf = queue[owner]
+        line = [row for row in upward[leaf] if row >= 0] if leaf >= 0 else []
+        rows = [held[owner], *([own[leaf]] if leaf >= 0 else []), *(tree[row] for row in line)]
+        if not preemptible[owner]:
+            rows += [tree_firm[row] for row in line]
+        for totals in rows:
+            for r, amount in enumerate(requests[cls[task]][0]):
+                totals[r] += sign * amount
+
+
+def move_counts(
+    counts: list[list[int]], group: list[int], tasks: list[int], before: list[int], after: int, sign: int
+) -> None:
+    for task, state in zip(tasks, before, strict=True):
+        if group[task] >= 0:
+            counts[group[task]][state] -= sign
+            counts[group[task]][after] += sign
 
 
 def add_rows(totals: list[list[int]], group: list[int], amounts: list[list[int]]) -> None:

@@ -140,4 +140,4 @@ def test_a_dropped_plugin_is_in_no_list_that_anybody_holds() -> None:
     session = scheduler.last_session
     assert session is not None
     assert session.job_valid(0) is None
-    assert np.array_equal(session.protected(Eviction.PREEMPT, 0, np.arange(2, dtype=np.int32)), [False, False])
+    assert np.array_equal(session.protected(Eviction.PREEMPT, 0, np.arange(2, dtype=np.intp)), [False, False])

@@ -193,7 +193,7 @@ class Swap(Action):
     def run(self, session: Session) -> None:
         tasks = session.snapshot.tasks
         waiting = session.snapshot.pending_tasks()
-        running = np.flatnonzero(tasks.status == TaskStatus.RUNNING).astype(np.int32)
+        running = np.flatnonzero(tasks.status == TaskStatus.RUNNING).astype(np.intp)
         if len(running) and len(waiting):
             statement = session.statement(self.name)
             statement.evict(running, beneficiary=int(tasks.job[waiting[0]]), note="swapped out")

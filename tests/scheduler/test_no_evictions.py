@@ -12,6 +12,7 @@ from muster.cluster import MemoryCluster
 from muster.explain import explain_job
 from muster.framework import profile
 from muster.scheduler import Scheduler, builtin_registry
+from muster.scheduler.job_updates import NUMBERS_S
 from muster.testing import gang, node, pod, pod_group, priority_class, queue
 
 FIRM = {"volcano.sh/preemptable": "false"}
@@ -84,6 +85,10 @@ def test_numbers_alone_are_no_news() -> None:
     assert "default/half, default/low are not preemptible (2 pods)" in explained(scheduler, "high")
     assert "default/high" not in [update.job for update in updates]
     assert said(cluster, "high") == first
+    cluster.advance_to(cluster.now() + NUMBERS_S)
+    assert [update.job for update in scheduler.run_once().updates] == ["default/high"], "old numbers are no numbers"
+    assert "default/half, default/low are not preemptible (2 pods)" in said(cluster, "high")
+    assert scheduler.run_once().updates == ()
 
 
 @pytest.mark.parametrize("profile_name", ["muster", "volcano", "kai"])

@@ -18,12 +18,12 @@ def test_a_lone_pod_that_waits_is_told_why_once() -> None:
     scheduler, cluster = scheduler_of(node("n1", gpu=1), pod("large", gpu=2), pod("small", gpu=1))
     first = scheduler.run_once()
     assert [(update.job, update.has_group, update.unschedulable) for update in first.updates] == [
-        ("default/pod/large", False, "insufficient-resources")
+        ("default/pod/large", False, "node-too-small")
     ]
     large = cluster.store.get(Pod, "default/large")
     assert large is not None
-    assert waits_for(large, "insufficient-resources")
-    assert not waits_for(large, "insufficient")
+    assert waits_for(large, "node-too-small")
+    assert not waits_for(large, "node-too")
     assert scheduler.run_once().updates == ()
 
 
@@ -43,7 +43,7 @@ def test_another_reason_is_told_anew() -> None:
     assert gone is not None
     cluster.delete(gone)
     [second] = scheduler.run_once().updates
-    assert (first.unschedulable, second.unschedulable) == ("insufficient-resources", "queue-missing")
+    assert (first.unschedulable, second.unschedulable) == ("node-too-small", "queue-missing")
     large = cluster.store.get(Pod, "default/large")
     assert large is not None
     assert [known.message for known in large.status.conditions] == [second.message]
@@ -55,6 +55,6 @@ def test_room_is_only_blamed_where_a_node_would_take_the_pod() -> None:
         *nodes, pod("p", gpu=2, selector={"pool": "a"}), pod("q", gpu=1, selector={"pool": "b"})
     )
     assert {update.job: update.unschedulable for update in scheduler.run_once().updates} == {
-        "default/pod/p": "insufficient-resources",
+        "default/pod/p": "node-too-small",
         "default/pod/q": "node-selector",
     }

@@ -21,7 +21,7 @@ P, B, R, S, F = TaskStatus.PENDING, TaskStatus.BOUND, TaskStatus.RUNNING, TaskSt
 
 
 def row(*statuses: TaskStatus) -> Rows:
-    counts: Rows = np.zeros(12, np.int32)
+    counts: Rows = np.zeros(12, np.intp)
     for status in statuses:
         counts[status] += 1
     return counts
@@ -62,7 +62,7 @@ def test_scheduled_tasks_run_ran_or_are_about_to() -> None:
 
 def test_a_task_leaving_without_a_node_does_not_count() -> None:
     status = np.array([TaskStatus.RELEASING, TaskStatus.RELEASING, R], np.int8)
-    assert leaving_count(status, np.array([3, -1, 1], np.int32)) == 1
+    assert leaving_count(status, np.array([3, -1, 1], np.intp)) == 1
 
 
 @pytest.mark.parametrize(
@@ -78,7 +78,7 @@ def test_a_task_leaving_without_a_node_does_not_count() -> None:
 def test_a_gang_that_only_ends_is_not_unschedulable(
     minimum: int, statuses: tuple[TaskStatus, ...], nodes: tuple[int, ...], expected: bool
 ) -> None:
-    assert is_only_leaving(minimum, np.array(statuses, np.int8), np.array(nodes, np.int32)) is expected
+    assert is_only_leaving(minimum, np.array(statuses, np.int8), np.array(nodes, np.intp)) is expected
 
 
 def session_of(*objects: KubeObject) -> Session:

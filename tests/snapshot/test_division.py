@@ -17,8 +17,8 @@ def snapshot_of(*objects: KubeObject) -> Snapshot:
     return mirror.snapshot()
 
 
-def parts(snapshot: Snapshot, **given: int) -> np.ndarray[tuple[int], np.dtype[np.int32]]:
-    return np.array([given.get(name.removeprefix("default/"), 0) for name in snapshot.tasks.ids], np.int32)
+def parts(snapshot: Snapshot, **given: int) -> np.ndarray[tuple[int], np.dtype[np.intp]]:
+    return np.array([given.get(name.removeprefix("default/"), 0) for name in snapshot.tasks.ids], np.intp)
 
 
 def cls(snapshot: Snapshot, name: str) -> int:
@@ -76,5 +76,5 @@ def test_the_next_snapshot_of_the_mirror_is_not_divided() -> None:
     for item in (node("n"), pod("a", cpu=1)):
         mirror.upsert(item)
     first = mirror.snapshot()
-    divide_classes(first, {"x": Division(np.ones(len(first.tasks), np.int32), ("", "in"))})
+    divide_classes(first, {"x": Division(np.ones(len(first.tasks), np.intp), ("", "in"))})
     assert len(mirror.snapshot().classes) == len(first.classes) - 1

@@ -7,9 +7,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import Taint
-from muster.snapshot import Mirror
+from muster.snapshot import Mirror, Statement
 from muster.snapshot.growing import Names
-from muster.testing.builders import node, pod, pod_group
+from muster.testing.builders import node, pod, pod_group, queue
 
 
 def test_a_taint_that_comes_later_is_seen() -> None:
@@ -35,13 +35,13 @@ def test_jobs_are_ordered_by_name_whether_few_or_all_are_asked_for(names: list[s
     for name in names:
         mirror.upsert(pod_group(name))
     gone = data.draw(st.sampled_from(names))
-    mirror.snapshot().jobs.names.places(np.arange(len(names), dtype=np.int32), mirror.snapshot().jobs.records)
+    mirror.snapshot().jobs.names.places(np.arange(len(names), dtype=np.intp), mirror.snapshot().jobs.records)
     mirror.delete(pod_group(gone))
     mirror.upsert(pod_group("bb-late"))
 
     jobs = mirror.snapshot().jobs
     for asked in ([*jobs.index.values()][:1], [*jobs.index.values()]):
-        places = jobs.names.places(np.array(asked, np.int32), jobs.records)
+        places = jobs.names.places(np.array(asked, np.intp), jobs.records)
         ordered = [jobs.records[asked[k]].id for k in np.argsort(places)]
         assert ordered == sorted(jobs.records[job].id for job in asked)
 
@@ -63,3 +63,33 @@ def test_a_resource_that_only_a_later_job_names_gets_a_column() -> None:
     mirror.upsert(pod_group("g", min_resources={"example.com/licence": "1"}))
 
     assert "example.com/licence" in mirror.snapshot().axis.index
+
+
+def test_what_follows_from_queues_alone_is_kept_until_one_of_them_says_something_else() -> None:
+    mirror = Mirror()
+    mirror.upsert(queue("a", weight=2))
+    first = mirror.snapshot().queues
+    first.derived["mine"] = "kept"
+    changed = queue("a", weight=2)
+    changed.status.running = 3
+    mirror.upsert(changed)
+    second = mirror.snapshot().queues
+    assert second.derived == {"mine": "kept"}, "a status says nothing about who may have what"
+    assert second.records[0].source is changed
+    second.tree_allocated[:] = 7
+    assert not mirror.snapshot().queues.tree_allocated.any(), "sums are a picture's own"
+    mirror.upsert(queue("a", weight=3))
+    assert mirror.snapshot().queues.derived == {}
+
+
+def test_pending_tasks_are_those_of_the_moment_within_one_picture() -> None:
+    mirror = Mirror()
+    for thing in (queue("default"), node("n"), pod_group("g"), pod("g-0", group="g", cpu=1)):
+        mirror.upsert(thing)
+    snapshot = mirror.snapshot()
+    assert len(snapshot.pending_tasks()) == 1
+    with Statement(snapshot) as statement:
+        statement.place(int(snapshot.pending_tasks()[0]), 0)
+        assert len(snapshot.pending_tasks()) == 0
+        statement.rollback()
+    assert len(snapshot.pending_tasks()) == 1

@@ -74,11 +74,11 @@ def test_sums_are_those_of_every_domain() -> None:
 def test_the_common_domain_is_the_narrowest_around_nodes(
     nodes: list[int], narrowest: int | None, expected: str
 ) -> None:
-    assert MIXED.names[MIXED.common_domain(np.array(nodes, np.int32), narrowest)] == expected
+    assert MIXED.names[MIXED.common_domain(np.array(nodes, np.intp), narrowest)] == expected
 
 
 def test_ancestors_are_the_domains_of_a_level_around_others() -> None:
-    assert MIXED.ancestors(np.array([3, 4, 5, 2], np.int32), 1).tolist() == [1, 1, 2, 2]
+    assert MIXED.ancestors(np.array([3, 4, 5, 2], np.intp), 1).tolist() == [1, 1, 2, 2]
 
 
 def test_levels_are_found_by_their_label_and_others_are_refused() -> None:

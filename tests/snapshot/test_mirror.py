@@ -253,6 +253,16 @@ def test_broken_queue_trees_are_named_and_others_stay_whole() -> None:
     }
 
 
+def test_queues_may_stand_a_hundred_deep_and_no_deeper() -> None:
+    chain = [queue(f"q{level:03}", parent=f"q{level - 1:03}" if level else "") for level in range(102)]
+    snapshot = mirror_of(chain).snapshot()
+    broken = {snapshot.queues.records[row].name: text for row, text in snapshot.queues.broken.items()}
+
+    assert sorted(broken) == ["q100", "q101"]
+    assert broken["q101"] == "queue q101: expected at most 100 queues one below the other, got more"
+    assert max(map(len, snapshot.queues.paths)) == 100
+
+
 def test_nodes_that_are_not_ready_do_not_count() -> None:
     bad = node("n2")
     bad = msgspec.structs.replace(

@@ -68,7 +68,7 @@ def test_releasing_gives_the_room_back_and_can_be_undone() -> None:
     before = snapshot.nodes.state.copy()
     statement = Statement(snapshot)
 
-    statement.release(np.arange(2, dtype=np.int32))
+    statement.release(np.arange(2, dtype=np.intp))
 
     assert promised_cpu(snapshot) == 0
     assert not snapshot.tasks.reserved.any()

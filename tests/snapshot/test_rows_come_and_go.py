@@ -287,7 +287,7 @@ def test_a_name_goes_with_its_last_use_and_its_number_is_given_to_another() -> N
 
 
 def test_columns_hand_out_zeros_and_shrink() -> None:
-    columns = Columns(value=np.int32)
+    columns = Columns(value=np.intp)
     rows = [columns.add() for _ in range(2000)]
     for row in rows:
         columns.set(row, value=row + 1)

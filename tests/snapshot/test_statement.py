@@ -123,7 +123,7 @@ def alike(snapshot: Snapshot, task: int, limit: int) -> Rows:
         & (tasks.cls == tasks.cls[task])
         & (tasks.role == tasks.role[task])
     )
-    return np.flatnonzero(same)[:limit].astype(np.int32)
+    return np.flatnonzero(same)[:limit].astype(np.intp)
 
 
 @given(STEPS)
@@ -139,7 +139,7 @@ def test_books_follow_the_tasks_and_rollback_restores_every_bit(steps: list[tupl
         elif step == "place" and status == TaskStatus.PENDING:
             statement.place(task, number, mode)
         elif step == "evict" and status == TaskStatus.RUNNING:
-            statement.evict(np.array([task], np.int32))
+            statement.evict(np.array([task], np.intp))
         elif step == "mark":
             marks.append((statement.mark(), frozen(snapshot)))
         elif step == "rollback" and marks:

@@ -42,7 +42,7 @@ def row(snapshot: Snapshot, name: str) -> int:
 
 
 def rows(snapshot: Snapshot, *names: str) -> Rows:
-    return np.array([row(snapshot, name) for name in names], np.int32)
+    return np.array([row(snapshot, name) for name in names], np.intp)
 
 
 def board(snapshot: Snapshot, task: int, only: int | None = None) -> Board:
@@ -63,7 +63,7 @@ def alike(snapshot: Snapshot, task: int, limit: int) -> Rows:
         & (tasks.cls == tasks.cls[task])
         & (tasks.role == tasks.role[task])
     )
-    return same[:limit].astype(np.int32)
+    return same[:limit].astype(np.intp)
 
 
 def prints(snapshot: Snapshot) -> str:
@@ -215,9 +215,9 @@ def test_an_evicted_task_that_fits_best_elsewhere_moves_there_and_leaves_its_nod
     snapshot = cluster()
     statement = Statement(snapshot)
     task = row(snapshot, "soft-00")
-    statement.evict(np.array([task], np.int32))
+    statement.evict(np.array([task], np.intp))
 
-    assert statement.fill(np.array([task], np.int32), board(snapshot, task, only=2)) == 1
+    assert statement.fill(np.array([task], np.intp), board(snapshot, task, only=2)) == 1
 
     assert snapshot.tasks.status[task] == TaskStatus.PIPELINED
     assert snapshot.tasks.node[task] == 2
@@ -235,9 +235,9 @@ def test_an_evicted_task_whose_own_node_is_the_best_stays_as_if_nothing_had_happ
     statement = Statement(snapshot)
     before = prints(snapshot)
     task = row(snapshot, "firm-01")
-    statement.evict(np.array([task], np.int32))
+    statement.evict(np.array([task], np.intp))
 
-    assert statement.fill(np.array([task], np.int32), board(snapshot, task, only=1)) == 1
+    assert statement.fill(np.array([task], np.intp), board(snapshot, task, only=1)) == 1
 
     assert prints(snapshot) == before
     assert statement.commit() == []
@@ -273,15 +273,15 @@ def test_a_promise_that_was_taken_back_and_renewed_stands() -> None:
     snapshot = cluster()
     first = Statement(snapshot)
     task = row(snapshot, "soft-08")
-    first.fill(np.array([task], np.int32), board(snapshot, task, only=1))
+    first.fill(np.array([task], np.intp), board(snapshot, task, only=1))
     first.commit()
     before = prints(snapshot)
     second = Statement(snapshot)
 
-    second.evict(np.array([task], np.int32))
+    second.evict(np.array([task], np.intp))
     assert snapshot.tasks.status[task] == TaskStatus.RELEASING
     assert not snapshot.nodes.state[PIPELINED].any()
-    second.restore(np.array([task], np.int32))
+    second.restore(np.array([task], np.intp))
 
     assert prints(snapshot) == before
     assert second.commit() == []
@@ -291,11 +291,11 @@ def test_a_promise_that_was_taken_back_may_be_made_elsewhere() -> None:
     snapshot = cluster()
     first = Statement(snapshot)
     task = row(snapshot, "soft-08")
-    first.fill(np.array([task], np.int32), board(snapshot, task, only=1))
+    first.fill(np.array([task], np.intp), board(snapshot, task, only=1))
     first.commit()
     second = Statement(snapshot)
-    second.evict(np.array([task], np.int32))
-    second.fill(np.array([task], np.int32), board(snapshot, task, only=2))
+    second.evict(np.array([task], np.intp))
+    second.fill(np.array([task], np.intp), board(snapshot, task, only=2))
 
     assert [operation.kind for operation in second.operations] == [OperationKind.RECALL, OperationKind.MOVE]
     assert snapshot.tasks.node[task] == 2
@@ -316,7 +316,7 @@ def test_what_is_firm_follows_evictions_and_moves_of_jobs_that_are_not_preemptib
     statement.evict(tasks)
     assert firm() == [7, 0, 7]
     for task in tasks.tolist():
-        statement.fill(np.array([task], np.int32), board(snapshot, task, only=2))
+        statement.fill(np.array([task], np.intp), board(snapshot, task, only=2))
     assert firm() == [8, 0, 8]
     statement.place(row(snapshot, "firm-08"), 2, IDLE)
     assert firm() == [9, 0, 9]

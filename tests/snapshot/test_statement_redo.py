@@ -33,11 +33,11 @@ def cluster(n_pending: int = 6) -> Snapshot:
 
 def waiting(snapshot: Snapshot) -> Rows:
     ids = snapshot.tasks.ids
-    return np.array([row for row in sorted(range(len(ids)), key=ids.__getitem__) if "one" in ids[row]], np.int32)
+    return np.array([row for row in sorted(range(len(ids)), key=ids.__getitem__) if "one" in ids[row]], np.intp)
 
 
 def running(snapshot: Snapshot) -> Rows:
-    return np.flatnonzero(snapshot.tasks.status == TaskStatus.RUNNING).astype(np.int32)
+    return np.flatnonzero(snapshot.tasks.status == TaskStatus.RUNNING).astype(np.intp)
 
 
 def board(snapshot: Snapshot, mode: int, fixed: np.ndarray[tuple[int], np.dtype[np.float64]] | None = None) -> Board:
@@ -74,7 +74,7 @@ def apply(statement: Statement, step: tuple[str, int, int]) -> None:
     elif kind == "fill" and len(left):
         statement.fill(left, board(snapshot, mode), 0, 5)
     elif len(left):
-        statement.place_batch(left, np.arange(len(left), dtype=np.int32)[::-1].copy(), mode)
+        statement.place_batch(left, np.arange(len(left), dtype=np.intp)[::-1].copy(), mode)
 
 
 @given(STEPS, st.data())
@@ -107,7 +107,7 @@ def test_a_board_is_up_to_date_after_redo() -> None:
     tasks = waiting(snapshot)
     seen = board(snapshot, IDLE)
     seen.current(snapshot)
-    statement.place_batch(tasks[:4], np.zeros(4, np.int32))
+    statement.place_batch(tasks[:4], np.zeros(4, np.intp))
     done = statement.operations[:]
     statement.rollback()
     seen.current(snapshot)
@@ -121,7 +121,7 @@ def test_sorting_nodes_deals_rows_out_in_task_order_and_keeps_every_sum(nodes: l
     snapshot.nodes.state[ALLOCATABLE] *= 4
     statement = Statement(snapshot)
     before = prints(snapshot)
-    tasks, rows = waiting(snapshot), np.array(nodes, np.int32)
+    tasks, rows = waiting(snapshot), np.array(nodes, np.intp)
     mark = statement.mark()
     statement.place_batch(tasks[:cut], rows[:cut], mode)
     statement.place_batch(tasks[cut:], rows[cut:], mode)
@@ -145,11 +145,11 @@ def test_sorting_leaves_what_came_before_the_mark_alone() -> None:
     snapshot = cluster()
     statement = Statement(snapshot)
     tasks = waiting(snapshot)
-    statement.place_batch(tasks[:2], np.array([5, 4], np.int32))
+    statement.place_batch(tasks[:2], np.array([5, 4], np.intp))
     mark = statement.mark()
     statement.sort_nodes(mark)
     assert len(statement) == 1
-    statement.place_batch(tasks[2:4], np.array([3, 1], np.int32))
+    statement.place_batch(tasks[2:4], np.array([3, 1], np.intp))
     statement.sort_nodes(mark)
     assert snapshot.tasks.node[tasks[:4]].tolist() == [5, 4, 1, 3]
 
@@ -158,7 +158,7 @@ def test_sorting_leaves_what_came_before_the_mark_alone() -> None:
 def test_a_batch_equals_its_tasks_one_by_one(count: int, mode: int) -> None:
     together, alone = cluster(), cluster()
     tasks = waiting(together)[:count]
-    nodes = np.arange(count, dtype=np.int32) % 3
+    nodes = np.arange(count, dtype=np.intp) % 3
 
     Statement(together).place_batch(tasks, nodes, mode)
     single = Statement(alone)
@@ -176,7 +176,7 @@ def test_the_log_grows_with_what_is_done() -> None:
     statement = Statement(snapshot)
     tasks = waiting(snapshot)
     for _ in range(2):
-        statement.place_batch(tasks, np.zeros(len(tasks), np.int32))
+        statement.place_batch(tasks, np.zeros(len(tasks), np.intp))
         statement.rollback()
     assert snapshot.touched == 4 * len(tasks)
     assert (snapshot.touch_log[: snapshot.touched] == 0).all()
@@ -197,7 +197,7 @@ def test_fill_stays_inside_the_rows_it_was_given_and_takes_the_best_of_them() ->
 
 def test_nothing_evicted_is_no_operation() -> None:
     statement = Statement(cluster())
-    statement.evict(np.empty(0, np.int32))
+    statement.evict(np.empty(0, np.intp))
     assert statement.operations == []
 
 

@@ -131,7 +131,7 @@ def test_a_domain_without_nodes_is_an_empty_range() -> None:
 
 
 def test_no_nodes_span_no_domain() -> None:
-    assert picture(*racks({"s0": [1]})).topology.domain_of_nodes(np.empty(0, np.int32)) == NO_ROW
+    assert picture(*racks({"s0": [1]})).topology.domain_of_nodes(np.empty(0, np.intp)) == NO_ROW
 
 
 # -- random forests -------------------------------------------------------------------------------------------------
@@ -214,10 +214,10 @@ def test_the_leaf_of_a_node_and_the_domain_of_nodes_are_the_smallest_around_them
         assert table.names[table.leaf[row]] == smallest_around(sets, depth, [name])
     pairs = [(a, b) for a in range(len(names)) for b in range(a, len(names))]
     for a, b in pairs:
-        found = table.domain_of_nodes(np.array([b, a], np.int32))
+        found = table.domain_of_nodes(np.array([b, a], np.intp))
         assert table.names[found] == smallest_around(sets, depth, [names[a], names[b]])
     for cut in range(1, len(names) + 1):
-        found = table.domain_of_nodes(np.arange(cut, dtype=np.int32))
+        found = table.domain_of_nodes(np.arange(cut, dtype=np.intp))
         assert table.names[found] == smallest_around(sets, depth, names[:cut])
 
 

@@ -9,8 +9,7 @@ from __future__ import annotations
 from muster.actions.allocate import Allocate
 from muster.actions.backfill import Backfill
 from muster.actions.enqueue import Enqueue
-from muster.actions.evictions import Consolidation, GangPreempt, GangReclaim, Preempt, Reclaim
-from muster.actions.stalegangeviction import StaleGangEviction
+from muster.actions.evictions import Consolidation, GangPreempt, GangReclaim, Preempt, Reclaim, StaleGangEviction
 from muster.framework import Action
 
 BUILTIN: tuple[type[Action], ...] = (
@@ -24,16 +23,3 @@ BUILTIN: tuple[type[Action], ...] = (
     GangReclaim,
     StaleGangEviction,
 )
-
-__all__ = [
-    "BUILTIN",
-    "Allocate",
-    "Backfill",
-    "Consolidation",
-    "Enqueue",
-    "GangPreempt",
-    "GangReclaim",
-    "Preempt",
-    "Reclaim",
-    "StaleGangEviction",
-]

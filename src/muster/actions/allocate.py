@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from dataclasses import fields, replace
 from typing import Annotated, ClassVar
 
-import msgspec
 import numpy as np
+from msgspec import Meta, field
 
-from muster.engine.lines import QueueLine
-from muster.engine.placing import STEPS_PER_CYCLE, STEPS_PER_JOB, Door, Found
-from muster.engine.queue_tree import TreeLine
+from muster.engine.constraints import has_topology
+from muster.engine.lines import Line
+from muster.engine.placing import DEFAULTS, EVERYWHERE, Door, Found, Options, Scope
 from muster.engine.waiting import (
-    gated_jobs,
-    gated_verdict,
     open_gates,
+    placeable_jobs,
+    queue_holds,
     schedulable_tasks,
     tasks_by_job,
-    why_not_schedulable,
+    tell_gated,
 )
-from muster.framework import Action, Arguments, JobVerdict, Session, points
-from muster.framework.reasons import NOT_TRIED, QUEUE_FULL
-from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, Statement
+from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
+from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_FULL
+from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -28,38 +29,38 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
 
     predicate_error_cache_enable: Annotated[
         bool,
-        msgspec.Meta(description="Accepted for Volcano's files; failures are always remembered per role."),
-    ] = msgspec.field(default=True, name="predicateErrorCacheEnable")
+        Meta(description="Accepted for Volcano's files; within a turn failures are always remembered per role."),
+    ] = field(default=True, name="predicateErrorCacheEnable")
     rank_order: Annotated[
         bool,
-        msgspec.Meta(
+        Meta(
             description="Give equal tasks of a gang with a topology constraint nodes in topology order, by their index."
         ),
-    ] = msgspec.field(default=True, name="rankOrder")
+    ] = field(default=True, name="rankOrder")
     search_steps_per_job: Annotated[
         int,
-        msgspec.Meta(
+        Meta(
             ge=0,
             description="Steps of the exact search for one gang that found no places in order; 0 turns it off.",
         ),
-    ] = msgspec.field(default=STEPS_PER_JOB, name="searchStepsPerJob")
+    ] = field(default=DEFAULTS.search_steps_per_job, name="searchStepsPerJob")
     search_steps_per_cycle: Annotated[
-        int, msgspec.Meta(ge=0, description="Steps of the exact search for all gangs of a cycle together.")
-    ] = msgspec.field(default=STEPS_PER_CYCLE, name="searchStepsPerCycle")
+        int, Meta(ge=0, description="Steps of the exact search for all gangs of a cycle together.")
+    ] = field(default=DEFAULTS.search_steps_per_cycle, name="searchStepsPerCycle")
     hard_starts_whole: Annotated[
         bool,
-        msgspec.Meta(
+        Meta(
             description="Let a gang with a hard topology constraint wait for a domain that has as much free as all its "
             "pods ask for, as Volcano does, also where its minimum has room."
         ),
-    ] = msgspec.field(default=False, name="hardStartsWhole")
+    ] = field(default=False, name="hardStartsWhole")
     gate_removal_worker_num: Annotated[
         int,
-        msgspec.Meta(
+        Meta(
             description="Accepted for Volcano's files. Gates are taken off by the workers that write statuses, "
             "several at once, and never delay a cycle."
         ),
-    ] = msgspec.field(default=5, name="gateRemovalWorkerNum")
+    ] = field(default=5, name="gateRemovalWorkerNum")
 
 
 class Allocate(Action):
@@ -71,61 +72,70 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
-        door = session.workspace["door"] = Door(
-            session,
-            rank_order=self.arguments.rank_order,
-            steps_per_job=self.arguments.search_steps_per_job,
-            steps_per_cycle=self.arguments.search_steps_per_cycle,
-            hard_starts_whole=self.arguments.hard_starts_whole,
-        )
-        waiting = self._line_up(session)
+        options = Options(**{option.name: getattr(self.arguments, option.name) for option in fields(Options)})
+        door = session.workspace["door"] = Door(session, options)
+        is_tree = bool(session.asked(points.QUEUE_TURN))
+        waiting = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())
-        line = TreeLine(session, waiting) if session.asked(points.QUEUE_TURN) else QueueLine(session, waiting)
+        line = Line(session, waiting, is_tree=is_tree, turns_away=not is_tree)
+        in_vain = _InVain(session)
         while (job := line.pop()) is not None:
             tasks, waiting[job] = waiting[job], waiting[job][:0]
             with session.turn(job):
-                waiting[job] = self._give_turn(session, door, job, tasks, promises=promises)
+                where = session.start_nodes(job, tasks)
+                if promises or not in_vain.knows(job, tasks, where):
+                    waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
+                    in_vain.note(job, tasks, where)
+                if not _has_started(session, job) and session.job_waits(job):
+                    line.sort_again(int(session.snapshot.jobs.queue[job]))
             if len(waiting[job]):
                 line.push(job)
         open_gates(session)
 
-    def _line_up(self, session: Session) -> dict[int, Rows]:
-        """Pending tasks of every job that can be allocated; the others get their verdicts."""
-        for job in gated_jobs(session):
-            session.record(job, gated_verdict(session, job))
-        waiting: dict[int, Rows] = {}
-        for job, tasks in tasks_by_job(session, self._pending(session)):
-            with session.turn(job):
-                verdict = why_not_schedulable(session, job)
-                session.record(job, verdict or JobVerdict(NOT_TRIED))
-                if verdict is None:
-                    waiting[job] = tasks
-            if job not in waiting:
-                with session.statement(self.name) as statement:  # room is not kept for a job that cannot use it now
-                    statement.release(tasks)
-                    statement.hold()
+    def _line_up(self, session: Session, *, is_tree: bool) -> dict[int, Rows]:
+        """Pending tasks of every job that can be allocated; the others get their verdicts, and keep no room.
+
+        Where queues do not form a tree, tasks that ask for nothing are left to backfill.
+        """
+        tell_gated(session)
+        tasks = schedulable_tasks(session, best_effort=None if is_tree else False)
+        waiting = placeable_jobs(session, tasks, tell=True)
+        with session.statement(self.name) as statement:
+            statement.release(tasks[~np.isin(session.snapshot.tasks.job[tasks], list(waiting))])
+            statement.hold()
         return waiting
 
-    def _pending(self, session: Session) -> Rows:
-        """Tasks to place; where queues do not form a tree, those that ask for nothing are left to backfill."""
-        tasks, table = schedulable_tasks(session), session.snapshot.tasks
-        is_tree = bool(session.asked(points.QUEUE_TURN))
-        wanted: Mask = table.job[tasks] != NO_ROW if is_tree else (table.flags[tasks] & BEST_EFFORT) == 0
-        return tasks[wanted]
-
-    def _give_turn(self, session: Session, door: Door, job: int, tasks: Rows, *, promises: bool) -> Rows:
+    def _give_turn(
+        self,
+        session: Session,
+        door: Door,
+        job: int,
+        tasks: Rows,
+        where: Rejection | Mask | None,
+        *,
+        promises: bool,
+    ) -> Rows:
         """Let one job try; return the tasks with which it goes back in line. `promises`: some have room set aside."""
+        if isinstance(where, Rejection):
+            session.record(job, JobVerdict(where.reason, where.detail))
+            return tasks[:0]
         with session.statement(self.name) as statement:
             if promises:
                 statement.release(session.snapshot.tasks_of(job))
-            outcome = door.place(job, tasks, statement)
+            # The network decides for itself where a job goes that it matters to: that is looked at afterwards.
+            is_free = where is None or has_topology(session, job) or bool(session.snapshot.jobs.records[job].sub_groups)
+            scope = EVERYWHERE if is_free else Scope(mask=where)
+            outcome = door.place(job, tasks, statement, scope)
             if promises and not outcome and _take_promises(session, job, statement):
-                outcome = door.place(job, tasks, statement)
+                outcome = door.place(job, tasks, statement, scope)
+            if where is not None and outcome and _is_outside(statement, where):
+                session.record(job, JobVerdict(HELD_BACK))
+                statement.rollback()
+                return tasks[:0]
             owner = _left_without_share(session, job, statement) if promises and outcome else ""
             if owner:
-                session.record(
-                    job, JobVerdict(QUEUE_FULL, f"the rest is kept for {owner}, for which pods were evicted")
-                )
+                why = f"the rest is kept for {owner}, for which pods were evicted"
+                session.record(job, JobVerdict(QUEUE_FULL, why))
                 statement.rollback()
                 return tasks[:0]
             session.record(job, outcome.verdict or JobVerdict(NOT_TRIED))
@@ -138,6 +148,62 @@ class Allocate(Action):
         return outcome.left
 
 
+def _has_started(session: Session, job: int) -> bool:
+    """Whether a job has been given places in this cycle, or has what it needs."""
+    counts = session.snapshot.jobs.counts[job]
+    return bool(counts[TaskStatus.ALLOCATED]) or session.job_deficit(job) == 0
+
+
+def _is_outside(statement: Statement, where: Mask) -> bool:
+    """Whether something was placed on other nodes than these."""
+    return any(not where[operation.nodes].all() for operation in statement.operations if len(operation.nodes))
+
+
+class _InVain:
+    """Jobs that found no room, by all that decides about it: another one just like them finds none either.
+
+    While room is given out it only becomes less. Not for jobs whose network or neighbours matter.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        self._failed: dict[tuple[object, ...], JobVerdict] = {}
+        self._live = session.live_tasks()
+        #: Where jobs might start, each kept while its identity stands for it.
+        self._wheres: list[object] = []
+
+    def knows(self, job: int, tasks: Rows, where: object) -> bool:
+        """Whether a job like this one has just found no room; that is noted as its verdict then."""
+        found = self._failed.get(self._likeness(job, tasks, where)) if self._failed else None
+        if found is not None:
+            self._session.record(job, replace(found, task=int(tasks[found.placed])))
+        return found is not None
+
+    def note(self, job: int, tasks: Rows, where: object) -> None:
+        """Remember a job that found no room."""
+        self._wheres.append(where)
+        verdict, counts = self._session.verdicts[job], self._session.snapshot.jobs.counts[job]
+        if verdict.reason is INSUFFICIENT and not counts[TaskStatus.PIPELINED] and not counts[TaskStatus.ALLOCATED]:
+            self._failed.setdefault(self._likeness(job, tasks, where), verdict)
+
+    def _likeness(self, job: int, tasks: Rows, where: object) -> tuple[object, ...]:
+        snapshot = self._session.snapshot
+        jobs, record = snapshot.jobs, snapshot.jobs.records[job]
+        kinds = snapshot.tasks.cls[tasks]
+        is_plain = not (record.sub_groups or record.min_roles or record.groups or has_topology(self._session, job))
+        if not is_plain or (kinds != kinds[0]).any() or (self._live and not self._live.isdisjoint(tasks.tolist())):
+            return (job,)
+        return (
+            id(where),
+            int(jobs.queue[job]),
+            int(kinds[0]),
+            len(tasks),
+            int(jobs.min_member[job]),
+            bool(jobs.preemptible[job]),
+            jobs.counts[job].tobytes(),
+        )
+
+
 def _take_promises(session: Session, job: int, statement: Statement) -> bool:
     """Let what is promised to jobs that this one could evict, and not theirs yet, be free for it; False: there is none.
 
@@ -147,11 +213,9 @@ def _take_promises(session: Session, job: int, statement: Statement) -> bool:
     """
     if session.job_deficit(job) <= 0:
         return False
-    table, jobs = session.snapshot.tasks, session.snapshot.jobs
-    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.int32)
-    owners = table.job[promised]
-    yields = (jobs.priority[owners] < jobs.priority[job]) & (jobs.queue[owners] == jobs.queue[job])
-    taken = promised[yields & ~jobs.spared[owners]]
+    promised, jobs = _promised_beside(session, job), session.snapshot.jobs
+    owners = session.snapshot.tasks.job[promised]
+    taken = promised[(jobs.priority[owners] < jobs.priority[job]) & ~jobs.spared[owners]]
     statement.release(taken)
     return len(taken) > 0
 
@@ -161,27 +225,26 @@ def _left_without_share(session: Session, job: int, statement: Statement) -> str
 
     What was cleared for it is a part of its queue's share too; else it would not start, and pods had gone for nothing.
     """
-    table, jobs = session.snapshot.tasks, session.snapshot.jobs
-    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.int32)
-    promised = promised[jobs.queue[table.job[promised]] == jobs.queue[job]]
-    for owner in np.unique(table.job[promised]).tolist():
-        own = promised[table.job[promised] == owner]
-        queue = int(jobs.queue[owner])
-        if _has_share(session, queue, own):
+
+    def has_share(owner: int, own: Rows) -> bool:
+        return not session.overused(int(session.snapshot.jobs.queue[owner])) and queue_holds(session, owner, own)
+
+    for owner, own in tasks_by_job(session, _promised_beside(session, job)):
+        if has_share(owner, own):
             continue
         placed = list(statement.operations)
         statement.rollback(0)
-        had = _has_share(session, queue, own)
+        had = has_share(owner, own)
         statement.redo(placed)
         if had:
-            name: str = jobs.records[owner].id
-            return name
+            return session.snapshot.jobs.records[owner].id
     return ""
 
 
-def _has_share(session: Session, queue: int, tasks: Rows) -> bool:
-    classes, counts = np.unique(session.snapshot.tasks.cls[tasks], return_counts=True)
-    requests = session.snapshot.classes.requests[classes, 0]
-    return not session.overused(queue) and all(
-        session.queue_slots(queue, request) >= count for request, count in zip(requests, counts, strict=True)
-    )
+def _promised_beside(session: Session, job: int) -> Rows:
+    """Tasks of jobs in the same queue for which room is set aside, ordered by job."""
+    table, jobs = session.snapshot.tasks, session.snapshot.jobs
+    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.intp)
+    promised = promised[jobs.queue[table.job[promised]] == jobs.queue[job]]
+    ordered: Rows = promised[np.argsort(table.job[promised], kind="stable")]
+    return ordered

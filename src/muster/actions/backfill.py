@@ -5,12 +5,12 @@ from __future__ import annotations
 from typing import ClassVar
 
 from muster.engine.gangs import relies_on_best_effort
-from muster.engine.lines import QueueLine
+from muster.engine.lines import Line
 from muster.engine.placing import Goal, door_of
-from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
+from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import Action, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT
-from muster.snapshot import BEST_EFFORT, Rows
+from muster.snapshot import Rows
 
 
 class Backfill(Action):
@@ -20,8 +20,10 @@ class Backfill(Action):
     summary: ClassVar[str] = "Give nodes to pending tasks that ask for no resources."
 
     def run(self, session: Session) -> None:
-        waiting = pick_up(session)
-        line = QueueLine(session, waiting, turns_away=False)
+        waiting = placeable_jobs(session, schedulable_tasks(session, best_effort=True))
+        if not waiting:
+            return
+        line = Line(session, waiting)
         while (job := line.pop()) is not None:
             with session.turn(job):
                 self._fill(session, job, waiting[job])
@@ -40,15 +42,3 @@ class Backfill(Action):
             else:
                 statement.rollback()
                 session.record(job, JobVerdict(GANG_INCOMPLETE))
-
-
-def pick_up(session: Session) -> dict[int, Rows]:
-    """Pending best-effort tasks by job, of jobs that may be scheduled."""
-    tasks = schedulable_tasks(session)
-    free = tasks[(session.snapshot.tasks.flags[tasks] & BEST_EFFORT) != 0]
-    waiting: dict[int, Rows] = {}
-    for job, own in tasks_by_job(session, free):
-        with session.turn(job):
-            if why_not_schedulable(session, job) is None:
-                waiting[job] = own
-    return waiting

@@ -6,7 +6,7 @@ from typing import ClassVar
 
 import numpy as np
 
-from muster.engine.lines import QueueLine
+from muster.engine.lines import Line
 from muster.framework import Action, JobVerdict, Session
 from muster.framework.reasons import QUEUE_MISSING
 from muster.snapshot import NO_ROW, JobPhase
@@ -26,7 +26,7 @@ class Enqueue(Action):
                 session.record(job, JobVerdict(QUEUE_MISSING, jobs.records[job].queue))
             elif jobs.has_group[job]:
                 waiting.append(job)
-        line = QueueLine(session, waiting, turns_away=False)
+        line = Line(session, waiting)
         while (first := line.pop()) is not None:
             with session.turn(first):
                 self._consider(session, first)

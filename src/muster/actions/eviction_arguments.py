@@ -49,6 +49,11 @@ class LimitArguments(Arguments, frozen=True, kw_only=True):
         Meta(description="The most that may be evicted, in terms of what is requested; not set: no limit."),
     ] = field(default=None, name="maxDisruptionRatio")
 
+    @property
+    def chosen(self) -> str:
+        """The strategy."""
+        return "gang"
+
     def options(self, kind: type[Options]) -> Options:
         """The engine's options of the same names."""
         given = {name: getattr(self, name) for name in (one.name for one in fields(kind)) if hasattr(self, name)}
@@ -111,6 +116,10 @@ class SolverArguments(LimitArguments, frozen=True, kw_only=True):
             "false, these take what others can spare."
         ),
     ] = field(default=False, name="growthBreaksGangs")
+
+    @property
+    def chosen(self) -> str:
+        return "solver"
 
 
 class ConsolidationArguments(SolverArguments, frozen=True, kw_only=True):

@@ -122,13 +122,14 @@ def fault_of(topology: TopologyTable, constraint: Constraint, nodes: Set[str] | 
 
 def placed_nodes(snapshot: Snapshot, job: int, subgroup: int = NO_ROW) -> Rows:
     """Nodes of the tasks of a job, or of one of its sub-groups, that have a place; one entry per task."""
-    tasks = snapshot.tasks
     own = snapshot.tasks_of(job)
-    nodes = tasks.node[own]
-    placed = _PLACED[tasks.status[own]] & (nodes != NO_ROW)
-    if subgroup != NO_ROW:
-        placed &= tasks.subgroup[own] == subgroup
-    kept: Rows = nodes[placed]
+    return nodes_of_placed(snapshot, own if subgroup == NO_ROW else own[snapshot.tasks.subgroup[own] == subgroup])
+
+
+def nodes_of_placed(snapshot: Snapshot, tasks: Rows) -> Rows:
+    """Nodes of those of the tasks that have a place or are promised one; one entry per task."""
+    nodes = snapshot.tasks.node[tasks]
+    kept: Rows = nodes[_PLACED[snapshot.tasks.status[tasks]] & (nodes != NO_ROW)]
     return kept
 
 

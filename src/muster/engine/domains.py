@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.boards import Boards
+from muster.engine.boards import boards_of
 from muster.engine.constraints import Constraint
 from muster.framework import Purpose, Session
 from muster.kernels.placement import FUTURE
@@ -15,6 +15,7 @@ from muster.kernels.planes import ALLOCATABLE, PIPELINED, USED
 from muster.snapshot import NO_ROW, Amounts, Mask, Rows, Snapshot, TopologyTable
 
 ROOT = 0
+_NO_DOMAINS: Rows = np.empty(0, np.intp)
 
 
 def gradients(topology: TopologyTable, constraint: Constraint, scope: int, placed: int) -> list[Rows]:
@@ -24,7 +25,7 @@ def gradients(topology: TopologyTable, constraint: Constraint, scope: int, place
     the highest tier allowed.
     """
     if constraint.limit is None:
-        return [np.array([scope], np.int32)]
+        return [np.array([scope], np.intp)]
     top = scope
     if placed != NO_ROW:
         around = topology.highest_within(placed, constraint.limit)
@@ -46,15 +47,17 @@ def search_gradients(
 
     A whole job is placed only in domains that plugins name for it, if they name any.
     """
-    own = gradients(session.snapshot.topology, constraint, scope, placed)
-    proposed = session.domain_gradients(job, subgroup, scope)
+    own: Sequence[Rows] = gradients(session.snapshot.topology, constraint, scope, placed)
     named = session.search_space(job, Purpose.ALLOCATE) if subgroup == NO_ROW else None
-    if named is not None:
-        own = [kept for kept in (step[np.isin(step, named)] for step in own) if len(kept)]
-    if proposed is None:
-        return own
-    allowed = np.concatenate(own) if own else np.empty(0, np.int32)
-    return [kept for kept in (step[np.isin(step, allowed)] for step in proposed) if len(kept)]
+    own = own if named is None else _within(own, [named])
+    proposed = session.domain_gradients(job, subgroup, scope)
+    return [*own] if proposed is None else _within(proposed, own)
+
+
+def _within(steps: Sequence[Rows], allowed: Sequence[Rows]) -> list[Rows]:
+    """What is allowed of each step, steps of which nothing is left out."""
+    every = np.concatenate([_NO_DOMAINS, *allowed])
+    return [kept for kept in (step[np.isin(step, every)] for step in steps) if len(kept)]
 
 
 def nearest_first(session: Session, steps: list[Rows], placed: int) -> list[Rows]:
@@ -63,12 +66,7 @@ def nearest_first(session: Session, steps: list[Rows], placed: int) -> list[Rows
         return steps
     topology = session.snapshot.topology
     domains = np.concatenate(steps)
-    distance = np.zeros(len(domains), np.int64)
-    around = [placed]
-    while topology.parent[around[-1]] != NO_ROW:
-        around.append(int(topology.parent[around[-1]]))
-    for outer in reversed(around):
-        distance[(domains >= outer) & (domains <= topology.last[outer])] = topology.tier[outer]
+    distance = [distance_to(topology, placed, domain) for domain in domains.tolist()]
     keys = np.stack((distance, np.repeat(np.arange(len(steps)), [len(step) for step in steps])), axis=1)
     return [domains[(keys == key).all(axis=1)] for key in np.unique(keys, axis=0)]
 
@@ -77,14 +75,11 @@ def search_space(session: Session, job: int, constraint: Constraint, placed: int
     """Domains where a job may be placed: the first plugin's answer, else every valid one, lowest tier first."""
     answer = session.search_space(job, purpose)
     own = gradients(session.snapshot.topology, constraint, ROOT, placed)
-    allowed: Rows = np.concatenate(own) if own else np.empty(0, np.int32)
-    if answer is None:
-        return allowed
-    kept: Rows = answer[np.isin(answer, allowed)]
-    return kept
+    found: Rows = np.concatenate([_NO_DOMAINS, *(own if answer is None else _within([answer], own))])
+    return found
 
 
-def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains: Rows) -> Rows:
+def holding(session: Session, tasks: Rows, needed: int, domains: Rows) -> Rows:
     """Domains that can hold `needed` of the tasks, by slots of each class and, if all are needed, by totals.
 
     What is only promised to become free counts as free: nothing that could work is dropped.
@@ -92,10 +87,9 @@ def holding(session: Session, boards: Boards, tasks: Rows, needed: int, domains:
     if len(domains) == 0:
         return domains
     snapshot = session.snapshot
-    classes, counts = count_classes(snapshot.tasks.cls[tasks])
-    kept = _room(session, boards, classes, counts, domains) >= needed
+    kept = _room(session, tasks, domains) >= needed
     # Equal tasks have been counted exactly.
-    if len(classes) > 1 and needed >= len(tasks):
+    if needed >= len(tasks) and len(count_classes(snapshot.tasks.cls[tasks])[0]) > 1:
         kept &= holding_by_totals(snapshot, tasks, snapshot.nodes.future_idle(), domains)
     return domains[kept]
 
@@ -104,42 +98,47 @@ def holding_by_totals(snapshot: Snapshot, tasks: Rows, free: Amounts, domains: R
     """Which domains have, all their nodes together, as much free as the tasks ask for; `free`: amounts per node."""
     total = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
     rows = _rows_of(snapshot, domains)
-    kept: Mask = (_sum_over(snapshot, np.maximum(free[rows], 0), domains, rows.start) >= total).all(axis=1)
+    kept: Mask = (sum_over(snapshot, np.maximum(free[rows], 0), domains, rows.start) >= total).all(axis=1)
     return kept
 
 
-def roomiest(session: Session, boards: Boards, tasks: Rows, domains: Rows, tried: Mapping[int, int]) -> tuple[int, int]:
+def roomiest(session: Session, tasks: Rows, domains: Rows, tried: Mapping[int, int]) -> tuple[int, int]:
     """The domain with room for most of the tasks, and for how many; (NO_ROW, 0) for no domains.
 
     `tried`: how many found room together in a domain where that has been tried; slots alone may promise more.
     """
     if len(domains) == 0 or len(tasks) == 0:
         return NO_ROW, 0
-    classes, counts = count_classes(session.snapshot.tasks.cls[tasks])
-    room = _room(session, boards, classes, counts, domains)
+    room = _room(session, tasks, domains)
     for domain, found in tried.items():
         room[domains == domain] = np.minimum(room[domains == domain], found)
     best = int(np.argmax(room))
     return int(domains[best]), int(room[best])
 
 
-def _room(session: Session, boards: Boards, classes: Rows, counts: Rows, domains: Rows) -> NDArray[np.int64]:
-    """For how many of the tasks each domain has slots, each class counted by itself."""
-    snapshot = session.snapshot
-    rows = _rows_of(snapshot, domains)
-    room = np.zeros(len(domains), np.int64)
-    for cls, count in zip(classes, counts, strict=True):
+def _room(session: Session, tasks: Rows, domains: Rows) -> NDArray[np.int64]:
+    rows = _rows_of(session.snapshot, domains)
+    return room_for(session, tasks, lambda slots: sum_over(session.snapshot, slots, domains, rows.start), rows)
+
+
+def room_for(session: Session, tasks: Rows, sums: Callable[[Rows], Amounts], rows: slice) -> NDArray[np.int64]:
+    """For how many of the tasks each domain has slots, each class counted by itself.
+
+    `sums` adds up what the nodes of the rows have, for each of some domains.
+    """
+    snapshot, boards, room = session.snapshot, boards_of(session), np.zeros((), np.int64)
+    for cls, count in zip(*count_classes(snapshot.tasks.cls[tasks]), strict=True):
         slots = boards.get(int(cls), FUTURE).slots(snapshot, rows.start, rows.stop)
-        room += np.minimum(_sum_over(snapshot, np.minimum(slots, count), domains, rows.start), count)
+        room = room + np.minimum(sums(np.minimum(slots, count)), count)
     return room
 
 
 def count_classes(classes: Rows) -> tuple[Rows, Rows]:
     """Distinct classes and how often each occurs; one class, the usual case, is not sorted for it."""
     if (classes == classes[0]).all():
-        return classes[:1], np.array([len(classes)], np.int32)
+        return classes[:1], np.array([len(classes)], np.intp)
     distinct, counts = np.unique(classes, return_counts=True)
-    return distinct, counts.astype(np.int32)
+    return distinct, counts.astype(np.intp)
 
 
 def ranked(
@@ -170,16 +169,15 @@ def domain_totals(snapshot: Snapshot, domains: Rows) -> tuple[Amounts, Amounts]:
     rows = _rows_of(snapshot, domains)
     state = snapshot.nodes.state[:, rows]
     return (
-        _sum_over(snapshot, state[USED] + state[PIPELINED], domains, rows.start),
-        _sum_over(snapshot, state[ALLOCATABLE], domains, rows.start),
+        sum_over(snapshot, state[USED] + state[PIPELINED], domains, rows.start),
+        sum_over(snapshot, state[ALLOCATABLE], domains, rows.start),
     )
 
 
 def domain_future_idle(snapshot: Snapshot, domains: Rows) -> Amounts:
     """What domains will have free once terminating pods are gone and promised places are taken."""
     rows = _rows_of(snapshot, domains)
-    free = np.maximum(snapshot.nodes.future_idle()[rows], 0)
-    return _sum_over(snapshot, free, domains, rows.start)
+    return sum_over(snapshot, np.maximum(snapshot.nodes.future_idle()[rows], 0), domains, rows.start)
 
 
 def _rows_of(snapshot: Snapshot, domains: Rows) -> slice:
@@ -189,7 +187,7 @@ def _rows_of(snapshot: Snapshot, domains: Rows) -> slice:
     return slice(int(snapshot.topology.lo[domains].min()), int(snapshot.topology.hi[domains].max()))
 
 
-def _sum_over(snapshot: Snapshot, amounts: NDArray[np.integer], domains: Rows, first: int) -> Amounts:
+def sum_over(snapshot: Snapshot, amounts: NDArray[np.integer], domains: Rows, first: int = 0) -> Amounts:
     """Sums over the nodes of each domain; `amounts` begins at node row `first`, and may have any further shape."""
     sums = np.zeros((len(amounts) + 1, *amounts.shape[1:]), np.int64)
     np.cumsum(amounts, axis=0, out=sums[1:])

@@ -8,6 +8,7 @@ hold) must have all of them at their minimum; one without has the job's own. Tas
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -17,27 +18,38 @@ from numpy.typing import NDArray
 from muster.framework import Session, points
 from muster.snapshot import (
     ACTIVE_STATUSES,
-    BEST_EFFORT,
     BEST_EFFORT_PENDING,
-    GATED,
     NO_ROW,
     READY_STATUSES,
     GroupTable,
+    JobTable,
+    Mask,
     Rows,
     Snapshot,
     TaskStatus,
 )
 
-NOBODY: Rows = np.empty(0, np.int32)
+NOBODY: Rows = np.empty(0, np.intp)
 #: Whether the minimum is there, tasks per task of the minimum (0 where it is not), name.
 RoleKey: TypeAlias = tuple[bool, float, str]
 #: They follow each other.
 _ACTIVE = slice(min(ACTIVE_STATUSES), max(ACTIVE_STATUSES) + 1)
+_SUCCEEDED = int(TaskStatus.SUCCEEDED)
 
 
 def active_count(counts: Rows) -> int:
     """Of the counters of a job or role: tasks that have a place or are promised one."""
     return sum(counts[_ACTIVE].tolist())
+
+
+def settled_count(counts: Rows) -> int:
+    """Of the same: tasks that need no place any more, as they have one, are promised one, or are done."""
+    return active_count(counts) + int(counts[_SUCCEEDED])
+
+
+def ready_count(counts: Rows) -> int:
+    """Of the counters of a job, role or sub-group: tasks that count towards its minimum."""
+    return int(counts[list(READY_STATUSES)].sum())
 
 
 def requests_of(snapshot: Snapshot, tasks: Rows) -> NDArray[np.int64]:
@@ -72,15 +84,13 @@ class PodSet:
     name: str = ""
 
     def turn(self, held: int) -> RoleKey:
-        """Its order among the pod sets of a job when so many of its tasks have a place; smaller goes first."""
-        return turn_key(held, self.minimum, self.name)
+        """Its order among the pod sets of a job when so many of its tasks have a place; smaller goes first.
 
-
-def turn_key(active: int, minimum: int, name: str = "") -> RoleKey:
-    """Who is below its minimum goes first, then who has least beyond it; how much a role lacks does not matter."""
-    if active < minimum or active == 0:
-        return active >= minimum, 0.0, name
-    return True, active / minimum if minimum else math.inf, name
+        Who is below its minimum goes first, then who has least beyond it; how much a role lacks does not matter.
+        """
+        if held < self.minimum or held == 0:
+            return held >= self.minimum, 0.0, self.name
+        return True, held / self.minimum if self.minimum else math.inf, self.name
 
 
 def pod_sets(snapshot: Snapshot, job: int) -> list[PodSet]:
@@ -101,17 +111,17 @@ def next_tasks(session: Session, job: int, waiting: Rows) -> Rows:
     snapshot = session.snapshot
     jobs = snapshot.jobs
     if not jobs.has_pod_sets(job):
-        missing = max(1, int(jobs.min_member[job]) - active_count(jobs.counts[job]))
+        missing = max(1, int(jobs.min_member[job]) - settled_count(jobs.counts[job]))
         return waiting[:missing] if len(waiting) >= missing else NOBODY
     roles = snapshot.tasks.role[waiting]
-    held = {pods: active_count(snapshot.roles.counts[pods.role]) for pods in pod_sets(snapshot, job)}
+    held = {pods: settled_count(snapshot.roles.counts[pods.role]) for pods in pod_sets(snapshot, job)}
     ordered = sorted(held, key=lambda pods: pods.turn(held[pods]))
     short = [pods for pods in ordered if held[pods] < pods.minimum]
     parts = [waiting[roles == pods.role][: pods.minimum - held[pods]] for pods in short]
     if any(len(part) < pods.minimum - held[pods] for part, pods in zip(parts, short, strict=True)):
         return NOBODY
     chosen: Rows = np.concatenate(parts) if parts else NOBODY
-    missing = int(jobs.min_member[job]) - active_count(jobs.counts[job]) - len(chosen)
+    missing = int(jobs.min_member[job]) - settled_count(jobs.counts[job]) - len(chosen)
     if missing > 0 and beyond_roles(snapshot, job):
         others = waiting[~np.isin(waiting, chosen)][:missing]
         return np.concatenate((chosen, others)) if len(others) == missing else NOBODY
@@ -181,52 +191,30 @@ def required_subgroups(session: Session, job: int) -> set[int]:
 # relies on such members is bound, they are placed in the same statement, and the gang waits if too few find a node.
 
 
-def best_effort_tasks(session: Session, job: int) -> Rows:
-    """Pending tasks of a job that ask for nothing and may be placed, in order."""
-    table = session.snapshot.tasks
-    tasks = session.snapshot.pending_tasks()
-    mine = (table.job[tasks] == job) & ((table.flags[tasks] & (BEST_EFFORT | GATED)) == BEST_EFFORT)
-    return session.sort_tasks(tasks[mine])
-
-
 def relies_on_best_effort(session: Session, job: int) -> bool:
     """Whether a minimum (of the job, a role, a sub-group) is met only by counting pending best-effort tasks."""
-    jobs, roles = session.snapshot.jobs, session.snapshot.roles
+    jobs, roles, groups = session.snapshot.jobs, session.snapshot.roles, session.snapshot.subgroups
     if not jobs.counts[job, BEST_EFFORT_PENDING] or not session.asked(points.JOB_READY):
         return False
-    minimum = int(jobs.min_member[job])
-    if _relies(jobs.counts[job], minimum):
-        return True
-    if minimum >= jobs.min_roles_total[job] and any(_is_short(roles, role) for role in jobs.roles[job]):
-        return True
-    return _subgroups_rely(session.snapshot, job)
 
+    def met(table: JobTable | GroupTable, minimum: Rows, rows: Sequence[int]) -> tuple[Mask, Mask]:
+        """Which minimums are met by tasks that have a place, and which by counting all."""
+        counts, least = table.counts[list(rows)], minimum[list(rows)]
+        ready = counts[:, list(READY_STATUSES)].sum(axis=1)
+        return ready >= least, ready + counts[:, BEST_EFFORT_PENDING] >= least
 
-def _subgroups_rely(snapshot: Snapshot, job: int) -> bool:
-    groups = snapshot.subgroups
-    policies = snapshot.jobs.records[job].sub_groups
-    ready, counted = [0] * len(policies), [0] * len(policies)
-    for subgroup in snapshot.jobs.subgroups[job] if policies else ():
-        have, minimum, policy = _ready_count(groups.counts[subgroup]), groups.minimum[subgroup], groups.policy[subgroup]
-        if have and _is_short(groups, subgroup):
-            return True  # started, and not yet whole
-        if policy != NO_ROW:
-            ready[policy] += have >= minimum
-            counted[policy] += have + groups.counts[subgroup, BEST_EFFORT_PENDING] >= minimum
+    ready, counted = met(jobs, jobs.min_member, [job])
+    if jobs.min_member[job] >= jobs.min_roles_total[job]:
+        of_roles = met(roles, roles.minimum, jobs.roles[job])
+        ready, counted = np.append(ready, of_roles[0]), np.append(counted, of_roles[1])
+    policies = jobs.records[job].sub_groups
+    parts = list(jobs.subgroups[job]) if policies else []
+    whole, at_most = met(groups, groups.minimum, parts)
+    has_started = groups.counts[parts][:, list(READY_STATUSES)].any(axis=1)
+    if (counted & ~ready).any() or (at_most & ~whole & has_started).any():
+        return True
+    own = groups.policy[parts]
     return any(
-        have < (spec.min_sub_groups or 0) <= at_most
-        for spec, have, at_most in zip(policies, ready, counted, strict=True)
+        whole[own == number].sum() < (policy.min_sub_groups or 0) <= at_most[own == number].sum()
+        for number, policy in enumerate(policies)
     )
-
-
-def _is_short(groups: GroupTable, group: int) -> bool:
-    return _relies(groups.counts[group], int(groups.minimum[group]))
-
-
-def _relies(counts: Rows, minimum: int) -> bool:
-    ready = _ready_count(counts)
-    return ready < minimum <= ready + int(counts[BEST_EFFORT_PENDING])
-
-
-def _ready_count(counts: Rows) -> int:
-    return int(counts[list(READY_STATUSES)].sum())

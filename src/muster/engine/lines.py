@@ -1,77 +1,193 @@
 """Lines: which queue is served next, and which of its jobs.
 
-A queue gives one job a turn and goes back in line with a fresh key, so that shares steer the order while resources are
-given out. Keys are made when something is put in line. What others get may make a queue's key larger meanwhile: it is
-asked for again when the queue comes first.
+Queues stand side by side, or take turns down their tree: the best top queue, its best child, ... and so the leaf to
+serve next. Shares steer the order while resources are given out: whoever was served, or got something, is compared
+anew when it comes first. In a tree the others keep their places meanwhile, and a queue is judged by the leaf that
+stands first below it, even if that one has just been served, as in KAI. A turn costs a few keys.
 """
 
 from __future__ import annotations
 
-import heapq
-from collections.abc import Iterable
-from typing import Any
+from bisect import insort
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, TypeAlias
 
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import QUEUE_OVERUSED
+from muster.snapshot import NO_ROW
 
 Key = tuple[Any, ...]
+#: The key of a queue (first argument) by what stands first in its best leaf (second).
+KeyOf = Callable[[int, int], Key]
+#: By leaf, the queues from it up to the top, each with its parent; NO_ROW at the top.
+Steps: TypeAlias = Mapping[int, Sequence[tuple[int, int]]] | Sequence[Sequence[tuple[int, int]]]
 
 
-class QueueLine:
-    """Jobs in line at queues that take turns: one job of a queue, then the next queue."""
+class QueueTree:
+    """Leaves with something in them, and the queues above; `last_first` serves the largest keys first.
 
-    def __init__(self, session: Session, jobs: Iterable[int], *, turns_away: bool = True) -> None:
-        """`turns_away`: queues that have too much already get nothing."""
+    Whoever owns it knows what stands in each leaf, and says when that changes. The tree does not keep `key_of`: it is
+    its owner's method, and in a circle neither would be freed at once.
+    """
+
+    def __init__(self, steps: Steps, leaves: Iterable[int], key_of: KeyOf, *, last_first: bool = False) -> None:
+        """`leaves`: those that have something in them."""
+        self._steps = steps
+        self._first = -1 if last_first else 0
+        self._leaves = set(leaves)
+        #: Queues with something below them by parent, the smallest key first as of when each was compared.
+        self._inside: dict[int, list[int]] = {}
+        for leaf in sorted(self._leaves):
+            for queue, parent in steps[leaf]:
+                siblings = self._inside.setdefault(parent, [])
+                if queue in siblings:
+                    break
+                siblings.append(queue)
+        self._arrange(NO_ROW, key_of)
+        #: Those that are compared anew when they come first: all but whoever stands first everywhere now.
+        self._changed = {queue for siblings in self._inside.values() for queue in siblings}
+        queue = NO_ROW
+        while queue not in self._leaves and queue in self._inside:
+            queue = self._inside[queue][self._first]
+            self._changed.remove(queue)
+
+    def _arrange(self, parent: int, key_of: KeyOf) -> None:
+        siblings = self._inside.get(parent, [])
+        for queue in siblings:
+            if queue not in self._leaves:
+                self._arrange(queue, key_of)
+        if len(siblings) > 1:
+            siblings.sort(key=lambda queue: key_of(queue, self._first_leaf(queue)))
+
+    def changed(self, leaf: int, key_of: KeyOf, *, occupied: bool) -> None:
+        """Something came to a leaf or went; `occupied`: there is something in it now."""
+        self._leaves.add(leaf)
+        for queue, parent in self._steps[leaf]:
+            siblings = self._inside.setdefault(parent, [])
+            if occupied:
+                if queue not in siblings:
+                    self._put(siblings, queue, key_of)
+                self._changed.add(queue)
+            elif queue in siblings:
+                siblings.remove(queue)
+                self._changed.discard(queue)
+                occupied = len(siblings) > 0
+            else:
+                return
+
+    def all_changed(self) -> None:
+        """What one queue got may have changed the keys of all."""
+        self._changed.update(*self._inside.values())
+
+    def next_leaf(self, key_of: KeyOf) -> int | None:
+        """The leaf whose turn it is; None: there is nothing anywhere."""
+        siblings = self._inside.get(NO_ROW)
+        while siblings:
+            first = siblings[self._first]
+            if first in self._changed:
+                self._changed.remove(first)
+                self._put(siblings, siblings.pop(self._first), key_of)
+            elif first in self._leaves:
+                return first
+            else:
+                siblings = self._inside[first]
+        return None
+
+    def _put(self, siblings: list[int], queue: int, key_of: KeyOf) -> None:
+        """Put a queue in its place among others."""
+        if siblings:
+            insort(siblings, queue, key=lambda one: key_of(one, self._first_leaf(one)))
+        else:
+            siblings.append(queue)
+
+    def _first_leaf(self, queue: int) -> int:
+        while queue not in self._leaves:
+            queue = self._inside[queue][self._first]
+        return queue
+
+
+class Line:
+    """Jobs in line at their queues, none of which is missing, broken or, in a tree, not a leaf."""
+
+    def __init__(
+        self,
+        session: Session,
+        jobs: Iterable[int],
+        *,
+        is_tree: bool = False,
+        turns_away: bool = False,
+        depth: int | None = None,
+        known: Mapping[int, Key] | None = None,
+    ) -> None:
+        """`turns_away`: queues that have too much already get nothing; `depth`: so many jobs of a queue are kept.
+
+        `known`: the keys of jobs for which somebody has just asked.
+        """
         self._session = session
+        self._is_tree = is_tree
         self._turns_away = turns_away
-        #: Jobs of each queue, and queues by key and the number of their turn: heaps.
+        self._depth = depth
         self._jobs: dict[int, list[tuple[Key, int]]] = {}
-        self._queues: list[tuple[Key, int, int]] = []
-        self._turns = 0
+        known = known or {}
         for job in jobs:
-            self.push(job)
-        for queue in self._jobs:
-            self._put(queue)
-        #: The queue whose job has its turn; it goes back in line when that is over.
-        self._served: int | None = None
+            with session.turn(job):
+                self._jobs_beside(job).append((known[job] if job in known else session.job_key(job), job))
+        for line in self._jobs.values():
+            line.sort()
+            line[:] = line[:depth]
+        queues = session.snapshot.queues
+        steps: Steps = queues.steps if is_tree else [[(queue, NO_ROW)] for queue in range(len(queues))]
+        self._tree = QueueTree(steps, [queue for queue, line in self._jobs.items() if line], self._queue_key)
+
+    def __len__(self) -> int:
+        return sum(map(len, self._jobs.values()))
 
     def pop(self) -> int | None:
         """Take out the next job; None: nobody is in line."""
-        if self._served is not None:
-            self._put(self._served)
-            self._served = None
-        while (queue := self.pop_queue()) is not None:
+        while (queue := self._next_queue()) is not None:
             jobs = self._jobs[queue]
-            if jobs and self._turns_away and self._session.overused(queue):
-                for _, job in jobs:
-                    self._session.record(job, JobVerdict(QUEUE_OVERUSED))
-            elif jobs:
-                self._served = queue
-                return heapq.heappop(jobs)[1]
+            if not (self._turns_away and self._session.overused(queue)):
+                _, job = jobs.pop(0)
+                self._tree.changed(queue, self._queue_key, occupied=bool(jobs))
+                return job
+            for job in self._pop_jobs(queue):
+                self._session.record(job, JobVerdict(QUEUE_OVERUSED))
         return None
+
+    def pop_queue(self) -> tuple[int, list[int]] | None:
+        """Take out the first queue, with its jobs; None: none is in line."""
+        queue = self._next_queue()
+        return None if queue is None else (queue, self._pop_jobs(queue))
 
     def push(self, job: int) -> None:
         """Put a job in line, or back."""
+        line = self._jobs_beside(job)
         with self._session.turn(job):
-            line = self._jobs.setdefault(int(self._session.snapshot.jobs.queue[job]), [])
-            heapq.heappush(line, (self._session.job_key(job), job))
+            insort(line, (self._session.job_key(job), job))
+        line[:] = line[: self._depth]
+        self._tree.changed(int(self._session.snapshot.jobs.queue[job]), self._queue_key, occupied=bool(line))
 
-    def pop_queue(self) -> int | None:
-        """Take out the first queue, with its jobs; None: none is in line."""
-        while self._queues:
-            key, turn, queue = self._queues[0]
-            # Who was put in line last has its key from just now.
-            if turn < self._turns and (fresh := self._session.queue_key(queue)) > key:
-                heapq.heapreplace(self._queues, (fresh, turn, queue))
-            else:
-                return heapq.heappop(self._queues)[2]
-        return None
+    def sort_again(self, queue: int) -> None:
+        """What orders the jobs of a queue has changed."""
+        line = self._jobs.get(queue, [])
+        line[:] = sorted((self._session.job_key(job), job) for _, job in line)
+        if line:
+            self._tree.changed(queue, self._queue_key, occupied=True)
 
-    def pop_jobs(self, queue: int) -> Iterable[int]:
-        """Take out the jobs of a queue, one after the other."""
-        while self._jobs[queue]:
-            yield heapq.heappop(self._jobs[queue])[1]
+    def _jobs_beside(self, job: int) -> list[tuple[Key, int]]:
+        return self._jobs.setdefault(int(self._session.snapshot.jobs.queue[job]), [])
 
-    def _put(self, queue: int) -> None:
-        self._turns += 1
-        heapq.heappush(self._queues, (self._session.queue_key(queue), self._turns, queue))
+    def _next_queue(self) -> int | None:
+        if not self._is_tree:
+            self._tree.all_changed()
+        return self._tree.next_leaf(self._queue_key)
+
+    def _pop_jobs(self, queue: int) -> list[int]:
+        jobs = [job for _, job in self._jobs.pop(queue)]
+        self._tree.changed(queue, self._queue_key, occupied=False)
+        return jobs
+
+    def _queue_key(self, queue: int, leaf: int) -> Key:
+        if self._is_tree:
+            return self._session.queue_turn_key(queue, self._jobs[leaf][0][1])
+        return self._session.queue_key(queue)

@@ -13,6 +13,7 @@ mixed ones it is an estimate.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,7 +21,7 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import Boards, boards_of
 from muster.engine.constraints import Constraint, constraint_of, domain_of
-from muster.engine.domains import domain_future_idle, domain_totals, gradients, holding
+from muster.engine.domains import ROOT, domain_future_idle, domain_totals, gradients, holding, sum_over
 from muster.engine.gangs import Portion, by_subgroup, pending_tasks_of, requests_of, required_subgroups
 from muster.framework import points
 from muster.framework.plugin import Plugin
@@ -49,7 +50,7 @@ def _with_proposal(session: Session, job: int, tasks: Rows, steps: list[Rows]) -
     needed = max(1, session.job_deficit(job))
     answer: list[Rows] = []
     for number, step in enumerate(steps):
-        possible = holding(session, boards, tasks, needed, step)
+        possible = holding(session, tasks, needed, step)
         if len(possible) == 0:
             continue
         winner = NO_ROW
@@ -58,7 +59,7 @@ def _with_proposal(session: Session, job: int, tasks: Rows, steps: list[Rows]) -
         if winner == NO_ROW:
             answer.append(possible)
             continue
-        return [*answer, np.array([winner], np.int32), possible, *steps[number + 1 :]]
+        return [*answer, np.array([winner], np.intp), possible, *steps[number + 1 :]]
     return answer
 
 
@@ -101,14 +102,16 @@ class LookAhead:
 
     def best(self) -> int:
         """The candidate with the best predicted score; NO_ROW: none is expected to hold the job."""
-        missing = self._missing_groups()
+        # How many more ready sub-groups each policy needs.
+        policies = self._session.snapshot.subgroups.policy
+        missing = Counter(int(policies[required]) for required in required_subgroups(self._session, self._job))
         deficit = max(1, self._session.job_deficit(self._job))
         done: Mask = np.zeros(len(self._candidates), np.bool_)
         for part in self._parts:
             self._hand_out(part, done)
             done = self._placed >= deficit
             for policy, lack in missing.items():
-                done &= self._ready_groups.get(policy, np.zeros(len(done), np.int32)) >= lack
+                done &= self._ready_groups.get(policy, np.zeros(len(done), np.intp)) >= lack
             if done.all():
                 break
         fitting = np.flatnonzero(done)
@@ -152,21 +155,12 @@ class LookAhead:
             requests_of(snapshot, first),
         )
 
-    def _missing_groups(self) -> dict[int, int]:
-        """How many more ready sub-groups each policy needs."""
-        missing: dict[int, int] = {}
-        for subgroup in required_subgroups(self._session, self._job):
-            policy = int(self._session.snapshot.subgroups.policy[subgroup])
-            missing[policy] = missing.get(policy, 0) + 1
-        return missing
-
     def _slots(self, boards: Boards, cls: int) -> NDArray[np.float64]:
         slots = boards.get(cls, FUTURE).slots(self._session.snapshot, 0, len(self._session.snapshot.nodes))
-        sums = np.concatenate(([0], np.cumsum(slots, dtype=np.int64)))
-        return (sums[self._topology.hi] - sums[self._topology.lo]).astype(np.float64)
+        return sum_over(self._session.snapshot, slots, self._topology.inside(ROOT)).astype(np.float64)
 
     def _owners(self, n_domains: int) -> Rows:
-        owner = np.full(n_domains, -1, np.int32)
+        owner = np.full(n_domains, -1, np.intp)
         for k, domain in enumerate(self._candidates.tolist()):
             owner[domain : int(self._topology.last[domain]) + 1] = k
         return owner
@@ -186,7 +180,7 @@ class LookAhead:
         self._scores[owners] += scores[first]
         self._placed[owners] += sum(part.needed.values())
         policy = int(self._session.snapshot.subgroups.policy[part.portion.subgroup])
-        self._ready_groups.setdefault(policy, np.zeros(len(done), np.int32))[owners] += 1
+        self._ready_groups.setdefault(policy, np.zeros(len(done), np.intp))[owners] += 1
         self._take(part, chosen)
 
     def _eligible(self, part: _Part, done: Mask) -> Rows:
@@ -195,7 +189,7 @@ class LookAhead:
         if limit is None:
             rows = self._candidates[~done]
         else:
-            rows = np.flatnonzero((self._owner >= 0) & (topology.tier <= limit)).astype(np.int32)
+            rows = np.flatnonzero((self._owner >= 0) & (topology.tier <= limit)).astype(np.intp)
             rows = rows[~done[self._owner[rows]]]
         # A part of a slot may be a whole one on the right node: better a proposal too many than a solution missed.
         room = sum(np.minimum(np.ceil(self._room[cls][rows]), count) for cls, count in part.waiting.items())
@@ -231,25 +225,18 @@ class LookAhead:
 
     def _spill(self, part: _Part, domain: int, share: float) -> None:
         """Guess how tasks spread over the domains inside: the fullest that takes all of them, else largest first."""
-        children = self._topology.children[domain]
-        if not children:
-            return
         cls, count = next(iter(part.needed.items()))
-        left = share * count
-        whole = [child for child in children if self._room[cls][child] >= left]
-        line = (
-            [min(whole, key=lambda child: (self._room[cls][child], child))]
-            if whole
-            else sorted(children, key=lambda child: (-self._room[cls][child], child))
-        )
-        for child in line:
-            amount = min(left, float(self._room[cls][child]))
+        left, room = share * count, self._room[cls]
+        line = sorted(self._topology.children[domain], key=lambda child: (-room[child], child))
+        whole = [child for child in line if room[child] >= left]
+        for child in [min(whole, key=lambda child: (room[child], child))] if whole else line:
+            amount = min(left, float(room[child]))
             if amount <= 0:
                 break
-            part_share = amount / count
-            needed = {kind: round(part_share * number) for kind, number in part.needed.items()}
-            self._book(needed, np.rint(part_share * part.taken).astype(np.int64), np.array([child], np.int32))
-            self._spill(part, child, part_share)
+            inside = amount / count
+            needed = {kind: round(inside * number) for kind, number in part.needed.items()}
+            self._book(needed, np.rint(inside * part.taken).astype(np.int64), np.array([child], np.intp))
+            self._spill(part, child, inside)
             left -= amount
 
     def _book(self, tasks: dict[int, int], amounts: Amounts, rows: Rows) -> None:

@@ -57,16 +57,11 @@ def slots(request: Sequence[int], taken: Sequence[int], limit: Sequence[int], ig
     return max(0, fit)
 
 
-def lacking(request: Sequence[int], taken: Sequence[int], limit: Sequence[int], ignored: int) -> int | None:
-    """The first resource of which the limit has not enough left, as a column; None: the request fits."""
-    wanted = ((column, amount) for column, amount in enumerate(request) if amount > 0 and column != ignored)
-    return next((column for column, amount in wanted if limit[column] - taken[column] < amount), None)
-
-
 class QueueBooks:
     """Sums over the jobs of a session, per job or per queue."""
 
     def __init__(self, session: Session) -> None:
+        self._session = session
         self._snapshot = session.snapshot
         self._axis = session.snapshot.axis
         self._jobs = session.snapshot.jobs
@@ -99,18 +94,22 @@ class QueueBooks:
             column[column == 0] = UNLIMITED
         return table
 
+    def entrance_limits(self, limits: Amounts) -> list[list[int]]:
+        """Limits for letting jobs in: what pods of others hold counts.
+
+        They may leave, and nodes may come: whoever waits for that is let in, so that its pods exist and can be seen.
+        """
+        held = self._session.total - self._session.shared_total
+        open_to: list[list[int]] = np.minimum(limits + held, self.capabilities()).tolist()
+        return open_to
+
     def _table(self, rows: list[Amounts]) -> Amounts:
         return np.array(rows, np.int64).reshape(len(rows), len(self._axis))
 
     def by_queue(self, per_job: Amounts) -> Amounts:
         """Sum rows of counted jobs by queue."""
         sums: Amounts = np.zeros((len(self._snapshot.queues), per_job.shape[1]), np.int64)
-        rows = np.flatnonzero(self.counted)
-        if len(rows):
-            rows = rows[np.argsort(self._jobs.queue[rows], kind="stable")]
-            queues = self._jobs.queue[rows]
-            starts = np.flatnonzero(np.diff(queues, prepend=-2))
-            sums[queues[starts]] = np.add.reduceat(per_job[rows], starts, axis=0)
+        np.add.at(sums, self._jobs.queue[self.counted], per_job[self.counted])
         return sums
 
     # -- jobs ----------------------------------------------------------------------------------------------
@@ -124,12 +123,12 @@ class QueueBooks:
         self, whose: str, request: Sequence[int], taken: Sequence[int], limit: Sequence[int]
     ) -> Rejection | None:
         """Why a request is not admitted: what of which resource is taken already; None: it fits."""
-        column = lacking(request, taken, limit, self.pods_column)
-        if column is None:
-            return None
-        name = self._axis.names[column]
-        held, most, wanted = (format_amount(name, max(0, each[column])) for each in (taken, limit, request))
-        return Rejection(NOT_ADMITTED, f"{whose}: insufficient {name}: {held} of {most} taken, {wanted} wanted")
+        for column, amount in enumerate(request):
+            if amount > max(0, limit[column] - taken[column]) and column != self.pods_column:
+                name = self._axis.names[column]
+                held, most, asked = (format_amount(name, max(0, each[column])) for each in (taken, limit, request))
+                return Rejection(NOT_ADMITTED, f"{whose}: insufficient {name}: {held} of {most} taken, {asked} wanted")
+        return None
 
     def minimum(self, job: int) -> list[int]:
         """`minResources` of a job in column order."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from dataclasses import dataclass
 from itertools import pairwise
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from muster.api import Pod
 from muster.api.names import QUEUE_GATE
 from muster.engine.constraints import why_not_placeable
+from muster.engine.gangs import ready_count, requests_of
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import (
     DEVICE_CLAIM,
@@ -17,31 +18,63 @@ from muster.framework.reasons import (
     GROUP_MISSING,
     NAMESPACE_ENDING,
     NOT_ADMITTED,
+    NOT_TRIED,
     QUARANTINED,
     QUEUE_FULL,
     QUEUE_OVERUSED,
 )
 from muster.framework.reasons import GATED as GATED_REASON
-from muster.snapshot import GATED, NO_ROW, READY_STATUSES, JobPhase, Rows, TaskStatus
+from muster.snapshot import BEST_EFFORT, GATED, JobPhase, Rows, TaskStatus
 
 _HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM, "namespace": NAMESPACE_ENDING}
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
 _PENDING = int(JobPhase.PENDING)
 
 
-def schedulable_tasks(session: Session) -> Rows:
-    """Pending tasks without scheduling gates, ordered by job and then as the plugins order them."""
+def _pending(session: Session, *, gated: bool) -> Rows:
+    """Pending tasks, those that are held back or the others."""
     tasks = session.snapshot.pending_tasks()
-    ungated: Rows = tasks[(session.snapshot.tasks.flags[tasks] & GATED) == 0]
-    return session.sort_tasks(ungated)
+    wanted: Rows = tasks[((session.snapshot.tasks.flags[tasks] & GATED) != 0) == gated]
+    return wanted
 
 
-def gated_jobs(session: Session) -> list[int]:
-    """Jobs with pending tasks that are held back; a later word on what else waits replaces `gated_verdict`."""
-    tasks = session.snapshot.pending_tasks()
-    held = tasks[(session.snapshot.tasks.flags[tasks] & GATED) != 0]
-    jobs: list[int] = np.unique(session.snapshot.tasks.job[held]).tolist()
-    return jobs
+@dataclass(frozen=True, slots=True)
+class _Schedulable:
+    """The answer of `schedulable_tasks`, while nothing more is touched."""
+
+    touched: int
+    tasks: Rows
+
+
+def schedulable_tasks(session: Session, *, best_effort: bool | None = None) -> Rows:
+    """Pending tasks without scheduling gates, ordered by job and then as the plugins order them; to be read only.
+
+    `best_effort`: only those that ask for nothing, or only the others.
+    """
+    known, touched = session.workspace.get("schedulable"), session.snapshot.touched
+    if not isinstance(known, _Schedulable) or known.touched != touched:
+        known = _Schedulable(touched, session.sort_tasks(_pending(session, gated=False)))
+        session.workspace["schedulable"] = known
+    if best_effort is None:
+        return known.tasks
+    wanted: Rows = known.tasks[((session.snapshot.tasks.flags[known.tasks] & BEST_EFFORT) != 0) == best_effort]
+    return wanted
+
+
+def nobody_waits(session: Session) -> bool:
+    """Whether no pending task could be placed at all, so that an action which makes room has nothing to do."""
+    return len(schedulable_tasks(session)) == 0
+
+
+def tell_gated(session: Session) -> None:
+    """Note what holds tasks of jobs back; a later word on what else waits replaces it."""
+    for job in np.unique(session.snapshot.tasks.job[_pending(session, gated=True)]).tolist():
+        session.record(job, gated_verdict(session, job))
+
+
+def queue_holds(session: Session, job: int, tasks: Rows) -> bool:
+    """Whether the queue of a job may hold all these tasks beside what it holds."""
+    return session.queue_slots(int(session.snapshot.jobs.queue[job]), requests_of(session.snapshot, tasks)) > 0
 
 
 def gated_verdict(session: Session, job: int) -> JobVerdict:
@@ -56,17 +89,12 @@ def gated_verdict(session: Session, job: int) -> JobVerdict:
 
 def tasks_by_job(session: Session, tasks: Rows) -> list[tuple[int, Rows]]:
     """Cut tasks that are ordered by job into one piece per job."""
-    return list(zip(*cut_by_job(session, tasks), strict=True))
-
-
-def cut_by_job(session: Session, tasks: Rows) -> tuple[list[int], list[Rows]]:
-    """As `tasks_by_job`: the jobs, and the piece of each."""
-    if len(tasks) == 0:
-        return [], []
     owners = session.snapshot.tasks.job[tasks]
+    if len(tasks) < 2:  # one is the usual case, and arrays are slow to begin
+        return [(owner, tasks) for owner in owners.tolist()]
     starts = np.flatnonzero(np.diff(owners, prepend=owners[0] - 1))
     bounds = [*starts.tolist(), len(tasks)]
-    return owners[starts].tolist(), [tasks[start:end] for start, end in pairwise(bounds)]
+    return [(int(owners[start]), tasks[start:end]) for start, end in pairwise(bounds)]
 
 
 def has_promise(session: Session, job: int) -> bool:
@@ -91,6 +119,35 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
     return None if rejection is None else JobVerdict(rejection.reason, rejection.detail)
 
 
+@dataclass(frozen=True, slots=True)
+class _Placeable:
+    """The last answer of `placeable_jobs`."""
+
+    tasks: Rows
+    n_faults: int
+    jobs: dict[int, Rows]
+
+
+def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict[int, Rows]:
+    """Tasks, which are ordered by job, of the jobs that may be placed; `tell`: the verdicts on all are noted.
+
+    Several actions ask about the very same tasks while nothing is placed: they get the same answer.
+    """
+    known = session.workspace.get("placeable")
+    if not tell and isinstance(known, _Placeable) and known.tasks is tasks and known.n_faults == len(session.faults):
+        return dict(known.jobs)
+    found: dict[int, Rows] = {}
+    for job, own in tasks_by_job(session, tasks):
+        with session.turn(job):
+            verdict = why_not_schedulable(session, job)
+            if tell:
+                session.record(job, verdict or JobVerdict(NOT_TRIED))
+            if verdict is None:
+                found[job] = own
+    session.workspace["placeable"] = _Placeable(tasks, len(session.faults), found)
+    return dict(found)
+
+
 # -- the gate of the queue -----------------------------------------------------------------------------------------
 # A pod with the gate is invisible to autoscalers, so that no node is added for what only the queue's limit holds back.
 # The gate is taken off when the queue may hold the pod, whether or not a node can; the pod is placed in a later cycle.
@@ -101,17 +158,17 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
 
 def open_gates(session: Session) -> None:
     """Note the pods that may lose their gate, and why the others wait."""
-    candidates = _waiting_for_queue(session)
-    if not len(candidates):
+    pods, jobs = session.snapshot.tasks.pods, session.snapshot.jobs
+    held = [task for task in _pending(session, gated=True).tolist() if waits_for_queue(pods[task])]
+    if not held:
         return
-    passed = _passed(session)
-    for job, tasks in sorted(tasks_by_job(session, candidates), key=lambda entry: session.job_key(entry[0])):
-        if job == NO_ROW or why_not_schedulable(session, job) is not None:
-            continue
-        queue = int(session.snapshot.jobs.queue[job])
-        ahead = passed.setdefault(queue, [])
-        for together in _by_turns(session, job, tasks.tolist()):
-            refusal = _refusal(session, job, [*ahead, *together])
+    passed, candidates = _passed(session), session.sort_tasks(np.array(held, np.intp))
+    for job, tasks in sorted(placeable_jobs(session, candidates).items(), key=lambda entry: session.job_key(entry[0])):
+        ahead = passed.setdefault(int(jobs.queue[job]), [])
+        ungated = int(np.count_nonzero(session.snapshot.tasks.job[_pending(session, gated=False)] == job))
+        needed = int(jobs.min_member[job]) - ready_count(jobs.counts[job]) - ungated
+        for together in map(np.ndarray.tolist, np.split(tasks, range(max(1, needed), len(tasks)))):
+            refusal = _refusal(session, job, np.array([*ahead, *together], np.intp))
             if refusal is not None:
                 session.record(job, refusal)
                 break
@@ -125,45 +182,21 @@ def waits_for_queue(pod: Pod) -> bool:
     return len(gates) == 1 and gates[0].name == QUEUE_GATE
 
 
-def _waiting_for_queue(session: Session) -> Rows:
-    table = session.snapshot.tasks
-    tasks = session.snapshot.pending_tasks()
-    held = [task for task in tasks[(table.flags[tasks] & GATED) != 0].tolist() if waits_for_queue(table.pods[task])]
-    return session.sort_tasks(np.array(held, np.int32)) if held else np.empty(0, np.int32)
-
-
 def _passed(session: Session) -> dict[int, list[int]]:
     """Tasks that lost their gate and wait for a node, by queue."""
     snapshot, found = session.snapshot, dict[int, list[int]]()
-    tasks = snapshot.pending_tasks()
-    for task in tasks[(snapshot.tasks.flags[tasks] & GATED) == 0].tolist():
-        job = int(snapshot.tasks.job[task])
-        if job != NO_ROW and snapshot.tasks.pods[task].metadata.annotations.get(QUEUE_GATE) == "true":
-            found.setdefault(int(snapshot.jobs.queue[job]), []).append(task)
+    for task in _pending(session, gated=False).tolist():
+        if snapshot.tasks.pods[task].metadata.annotations.get(QUEUE_GATE) == "true":
+            found.setdefault(int(snapshot.jobs.queue[snapshot.tasks.job[task]]), []).append(task)
     return found
 
 
-def _by_turns(session: Session, job: int, tasks: list[int]) -> Iterable[list[int]]:
-    """Which tasks pass together: those without which the gang cannot start, then each alone."""
-    jobs = session.snapshot.jobs
-    held = sum(int(jobs.counts[job, status]) for status in READY_STATUSES)
-    own = session.snapshot.tasks_of(job)
-    waiting = session.snapshot.pending_tasks()
-    ungated = np.isin(own, waiting[(session.snapshot.tasks.flags[waiting] & GATED) == 0]).sum()
-    needed = min(len(tasks), max(1, int(jobs.min_member[job]) - held - int(ungated)))
-    yield tasks[:needed]
-    for task in tasks[needed:]:
-        yield [task]
-
-
-def _refusal(session: Session, job: int, tasks: list[int]) -> JobVerdict | None:
+def _refusal(session: Session, job: int, tasks: Rows) -> JobVerdict | None:
     """Why the queue may not hold these tasks beside what it holds; None: it may."""
-    snapshot = session.snapshot
-    queue, rows = int(snapshot.jobs.queue[job]), np.array(tasks, np.int32)
-    if session.overused(queue):
+    if session.overused(int(session.snapshot.jobs.queue[job])):
         return JobVerdict(QUEUE_OVERUSED)
-    rejection = session.over_capacity(job, rows)
+    rejection = session.over_capacity(job, tasks)
     if rejection is not None:
         return JobVerdict(rejection.reason, rejection.detail)
-    total = snapshot.classes.requests[snapshot.tasks.cls[rows], 0].sum(axis=0)
-    return None if session.queue_slots(queue, total) > 0 else JobVerdict(QUEUE_FULL, snapshot.jobs.records[job].queue)
+    is_full = not queue_holds(session, job, tasks)
+    return JobVerdict(QUEUE_FULL, session.snapshot.jobs.records[job].queue) if is_full else None

@@ -39,6 +39,7 @@ from muster.framework.reasons import (
     all_reasons,
     reason,
     reason_number,
+    reason_of,
 )
 from muster.framework.registry import Action, Registry
 from muster.framework.session import MADE_ROOM, ActionTally, Committed, Session
@@ -86,4 +87,5 @@ __all__ = [
     "profile_yaml",
     "reason",
     "reason_number",
+    "reason_of",
 ]

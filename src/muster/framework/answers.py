@@ -55,7 +55,7 @@ def _is_column(answer: object, kinds: str, length: int) -> bool:
 
 
 def _are_rows(answer: object, allowed: Collection[int]) -> bool:
-    is_column = isinstance(answer, np.ndarray) and answer.dtype == np.int32 and answer.ndim == 1
+    is_column = isinstance(answer, np.ndarray) and answer.dtype == np.intp and answer.ndim == 1
     return is_column and set(answer.tolist()) <= set(allowed)  # type: ignore[attr-defined]  # an array by now
 
 
@@ -80,7 +80,7 @@ def _are_scores(answer: object, _about: object, snapshot: Snapshot) -> bool:
 def _is_division(answer: object, _about: object, snapshot: Snapshot) -> bool:
     return (
         isinstance(answer, Division)
-        and _is_column(answer.parts, "int32 int64", len(snapshot.tasks))
+        and _is_column(answer.parts, "int64 int32", len(snapshot.tasks))
         and 0 <= int(answer.parts.min(initial=0)) <= int(answer.parts.max(initial=0)) < max(1, len(answer.names))
     )
 
@@ -99,6 +99,10 @@ COUNT: Final = AnswerKind(
 )
 YES_OR_NO: Final = AnswerKind("True or False", lambda answer, *_: isinstance(answer, bool | np.bool_))
 REJECTION: Final = AnswerKind("a Rejection", lambda answer, *_: isinstance(answer, Rejection)).or_none()
+START: Final = AnswerKind(
+    "a Rejection, or bool per node",
+    lambda answer, _, snapshot: isinstance(answer, Rejection) or _is_column(answer, "bool", len(snapshot.nodes)),
+)
 VOTE: Final = AnswerKind("a Vote or a Rejection", lambda answer, *_: isinstance(answer, Vote | Rejection))
 DIVISION: Final = AnswerKind("a Division with one part per task and one name per part", _is_division)
 NODE_REASONS: Final = AnswerKind("int16 per node: FITS, or the number of a declared reason", _are_reasons)
@@ -119,10 +123,10 @@ DOMAIN_POINTS: Final = AnswerKind(
     "finite float64 per domain", lambda answer, about, _: _is_column(answer, "float64", len(about[-1]))
 )
 DOMAINS: Final = AnswerKind(
-    "int32 rows of domains", lambda answer, _, snapshot: _are_rows(answer, range(len(snapshot.topology)))
+    "int64 rows of domains", lambda answer, _, snapshot: _are_rows(answer, range(len(snapshot.topology)))
 )
 GRADIENTS: Final = AnswerKind(
-    "a list of int32 rows of domains",
+    "a list of int64 rows of domains",
     lambda answer, about, snapshot: (
         isinstance(answer, Sequence) and all(DOMAINS.is_met(step, about, snapshot) for step in answer)
     ),
@@ -131,10 +135,10 @@ AMOUNTS: Final = AnswerKind(
     "int64 per resource", lambda answer, _, snapshot: _is_column(answer, "int64", len(snapshot.axis))
 )
 PENDING_TASKS: Final = AnswerKind(
-    "int32 rows of pending tasks", lambda answer, _, snapshot: _are_rows(answer, snapshot.pending_tasks().tolist())
+    "int64 rows of pending tasks", lambda answer, _, snapshot: _are_rows(answer, snapshot.pending_tasks().tolist())
 )
 CANDIDATES: Final = AnswerKind(
-    "int32 rows out of the candidates", lambda answer, about, _: _are_rows(answer, about[-1].tolist())
+    "int64 rows out of the candidates", lambda answer, about, _: _are_rows(answer, about[-1].tolist())
 )
 DEPARTURES: Final = AnswerKind("a list of Departures", _are_departures)
 PROTECTIONS: Final = AnswerKind(

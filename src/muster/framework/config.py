@@ -9,6 +9,8 @@
     configurations:
     - name: allocate
       arguments: {...}
+    grouping:
+    - kind: MyJob.example.com
 
 Absent flags are on (except `enableHierarchy`). Names of plugins and actions, and their arguments, are checked
 against the registry when a session is made, not here: reading needs no plugin to be imported.
@@ -19,14 +21,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from muster.api import UserError
 from muster.api.documents import read_yaml
+from muster.framework.config_files import hint, unwrapped
 from muster.framework.plugin import Eviction
 from muster.framework.points import EVICTION_FLAGS, HIERARCHY_FLAG, OTHER_FLAGS, POINTS, Point
 
-_KNOWN_FLAGS = frozenset(
+#: One and the same, so that who has checked it once need not do so again.
+_NO_ARGUMENTS: Final[Mapping[str, Any]] = {}
+KNOWN_FLAGS = frozenset(
     {HIERARCHY_FLAG, *OTHER_FLAGS, *EVICTION_FLAGS.values(), *(point.flag for point in POINTS if point.flag)}
 )
 
@@ -71,12 +76,16 @@ class SchedulerConfig:
     tiers: tuple[tuple[PluginOption, ...], ...]
     configurations: Mapping[str, Mapping[str, Any]] = field(default_factory=dict)
     sharding: Sharding | None = None
+    #: What has no meaning here of a configuration that was written for others.
+    notes: tuple[str, ...] = ()
+    #: Rows that say which pods belong together, as written: controllers read them, scheduling does not. None: no row.
+    grouping: object = None
 
     def plugin_options(self) -> list[PluginOption]:
         return [option for tier in self.tiers for option in tier]
 
     def arguments_of(self, action: str) -> Mapping[str, Any]:
-        return self.configurations.get(action, {})
+        return self.configurations.get(action, _NO_ARGUMENTS)
 
 
 #: The profile `muster`.
@@ -103,6 +112,38 @@ tiers:
 """
 
 
+#: The profile `kai`.
+KAI_YAML = """\
+# What KAI's users run: a tree of queues with fair shares, victims found by trying scenarios, nodes filled up.
+actions: "allocate, consolidation, reclaim, preempt, stalegangeviction"
+tiers:
+- plugins:
+  - name: predicates
+  - name: fairshare
+    arguments:
+      # Victims that find another node cost their queue nothing, as in KAI.
+      chargeMovedVictims: false
+  - name: priority
+  - name: elastic
+  - name: gang
+    # The plugin elastic orders jobs by how much of their minimum they have.
+    enableJobOrder: false
+  - name: taskorder
+  - name: nodeplacement
+    arguments: {gpu: binpack, cpu: binpack}
+  - name: resourcetype
+  - name: minruntime
+  - name: pdb
+configurations:
+- name: consolidation
+  arguments: {trim: false, takeBackBinds: true, growthBreaksGangs: true}
+- name: reclaim
+  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true, growthBreaksGangs: true}
+- name: preempt
+  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true, growthBreaksGangs: true}
+"""
+
+
 def default_config() -> SchedulerConfig:
     """The configuration that holds when the user gives none."""
     return parse_config(DEFAULT_YAML, "default configuration")
@@ -125,12 +166,15 @@ def parse_config(text: str, source: str) -> SchedulerConfig:
     documents = [document.content for document in read_yaml(text, source)]
     if len(documents) > 1:
         raise UserError(f"{source}: expected one document, got {len(documents)}")
-    known = ("actions", "tiers", "configurations", "metrics")
-    document = reader.mapping(documents[0] if documents else None, "the file", known)
+    content, notes = unwrapped(documents[0] if documents else None, source, KAI_YAML)
+    known = ("actions", "tiers", "configurations", "metrics", "grouping")
+    document = reader.mapping(content, "the file", known)
     return SchedulerConfig(
         actions=reader.actions(document.get("actions")),
         tiers=tuple(reader.tiers(document.get("tiers"))),
         configurations=reader.configurations(document.get("configurations"), document.get("tiers")),
+        notes=notes,
+        grouping=document.get("grouping"),
     )
 
 
@@ -149,7 +193,7 @@ class _Reader:
         if known is not None:
             for key in value:
                 if key not in known:
-                    raise UserError(f"{self.source}: {path}: unknown field {key!r}; known: {', '.join(known)}")
+                    raise UserError(f"{self.source}: {path}: unknown field {key!r}; {hint(str(key), known)}")
         return value
 
     def sequence(self, value: object, path: str) -> list[Any]:
@@ -199,11 +243,9 @@ class _Reader:
         for key, value in fields.items():
             if key in ("name", "arguments"):
                 continue
-            if key not in _KNOWN_FLAGS:
-                raise UserError(
-                    f"{self.source}: {path}.{key}: unknown field; known: name, arguments and the flags "
-                    + ", ".join(sorted(_KNOWN_FLAGS))
-                )
+            if key not in KNOWN_FLAGS:
+                known = ("name", "arguments", *sorted(KNOWN_FLAGS))
+                raise UserError(f"{self.source}: {path}.{key}: unknown field; {hint(str(key), known)}")
             if not isinstance(value, bool):
                 raise self.fail(f"{path}.{key}", "true or false", value)
             flags[key] = value

@@ -11,6 +11,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
+from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -64,7 +65,12 @@ def answering(plugin: Plugin, point: Point[..., Any, Any], snapshot: Snapshot) -
 
 
 def _is_ours(plugin: Plugin) -> bool:
-    return type(plugin).__module__.startswith("muster.")
+    return _comes_with_muster(type(plugin).__module__)
+
+
+@cache
+def _comes_with_muster(module: str) -> bool:
+    return module.startswith("muster.")
 
 
 def _asked_last(fault: BaseException) -> tuple[Plugin | None, str]:

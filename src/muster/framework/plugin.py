@@ -156,6 +156,8 @@ class Plugin:
     name: ClassVar[str]
     #: One line for `muster plugins`.
     summary: ClassVar[str] = ""
+    #: What `job_order` orders jobs by, for lists: "behind train by priority". Empty: the plugin's name will do.
+    orders_by: ClassVar[str] = ""
     Args: ClassVar[type[Arguments]] = Arguments
     #: True: whoever `evictable` leaves out is protected. Such plugins are asked across all tiers, by every strategy and
     #: whatever flags are set; False: the answer is an opinion, and the tiers decide whose counts.
@@ -177,6 +179,8 @@ class Plugin:
 
     #: What the plugin needs in `Session.usage`, set by `__init__`; None: nothing. The first that asks decides.
     history: UsageHistory | None = None
+    #: Whether the record of what owners' jobs took is kept for it (`Session.run_times`).
+    wants_run_times: ClassVar[bool] = False
     #: How many seconds a pod may wait for its claims to be bound, set by `__init__`; None: no opinion. As `history`.
     volume_wait_s: float | None = None
 
@@ -269,6 +273,20 @@ class Plugin:
 
     def job_enqueued(self, job: int) -> None:
         """The job was admitted."""
+
+    def job_waits(self, job: int) -> bool:
+        """A job had its turn in allocate and got no place. True: jobs of its queue have to be put in order again.
+
+        Every plugin is told; one yes is enough.
+        """
+        return False
+
+    def start_nodes(self, job: int, tasks: Rows) -> Rejection | Mask | None:
+        """Where a job may start now although others wait before it; None: no opinion.
+
+        Asked by allocate before the job has its turn. A rejection: it has to wait; a mask: on these nodes only, bool
+        per node. Masks of one object are taken to mean the same within a session. The first answer counts.
+        """
 
     # -- nodes: all nodes at once ----------------------------------------------------------------------------
 

@@ -144,6 +144,8 @@ SMALLEST: Final = Rule[int, int]("the smallest answer counts", lambda given: min
 FIRST_REJECTION: Final = Rule[Rejection | None, Rejection | None](
     "every plugin must agree; the first rejection is told", _first
 )
+TOLD_ANY: Final = Rule[bool, bool]("every plugin is told, one yes is enough", lambda given: any(list(given)))
+FIRST_START: Final = Rule[Any, Any]("the first plugin with an opinion decides", _first)
 FIRST_AMOUNTS: Final = Rule[Amounts | None, Amounts | None]("the first plugin with an opinion decides", _first)
 FIRST_CHOICE: Final = Rule[Rows | None, Rows | None]("the first plugin with an opinion decides", _first)
 FIRST_DOMAINS: Final = Rule[Rows | None, Rows | None]("the first plugin that names domains decides", _first_named)
@@ -187,6 +189,8 @@ SUBGROUP_PIPELINED: Final = Point(Plugin.subgroup_pipelined, LARGEST, answers.CO
 JOB_STARVING: Final = Point(Plugin.job_starving, EVERY, answers.YES_OR_NO, "enableJobStarving")
 JOB_ENQUEUEABLE: Final = Point(Plugin.job_enqueueable, VOTES, answers.VOTE, "enableJobEnqueued")
 JOB_ENQUEUED: Final = Point(Plugin.job_enqueued, TELL, answers.NOTHING, "enableJobEnqueued")
+JOB_WAITS: Final = Point(Plugin.job_waits, TOLD_ANY, answers.YES_OR_NO)
+START_NODES: Final = Point(Plugin.start_nodes, FIRST_START, answers.START.or_none())
 NODE_MASK: Final = Point(Plugin.node_mask, CLASS_REASONS, answers.NODE_REASONS, "enablePredicate")
 TASK_MASK: Final = Point(Plugin.task_mask, TASK_REASONS, answers.NODE_REASONS.or_none(), "enablePredicate")
 LIVE_TASKS: Final = Point(Plugin.live_tasks, LISTED, answers.PENDING_TASKS)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Final
 
 from muster.api import UserError
-from muster.framework.config import DEFAULT_YAML, SchedulerConfig, load_config, parse_config
+from muster.framework.config import DEFAULT_YAML, KAI_YAML, SchedulerConfig, load_config, parse_config
 
 #: Says that a name is a profile, whatever files there are.
 PREFIX: Final = "profile:"
@@ -47,44 +47,13 @@ tiers:
   - name: network-topology-aware
 """
 
-_KAI = """\
-# What KAI's users run: a tree of queues with fair shares, victims found by trying scenarios, nodes filled up.
-actions: "allocate, consolidation, reclaim, preempt, stalegangeviction"
-tiers:
-- plugins:
-  - name: predicates
-  - name: fairshare
-    arguments:
-      # Victims that find another node cost their queue nothing, as in KAI.
-      chargeMovedVictims: false
-  - name: priority
-  - name: elastic
-  - name: gang
-    # The plugin elastic orders jobs by how much of their minimum they have.
-    enableJobOrder: false
-  - name: taskorder
-  - name: nodeplacement
-    arguments: {gpu: binpack, cpu: binpack}
-  - name: resourcetype
-  - name: minruntime
-  - name: pdb
-configurations:
-- name: consolidation
-  arguments: {trim: false, takeBackBinds: true, growthBreaksGangs: true}
-- name: reclaim
-  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true, growthBreaksGangs: true}
-- name: preempt
-  arguments: {strategy: solver, trim: false, passOverProtected: false, takeBackBinds: true, growthBreaksGangs: true}
-"""
-
-
 #: By name, in the order of the list.
 PROFILES: Final[dict[str, Profile]] = {
     known.name: known
     for known in (
         Profile("muster", "fair shares, gang-aware evictions, runtimes and topology; the default", DEFAULT_YAML),
         Profile("volcano", "queues by weight, evictions node by node, as Volcano is usually set up", _VOLCANO),
-        Profile("kai", "fair shares and victims by scenarios, in KAI's order of actions", _KAI),
+        Profile("kai", "fair shares and victims by scenarios, in KAI's order of actions", KAI_YAML),
     )
 }
 

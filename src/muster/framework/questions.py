@@ -14,10 +14,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework import points
+from muster.framework.faults import answering
 from muster.framework.plugin import NodeScores, Plugin, Purpose, Rejection
 from muster.framework.points import A, P, Point, R
 from muster.framework.reasons import FITS, NODE_NOT_READY, NODE_QUARANTINED, Verdicts
-from muster.snapshot import Amounts, Pieces, Rows, Snapshot
+from muster.framework.registry import Seat
+from muster.snapshot import Amounts, Mask, Pieces, Rows, Snapshot
 
 #: A bound method of a plugin, or what stands for one and has its `__self__`.
 Ask = Callable[..., Any]
@@ -29,20 +31,45 @@ class Asking:
     snapshot: Snapshot
 
     def __init__(self) -> None:
-        self._asked: dict[Point[..., Any, Any], list[Any]] = {point: [] for point in points.POINTS}
-        self._tiers: dict[Point[..., Any, Any], list[list[Any]]] = {point: [] for point in points.POINTS}
+        #: Who takes part, tier by tier; filled when all of them are open.
+        self._seated: list[list[tuple[Seat, Plugin]]] = []
+        #: The methods of points that somebody has asked at: of most points nobody ever does.
+        self._asked: dict[Point[..., Any, Any], list[Any]] = {}
+        self._tiers: dict[Point[..., Any, Any], list[list[Any]]] = {}
 
     def asked(self, point: Point[P, A, R]) -> list[Callable[P, A]]:
         """The methods that answer an extension point, in tier order."""
-        return self._asked[point]
+        return self.methods(point)
+
+    def methods(self, point: Point[..., Any, Any]) -> list[Any]:
+        """As `asked`, for those who also want to know whose methods they are."""
+        found = self._asked.get(point)
+        if found is None:
+            found = [method for tier in self.tiers(point) for method in tier]
+            if self._seated:
+                self._asked[point] = found
+        return found
+
+    def tiers(self, point: Point[..., Any, Any]) -> list[list[Any]]:
+        """As `asked`, tier by tier, without tiers in which nobody answers."""
+        found = self._tiers.get(point)
+        if found is None:
+            tiers = [
+                [answering(plugin, point, self.snapshot) for seat, plugin in tier if point in seat.points]
+                for tier in self._seated
+            ]
+            found = [tier for tier in tiers if tier]
+            if self._seated:
+                self._tiers[point] = found
+        return found
 
     def ask(self, point: Point[P, A, R], *about: P.args, **named: P.kwargs) -> R:
         """What plugins say together."""
-        return point.rule.combine(ask(*about, **named) for ask in self._asked[point])
+        return point.rule.combine(ask(*about, **named) for ask in self.asked(point))
 
     def _ask_often(self, point: Point[P, A, A], *about: P.args, **named: P.kwargs) -> A:
         """As `ask`, for questions of every turn whose rule leaves a single answer, the usual case, as it is."""
-        asked = self._asked[point]
+        asked = self.asked(point)
         if len(asked) == 1:
             answer: A = asked[0](*about, **named)
             return answer
@@ -50,6 +77,7 @@ class Asking:
 
     def _ask_no_more(self, plugin: Plugin) -> None:
         """Drop a plugin. Lists stay the same ones: whoever holds one does without it too."""
+        self._seated = [[entry for entry in tier if entry[1] is not plugin] for tier in self._seated]
         for methods in (*self._asked.values(), *(tier for tiers in self._tiers.values() for tier in tiers)):
             methods[:] = [method for method in methods if method.__self__ is not plugin]
 
@@ -59,16 +87,22 @@ class OrderQuestions(Asking):
 
     #: The methods that order jobs, and beside each those of the same plugin that order them as victims: one by one and
     #: many at once, where there are any.
-    _victim_order: list[tuple[Ask, Ask | None, Ask | None]]
+    _paired: list[tuple[Ask, Ask | None, Ask | None]] | None = None
 
-    def _pair_orders(self) -> None:
+    @property
+    def _victim_order(self) -> list[tuple[Ask, Ask | None, Ask | None]]:
+        if self._paired is None:
+            self._paired = self._pair_orders()
+        return self._paired
+
+    def _pair_orders(self) -> list[tuple[Ask, Ask | None, Ask | None]]:
         """Find out who orders victims otherwise than jobs."""
         alone, many = (
-            {id(ask.__self__): ask for ask in self._asked[point]}
+            {id(ask.__self__): ask for ask in self.methods(point)}
             for point in (points.VICTIM_ORDER, points.VICTIM_ORDERS)
         )
-        owners = [(ask, id(ask.__self__)) for ask in self._asked[points.JOB_ORDER]]
-        self._victim_order = [(ask, alone.get(owner), many.get(owner)) for ask, owner in owners]
+        owners = [(ask, id(ask.__self__)) for ask in self.methods(points.JOB_ORDER)]
+        return [(ask, alone.get(owner), many.get(owner)) for ask, owner in owners]
 
     def job_key(self, job: int) -> tuple[Any, ...]:
         """Order of a job among the jobs of its queue."""
@@ -97,7 +131,7 @@ class OrderQuestions(Asking):
     def sort_victims(self, jobs: Rows, left: Pieces) -> Rows:
         """Order jobs by `victim_key`, with what is left of each."""
         table, rows = self.snapshot.jobs, jobs.tolist()
-        columns = [_numbers([table.records[job].id for job in rows]), table.created[jobs]]
+        columns: list[NDArray[Any]] = [table.names.places(jobs, table.records), table.created[jobs]]
         for ask, for_victim, for_many in reversed(self._victim_order):
             if for_many:
                 columns.append(for_many(jobs, left))
@@ -165,7 +199,7 @@ class PlacingQuestions(Asking):
         return self._ask_often(points.SUBGROUP_PIPELINED, subgroup)
 
     def job_starving(self, job: int) -> bool:
-        return bool(self.asked(points.JOB_STARVING)) and self.ask(points.JOB_STARVING, job)
+        return bool(self.asked(points.JOB_STARVING)) and self._ask_often(points.JOB_STARVING, job)
 
     def job_enqueueable(self, job: int) -> bool:
         return self.why_not_admitted(job) is None
@@ -173,8 +207,16 @@ class PlacingQuestions(Asking):
     def why_not_admitted(self, job: int) -> Rejection | None:
         """Why the job may not be admitted; None: it may."""
         return points.JOB_ENQUEUEABLE.rule.combine(
-            (ask(job) for ask in tier) for tier in self._tiers[points.JOB_ENQUEUEABLE]
+            (ask(job) for ask in tier) for tier in self.tiers(points.JOB_ENQUEUEABLE)
         )
+
+    def start_nodes(self, job: int, tasks: Rows) -> Rejection | Mask | None:
+        """Where a job may start although others wait before it; None: wherever there is room."""
+        return self._ask_often(points.START_NODES, job, tasks) if self.asked(points.START_NODES) else None
+
+    def job_waits(self, job: int) -> bool:
+        """Tell that a job found no place; True: its queue has to be put in order again."""
+        return bool(self.asked(points.JOB_WAITS)) and self.ask(points.JOB_WAITS, job)
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
@@ -203,9 +245,9 @@ class PlacingQuestions(Asking):
     def live_tasks(self) -> frozenset[int]:
         """Pending tasks for which other pods matter."""
         owners = {
-            id(method.__self__) for point in (points.TASK_MASK, points.TASK_SCORE) for method in self._asked[point]
+            id(method.__self__) for point in (points.TASK_MASK, points.TASK_SCORE) for method in self.methods(point)
         }
-        concerned = [ask() for ask in self._asked[points.LIVE_TASKS] if id(ask.__self__) in owners]
+        concerned = [ask() for ask in self.methods(points.LIVE_TASKS) if id(ask.__self__) in owners]
         return frozenset(int(task) for tasks in concerned for task in tasks)
 
     # -- domains of the network ------------------------------------------------------------------------------
@@ -231,20 +273,20 @@ class PlacingQuestions(Asking):
         return self._ask_often(points.QUEUE_ALLOCATABLE, queue, request)
 
     def preemptive(self, queue: int, tasks: Rows) -> bool:
-        return self.ask(points.PREEMPTIVE, queue, tasks)
+        return self._ask_often(points.PREEMPTIVE, queue, tasks)
 
     def over_capacity(self, job: int, tasks: Rows) -> Rejection | None:
         """Why the queues above a job may not hold these tasks too; None: they may."""
-        return self.ask(points.OVER_CAPACITY, job, tasks)
+        return self._ask_often(points.OVER_CAPACITY, job, tasks)
 
     def over_quota(self, job: int, tasks: Rows) -> Rejection | None:
         """Why a job that is not preemptible may not have these tasks; None: it may."""
-        return self.ask(points.OVER_QUOTA, job, tasks)
+        return self._ask_often(points.OVER_QUOTA, job, tasks)
 
 
 def _numbers(keys: Sequence[Any]) -> NDArray[Any]:
     """Numbers that stand to each other as the keys do."""
-    numbers = np.zeros(len(keys), np.int32)
+    numbers = np.zeros(len(keys), np.intp)
     order = sorted(range(len(keys)), key=keys.__getitem__)
     numbers[order] = np.cumsum([False, *(keys[one] != keys[next_one] for one, next_one in pairwise(order))])
     return numbers

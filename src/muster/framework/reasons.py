@@ -56,6 +56,11 @@ def reason_number(number: int) -> Reason:
     return _reasons[number]
 
 
+def reason_of(code: str) -> Reason:
+    """The reason that has a code; a code that nobody declared is a bug."""
+    return _by_code[code]
+
+
 def all_reasons() -> list[Reason]:
     """Every declared reason, by code; the reference page of the docs is made from it."""
     return sorted(_reasons[1:], key=lambda known: known.code)
@@ -130,6 +135,11 @@ INSUFFICIENT = reason(
     "lack free resources",
     eviction_helps=True,
     remedy="wait for pods to finish, add nodes, or ask for less",
+)
+HELD_BACK = reason(
+    "held-back",
+    "it would delay a job before it, for which room is reserved",
+    remedy="wait, say a shorter run time that is true, or give it a higher priority",
 )
 OUTSIDE_SHARD = reason("outside-shard", "belong to another shard")
 QUEUE_MISSING = reason("queue-missing", "its queue does not exist", remedy="create the queue or name another one")

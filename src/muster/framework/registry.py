@@ -7,16 +7,21 @@ Arguments are checked here, so that every plugin gives the same kind of error.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
 
 import msgspec
+from msgspec import inspect
 
 from muster.api import UserError
+from muster.api.errors import choices, describe_value, explain
 from muster.framework.config import PluginOption, SchedulerConfig
+from muster.framework.config_files import hint
 from muster.framework.plugin import Arguments, Plugin
+from muster.framework.points import Point, implemented
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -26,6 +31,7 @@ T = TypeVar("T")
 #: Of a resource, in arguments.
 Weight = Annotated[int, msgspec.Meta(ge=0, le=1_000_000)]
 
+_UNKNOWN: Final = re.compile(r"Object contains unknown field `(?P<name>.+?)`(?: - at `.*`)?")
 PLUGIN_GROUP = "muster.plugins"
 ACTION_GROUP = "muster.actions"
 
@@ -59,12 +65,32 @@ class Action:
         raise AssertionError("actions override run()")
 
 
+#: So many checked arguments are kept; a scheduler has a dozen.
+_MANY: Final = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class Seat:
+    """A plugin of a configuration, checked: what every session makes its instance from."""
+
+    option: PluginOption
+    plugin: type[Plugin]
+    arguments: Arguments
+    #: The extension points that it answers and that are on.
+    points: tuple[Point[..., Any, Any], ...]
+
+
 @dataclass(slots=True)
 class Registry:
     """Plugins and actions by name."""
 
     plugins: dict[str, type[Plugin]] = field(default_factory=dict)
     actions: dict[str, type[Action]] = field(default_factory=dict)
+    #: What was checked once, by the identity of what was given, which is kept beside it: no other can take its place.
+    _seats: dict[int, Seat] = field(default_factory=dict, repr=False, compare=False)
+    _read: dict[tuple[str, int], tuple[Mapping[str, Any], Arguments]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
 
     @classmethod
     def of(cls, plugins: Iterable[type[Plugin]], actions: Iterable[type[Action]]) -> Registry:
@@ -85,11 +111,23 @@ class Registry:
             if name not in self.actions:
                 raise UserError(f"{source}: configurations: {self._unknown_action(name)}")
 
-    def make_plugin(self, option: PluginOption, source: str = "configuration") -> Plugin:
-        known = self.plugins.get(option.name)
-        if known is None:
+    def seat(self, option: PluginOption, source: str = "configuration") -> Seat:
+        """Check an entry of a configuration; one and the same entry is checked once."""
+        known = self._seats.get(id(option))
+        plugin = self.plugins.get(option.name)
+        if plugin is None:
             raise UserError(f"{source}: tiers: {self._unknown_plugin(option.name)}")
-        return known(read_arguments(known, option.arguments, f"{source}: plugin {option.name}"))
+        if known is None or known.plugin is not plugin:
+            arguments = read_arguments(plugin, option.arguments, f"{source}: plugin {option.name}")
+            on = tuple(point for point in implemented(plugin) if option.is_on(point))
+            if len(self._seats) >= _MANY:
+                self._seats.clear()
+            known = self._seats[id(option)] = Seat(option, plugin, arguments, on)
+        return known
+
+    def make_plugin(self, option: PluginOption, source: str = "configuration") -> Plugin:
+        seat = self.seat(option, source)
+        return seat.plugin(seat.arguments)
 
     def make_plugins(self, config: SchedulerConfig) -> list[Plugin]:
         """Every plugin of a configuration, not opened."""
@@ -99,18 +137,25 @@ class Registry:
         known = self.actions.get(name)
         if known is None:
             raise UserError(f"{source}: actions: {self._unknown_action(name)}")
-        return known(read_arguments(known, arguments, f"{source}: action {name}"))
+        read = self._read.get((name, id(arguments)))
+        if read is None:
+            if len(self._read) >= _MANY:
+                self._read.clear()
+            read = arguments, read_arguments(known, arguments, f"{source}: action {name}")
+            self._read[name, id(arguments)] = read
+        return known(read[1])
 
     def _unknown_plugin(self, name: str) -> str:
         if name in NOT_YET_PLUGINS:
             return f"plugin {name!r} is not supported yet; remove it from the configuration"
         known = ", ".join(sorted(self.plugins))
-        return f"unknown plugin {name!r}; known: {known}; own ones are installed beside muster"
+        others = f"known: {known}; own ones are installed beside muster"
+        return f"unknown plugin {name!r}; {hint(name, self.plugins, others)}"
 
     def _unknown_action(self, name: str) -> str:
         if name in NOT_YET_ACTIONS:
             return f"action {name!r} is not supported yet; remove it from the configuration"
-        return f"unknown action {name!r}; known: {', '.join(sorted(self.actions))}"
+        return f"unknown action {name!r}; {hint(name, self.actions)}"
 
 
 def read_arguments(owner: type[Plugin] | type[Action], raw: Mapping[str, Any], place: str) -> Arguments:
@@ -121,9 +166,38 @@ def read_arguments(owner: type[Plugin] | type[Action], raw: Mapping[str, Any], p
             arguments: Arguments = own(raw)
             return arguments
         return msgspec.convert(_without_none(raw), owner.Args, strict=False)
-    except (msgspec.ValidationError, ValueError) as error:
-        known = ", ".join(known.encode_name for known in msgspec.structs.fields(owner.Args)) or "none"
-        raise UserError(f"{place}: arguments: {error}; known arguments: {known}") from error
+    except msgspec.ValidationError as error:
+        raise UserError(f"{place}: arguments: {in_words(str(error), raw, owner.Args)}") from error
+    except ValueError as error:
+        raise UserError(f"{place}: arguments: {error}") from error
+
+
+def in_words(message: str, raw: Mapping[str, Any], wanted: type[msgspec.Struct]) -> str:
+    """What is wrong with arguments, in words of ours; `message` is msgspec's."""
+    fields = {known.encode_name: known for known in inspect.type_info(wanted).fields}  # type: ignore[attr-defined]
+    if (unknown := _UNKNOWN.fullmatch(message)) is not None:
+        name = unknown["name"]
+        return f"there is no argument {name!r}; {hint(name, fields, '' if fields else 'there are none')}"
+    text, _, path = message.partition(" - at `$.")
+    path = path.removesuffix("`")
+    # Names may hold dots.
+    name = max((known for known in fields if path == known or path.startswith((f"{known}.", f"{known}["))), default="")
+    if not name:
+        return message
+    allowed = _choices(fields[name].type)
+    if allowed and text.startswith("Invalid enum value"):
+        return f"{name}: expected {choices(allowed)}, got {describe_value(raw.get(name))}"
+    found = explain(f"{text} - at `$.value{path.removeprefix(name)}`", {"value": raw.get(name)})
+    return f"{name}{found.field.removeprefix('value')}: {found.text}"
+
+
+def _choices(given: inspect.Type) -> list[str]:
+    """The words that an argument may be; none: it is no choice."""
+    while isinstance(given, inspect.Metadata):
+        given = given.type
+    if isinstance(given, inspect.EnumType):
+        return [str(member.value) for member in given.cls]
+    return [str(value) for value in given.values] if isinstance(given, inspect.LiteralType) else []
 
 
 def _without_none(raw: Mapping[str, Any]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """One cycle's view: a snapshot, the plugins that advise on it, and the rules that combine their answers.
 
 Actions ask the session, the session asks the plugins that implement the point and have it enabled (`questions`,
-`victim_questions`). The lists per extension point are made once, at opening.
+`victim_questions`). Who answers at an extension point is looked up when it is first asked at.
 What actions commit is collected as `committed`; verdicts on jobs that stay behind are collected as `verdicts`. Nothing
 here talks to a cluster.
 """
@@ -14,7 +14,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
@@ -22,7 +22,6 @@ from muster.framework import points
 from muster.framework.config import SchedulerConfig
 from muster.framework.faults import OUT_SECONDS, STRIKES, Fault, Strikes, Turn, answering
 from muster.framework.plugin import Eviction, Plugin, Rejection
-from muster.framework.points import Point
 from muster.framework.questions import Ask, OrderQuestions, PlacingQuestions
 from muster.framework.reasons import (
     QUARANTINED,
@@ -33,7 +32,8 @@ from muster.framework.reasons import (
     JobVerdict,
     Verdicts,
 )
-from muster.framework.registry import Registry
+from muster.framework.registry import Registry, Seat
+from muster.framework.run_times import RunTimes
 from muster.framework.victim_questions import VictimQuestions, protects
 from muster.snapshot import NO_ROW, Amounts, JobPhase, Operation, Rows, Snapshot, Statement
 from muster.snapshot.classes import ClassPods, Division, divide_by_marks, divide_classes
@@ -83,8 +83,14 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         usage: Mapping[str, Mapping[str, float]] | None = None,
         memory: dict[str, float] | None = None,
         strikes: Strikes | None = None,
+        explains: bool = True,
+        run_times: RunTimes | None = None,
     ) -> None:
+        """`explains`: whether somebody wants to know why jobs wait; if not, work that only finds that out is spared."""
         super().__init__()
+        self.explains = explains
+        #: How long jobs are expected to run, and what is known of their owners' jobs if a plugin asks for it.
+        self.run_times = run_times or RunTimes()
         self.snapshot = snapshot
         self.config = config
         #: Seconds since the epoch, from the injected clock.
@@ -124,6 +130,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         self.step = ""
         self._hierarchical: dict[str, bool] = {option.name: option.hierarchy for option in config.plugin_options()}
         self.plugins: dict[str, Plugin] = {}
+        self._opinions: dict[Eviction, list[list[Ask]]] = {}
         self._open(registry)
         self._let_in_where_nobody_decides()
 
@@ -131,46 +138,39 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
 
     def _open(self, registry: Registry) -> None:
         out = self.strikes.out(self.now)
-        tiers = [
-            [(option, registry.make_plugin(option)) for option in tier if option.name not in out]
-            for tier in self.config.tiers
-        ]
+        seats = [[registry.seat(option) for option in tier if option.name not in out] for tier in self.config.tiers]
+        tiers = [[(seat, seat.plugin(seat.arguments)) for seat in tier] for tier in seats]
         self.protects_all = any(protects(registry.plugins[name]) for name in out)
         #: The part of every class, by plugin; see `Plugin.divide_classes`.
-        self.class_parts = self._divide(plugin for entries in tiers for _, plugin in entries)
+        self.class_parts = self._divide(entry for entries in tiers for entry in entries)
         for entries in tiers:
-            for option, plugin in entries:
-                self.plugins[option.name] = plugin
+            for seat, plugin in entries:
+                self.plugins[seat.option.name] = plugin
                 plugin.open(self)
-        for entries in tiers:
-            bound: dict[Point[..., Any, Any], list[Ask]] = {}
-            for option, plugin in entries:
-                for point in points.implemented(type(plugin)):
-                    if option.is_on(point):
-                        bound.setdefault(point, []).append(answering(plugin, point, self.snapshot))
-            for point, methods in bound.items():
-                self._tiers[point].append(methods)
-                self._asked[point].extend(methods)
-        self._opinions = {kind: self._opinions_on(kind) for kind in Eviction}
-        self._pair_orders()
+        self._seated = tiers
 
-    def _opinions_on(self, kind: Eviction) -> list[list[Ask]]:
+    def opinions_on(self, kind: Eviction) -> list[list[Ask]]:
         """Who says which single tasks may be victims, tier by tier."""
-        having = {option.name for option in self.config.plugin_options() if option.has_opinion(kind)}
-        tiers = [
-            [ask for ask in tier if kind in ask.__self__.victim_kinds and ask.__self__.name in having]
-            for tier in self._tiers[points.EVICTABLE]
-        ]
-        return [tier for tier in tiers if tier]
+        known = self._opinions.get(kind)
+        if known is None:
+            having = {option.name for option in self.config.plugin_options() if option.has_opinion(kind)}
+            tiers = [
+                [ask for ask in tier if kind in ask.__self__.victim_kinds and ask.__self__.name in having]
+                for tier in self.tiers(points.EVICTABLE)
+            ]
+            known = self._opinions[kind] = [tier for tier in tiers if tier]
+        return known
 
-    def _divide(self, plugins: Iterable[Plugin]) -> dict[str, Rows]:
+    def _divide(self, plugins: Iterable[tuple[Seat, Plugin]]) -> dict[str, Rows]:
         divisions: dict[str, Division] = {}
         labels: list[str] = []
         annotations: list[str] = []
-        for plugin in plugins:
+        for seat, plugin in plugins:
             labels += plugin.pod_labels
             annotations += plugin.pod_annotations
-            division = answering(plugin, points.DIVIDE_CLASSES, self.snapshot)(self)
+            division = None
+            if points.DIVIDE_CLASSES in seat.points:
+                division = answering(plugin, points.DIVIDE_CLASSES, self.snapshot)(self)
             if division is None and (plugin.pod_labels or plugin.pod_annotations):
                 division = divide_by_marks(self.snapshot, plugin.pod_labels, plugin.pod_annotations)
             if division is not None:
@@ -208,7 +208,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
             return
         log.error("event=plugin-dropped plugin=%s after=%d seconds=%d", name, STRIKES, OUT_SECONDS)
         self._ask_no_more(plugin)
-        self._pair_orders()
+        self._paired = None
         self.protects_all |= protects(type(plugin))
 
     def close(self) -> None:

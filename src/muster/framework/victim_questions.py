@@ -32,7 +32,7 @@ class VictimQuestions(Asking):
     """Who has to go, and who must not."""
 
     #: By kind: the plugins' opinions on victims chosen task by task, tier by tier.
-    _opinions: dict[Eviction, list[list[Ask]]]
+    opinions_on: Callable[[Eviction], list[list[Ask]]]
     #: True: a plugin with a say in who may not be evicted cannot be asked, so nobody may be.
     protects_all: bool
 
@@ -57,7 +57,7 @@ class VictimQuestions(Asking):
         nobody: Rows | None = candidates[:0]
         if self.protects_all:
             candidates = candidates[:0]
-        for ask in list(self._asked[points.EVICTABLE]):
+        for ask in list(self.methods(points.EVICTABLE)):
             if len(candidates) and ask.__self__.protects:
                 answer = self._ask(ask, kind, evictor, candidates, otherwise=nobody)
                 if answer is not None and len(answer) < len(candidates):
@@ -75,7 +75,7 @@ class VictimQuestions(Asking):
         candidates = self.may_go(kind, evictor, candidates)
         if len(candidates) == 0:
             return candidates
-        tiers = self._tiers[points.EVICTABLE] if evictor.breaks_gangs else self._opinions[kind]
+        tiers = self.tiers(points.EVICTABLE) if evictor.breaks_gangs else self.opinions_on(kind)
         nobody: Rows | None = candidates[:0]
         for tier in tiers:
             agreed = points.EVICTABLE.rule.combine(
@@ -99,9 +99,9 @@ class VictimQuestions(Asking):
 
     def can_reclaim(self, job: int, tasks: Rows) -> Rejection | None:
         """Why a job may not take from other queues; None: it may. Without any plugin to say so, nobody may."""
-        return (
-            self.ask(points.CAN_RECLAIM, job, tasks) if self.asked(points.CAN_RECLAIM) else Rejection(NOBODY_RECLAIMS)
-        )
+        if not self.asked(points.CAN_RECLAIM):
+            return Rejection(NOBODY_RECLAIMS)
+        return self._ask_often(points.CAN_RECLAIM, job, tasks)
 
     def start_solution(self, kind: Eviction, job: int) -> None:
         self.ask(points.SOLUTION_START, kind, job)
@@ -115,9 +115,9 @@ class VictimQuestions(Asking):
 
     def has_steady_victims(self, kind: Eviction) -> bool:
         """Whether many nodes and tasks may be asked about at once; see `Plugin.steady_victims`."""
-        protecting = [ask for ask in self._asked[points.EVICTABLE] if ask.__self__.protects]
+        protecting = [ask for ask in self.methods(points.EVICTABLE) if ask.__self__.protects]
         # Steady plugins always have an opinion, so no later tier is ever asked.
-        deciding = self._opinions[kind][:1]
+        deciding = self.opinions_on(kind)[:1]
         return all(ask.__self__.steady_victims for asked in (protecting, *deciding) for ask in asked)
 
     def select_victims(self, evictor: Evictor, domain: int, candidates: Rows) -> Rows | None:

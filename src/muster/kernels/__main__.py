@@ -14,12 +14,12 @@ from muster.kernels.planes import ALLOCATABLE, N_PLANES
 from muster.kernels.search import PART_COLUMNS, Gang, make_desk, search_places
 from muster.kernels.totals import (
     add_rows,
-    book_on_nodes,
-    count_tasks,
     future_total,
+    is_countable,
     move_counts,
     move_requests,
     sum_requests,
+    tally_tasks,
 )
 
 
@@ -29,17 +29,32 @@ def compile_all() -> None:
     state = np.zeros((N_PLANES, n_nodes, n_resources), np.int64)
     state[ALLOCATABLE] = 10
     requests = np.ones((1, 2, n_resources), np.int64)
-    tasks = np.zeros(1, np.int32)
-    log = np.zeros(8, np.int32)
-    book_on_nodes(state, requests, tasks, tasks, np.zeros(1, np.bool_))
+    tasks = np.zeros(1, np.intp)
+    log = np.zeros(8, np.intp)
+    counts, sums = np.zeros((1, 2), np.intp), np.zeros((1, n_resources), np.int64)
+    is_countable(requests, state[ALLOCATABLE], 1, 2**60, 2**56, 2**40)
+    tally_tasks(
+        tasks,
+        np.zeros(1, np.int8),
+        np.zeros(1, np.uint8),
+        (tasks, tasks, tasks, tasks),
+        requests,
+        np.zeros(1, np.uint8),
+        np.array([2, 4, 8], np.uint8),
+        state,
+        (counts, counts, counts),
+        (sums, sums),
+        np.zeros(1, np.bool_),
+    )
     sum_requests(requests, tasks, tasks, np.zeros((1, n_resources), np.int64))
     future_total(state, np.ones(n_nodes, np.bool_), np.zeros(n_resources, np.int64))
-    move_requests(requests, tasks, tasks, np.zeros((1, n_resources), np.int64), 1)
-    move_counts(np.zeros((1, 2), np.int32), tasks, np.zeros(1, np.int8), 1, 1)
-    count_tasks(np.zeros((1, 2), np.int32), tasks, np.zeros(1, np.int8), np.zeros(1, np.bool_))
+    held = np.zeros((1, n_resources), np.int64)
+    upward = np.zeros((1, 1), np.intp)
+    move_requests(requests, tasks, tasks, tasks, tasks, np.ones(1, np.bool_), upward, held, held, held, held, 1)
+    move_counts(np.zeros((1, 2), np.intp), tasks, tasks, np.zeros(1, np.int8), 1, 1)
     add_rows(np.zeros((1, n_resources), np.int64), tasks, np.ones((1, n_resources), np.int64))
-    starts = np.array([0, 1, 1, 0, 1], np.int32)
-    pieces, goal = np.zeros((3, 1), np.int32), np.array([1, -1], np.int64)
+    starts = np.array([0, 1, 1, 0, 1], np.intp)
+    pieces, goal = np.zeros((3, 1), np.intp), np.array([1, -1], np.int64)
     free, cost, chosen = np.zeros((n_nodes, n_resources), np.int64), np.ones(1), np.zeros(1, np.bool_)
     clear_nodes(free, requests[0, 0], pieces, requests[0, :1], starts, cost, chosen, goal)
     board, block_max = np.zeros((2, n_nodes)), np.zeros(1)
@@ -49,19 +64,19 @@ def compile_all() -> None:
     catch_up(state, requests[0], terms, board, block_max, log, span)
     place_run(state, requests[0], terms, board, block_max, log, span, tasks)
     fits(state, requests[0, 0], 0, 0)
-    count_slots(state, requests[0, 0], board[0], 0, 0, np.zeros(n_nodes, np.int32))
-    recount_slots(state, requests[0, 0], board[0], 0, tasks, np.zeros(n_nodes, np.int32))
+    count_slots(state, requests[0, 0], board[0], 0, 0, np.zeros(n_nodes, np.intp))
+    recount_slots(state, requests[0, 0], board[0], 0, tasks, np.zeros(n_nodes, np.intp))
     move_tasks(state, requests, tasks, tasks, np.array([1, 1, 1], np.int64), log, 0)
-    part = np.array([[-1, 0, -1, 0, 1, 0, 1, 0]], np.int32).reshape(1, PART_COLUMNS)
+    part = np.array([[-1, 0, -1, 0, 1, 0, 1, 0]], np.intp).reshape(1, PART_COLUMNS)
     gang = Gang(
         parts=part,
-        kinds=np.array([[0, 0, 1]], np.int32),
+        kinds=np.array([[0, 0, 1]], np.intp),
         requests=np.ones((1, n_resources), np.int64),
         allowed=np.ones((1, n_nodes), np.bool_),
-        cands=np.array([[0, n_nodes, -1]], np.int32),
-        cand_nodes=np.arange(n_nodes, dtype=np.int32),
+        cands=np.array([[0, n_nodes, -1]], np.intp),
+        cand_nodes=np.arange(n_nodes, dtype=np.intp),
         needs=np.array([1, 0], np.int64),
-        nodes=np.zeros((n_nodes, 2), np.int32),
+        nodes=np.zeros((n_nodes, 2), np.intp),
         colors=np.zeros(1, np.int64),
     )
     search_places(gang, make_desk(gang, np.ones((n_nodes, n_resources), np.int64), 10))

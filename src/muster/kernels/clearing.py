@@ -41,13 +41,13 @@ def count_places(free: NDArray[np.int64], request: NDArray[np.int64]) -> int:
 def _pick(
     free: NDArray[np.int64],
     request: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
-    starts: NDArray[np.int32],
+    starts: NDArray[np.intp],
     cost: NDArray[np.float64],
     chosen: NDArray[np.bool_],
     node: int,
-    picks: NDArray[np.int32],
+    picks: NDArray[np.intp],
     missing: NDArray[np.float64],
 ) -> int:
     """Pick pieces on a node that make room for one more task, the best value first; -1: nothing does."""
@@ -90,10 +90,10 @@ def _pick(
 @kernel
 def _drop_needless(
     request: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
     cost: NDArray[np.float64],
-    picks: NDArray[np.int32],
+    picks: NDArray[np.intp],
     count: int,
     missing: NDArray[np.float64],
 ) -> int:
@@ -119,9 +119,9 @@ def _drop_needless(
 @kernel
 def _move(
     free: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
-    starts: NDArray[np.int32],
+    starts: NDArray[np.intp],
     unit: int,
     sign: int,
 ) -> None:
@@ -137,10 +137,10 @@ def _move(
 def _gain(
     free: NDArray[np.int64],
     request: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
-    starts: NDArray[np.int32],
-    picks: NDArray[np.int32],
+    starts: NDArray[np.intp],
+    picks: NDArray[np.intp],
     count: int,
     places: NDArray[np.int64],
 ) -> int:
@@ -176,13 +176,13 @@ def _gain(
 def _offer(
     free: NDArray[np.int64],
     request: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
-    starts: NDArray[np.int32],
+    starts: NDArray[np.intp],
     cost: NDArray[np.float64],
     chosen: NDArray[np.bool_],
     node: int,
-    picks: NDArray[np.int32],
+    picks: NDArray[np.intp],
     missing: NDArray[np.float64],
     places: NDArray[np.int64],
     offers: NDArray[np.float64],
@@ -203,11 +203,11 @@ def _offer(
 @kernel
 def _choose(
     free: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
-    starts: NDArray[np.int32],
+    starts: NDArray[np.intp],
     chosen: NDArray[np.bool_],
-    picks: NDArray[np.int32],
+    picks: NDArray[np.intp],
     count: int,
     stale: NDArray[np.bool_],
 ) -> None:
@@ -238,9 +238,9 @@ def _best_offer(offers: NDArray[np.float64], left: int) -> int:
 def clear_nodes(
     free: NDArray[np.int64],
     request: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
-    starts: NDArray[np.int32],
+    starts: NDArray[np.intp],
     cost: NDArray[np.float64],
     chosen: NDArray[np.bool_],
     goal: NDArray[np.int64],
@@ -249,9 +249,9 @@ def clear_nodes(
 
     free     int64[n_nodes, n_resources]     INOUT  grows by what chosen units hold; negative: no task may go there
     request  int64[n_resources]              IN     one task; some entry > 0
-    pieces   int32[3, n_pieces]              IN     see the constants above
+    pieces   int64[3, n_pieces]              IN     see the constants above
     amounts  int64[n_pieces, n_resources]    IN
-    starts   int32[n_nodes + n_units + 2]    IN     where the pieces of each node, then of each unit, begin
+    starts   int64[n_nodes + n_units + 2]    IN     where the pieces of each node, then of each unit, begin
     cost     float64[n_units]                IN     inf: not to be had; the last units are the dearest by policy
     chosen   bool[n_units]                   INOUT  units chosen before stay chosen (and are in `free` already)
     goal     int64[2]                        IN     NEEDED, FIRST
@@ -261,7 +261,7 @@ def clear_nodes(
     largest = 1
     for node in range(n_nodes):
         largest = max(largest, starts[node + 1] - starts[node])
-    picks = np.empty(largest, np.int32)
+    picks = np.empty(largest, np.intp)
     missing = np.empty(request.shape[0], np.float64)
     places = np.empty(n_nodes, np.int64)
     offers = np.empty((2, n_nodes), np.float64)
@@ -299,9 +299,9 @@ def clear_nodes(
 def _give_back(
     free: NDArray[np.int64],
     request: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
-    starts: NDArray[np.int32],
+    starts: NDArray[np.intp],
     chosen: NDArray[np.bool_],
     fixed: NDArray[np.bool_],
     places: NDArray[np.int64],
@@ -326,7 +326,7 @@ def _give_back(
 
 @kernel
 def _spread_stale(
-    pieces: NDArray[np.int32], starts: NDArray[np.int32], chosen: NDArray[np.bool_], stale: NDArray[np.bool_]
+    pieces: NDArray[np.intp], starts: NDArray[np.intp], chosen: NDArray[np.bool_], stale: NDArray[np.bool_]
 ) -> None:
     """Mark also the nodes of units that have a piece on a stale node: what those units bring has changed."""
     base = stale.shape[0] + 1
@@ -346,9 +346,9 @@ def _spread_stale(
 def _loss(
     free: NDArray[np.int64],
     request: NDArray[np.int64],
-    pieces: NDArray[np.int32],
+    pieces: NDArray[np.intp],
     amounts: NDArray[np.int64],
-    starts: NDArray[np.int32],
+    starts: NDArray[np.intp],
     unit: int,
     places: NDArray[np.int64],
 ) -> int:

@@ -205,7 +205,7 @@ def catch_up(
     terms: NDArray[np.float64],
     board: NDArray[np.float64],
     block_max: NDArray[np.float64],
-    touch_log: NDArray[np.int32],
+    touch_log: NDArray[np.intp],
     span: NDArray[np.int64],
 ) -> None:
     """Bring a board up to date with the touch log; arguments as for `place_run`."""
@@ -266,13 +266,13 @@ def count_slots(
     fixed: NDArray[np.float64],
     mode: int,
     lo: int,
-    slots: NDArray[np.int32],
+    slots: NDArray[np.intp],
 ) -> None:
     """Count how many equal tasks the nodes from row `lo` on can still take.
 
     request  int64[n_resources]  IN   some entry > 0
     fixed    float64[n_nodes]    IN   -inf: the class may not go there
-    slots    int32[n_rows]       OUT  for rows lo, lo + 1, ...
+    slots    int64[n_rows]       OUT  for rows lo, lo + 1, ...
     """
     for row in range(lo, lo + slots.shape[0]):
         slots[row - lo] = _slots_on(state, request, fixed, mode, row)
@@ -284,15 +284,15 @@ def recount_slots(
     request: NDArray[np.int64],
     fixed: NDArray[np.float64],
     mode: int,
-    rows: NDArray[np.int32],
-    slots: NDArray[np.int32],
+    rows: NDArray[np.intp],
+    slots: NDArray[np.intp],
 ) -> int:
     """Bring the slots of all nodes up to date where something changed; return how many more there are now.
 
     request  int64[n_resources]  IN     some entry > 0
     fixed    float64[n_nodes]    IN     -inf: the class may not go there
-    rows     int32[n_rows]       IN     nodes that changed; a node may be among them more than once
-    slots    int32[n_nodes]      INOUT
+    rows     int64[n_rows]       IN     nodes that changed; a node may be among them more than once
+    slots    int64[n_nodes]      INOUT
     """
     more = 0
     for row in rows:
@@ -306,19 +306,19 @@ def recount_slots(
 def move_tasks(
     state: NDArray[np.int64],
     requests: NDArray[np.int64],
-    cls: NDArray[np.int32],
-    nodes: NDArray[np.int32],
+    cls: NDArray[np.intp],
+    nodes: NDArray[np.intp],
     change: NDArray[np.int64],
-    touch_log: NDArray[np.int32],
+    touch_log: NDArray[np.intp],
     written: int,
 ) -> int:
     """Change the planes of nodes for one task each; return how long the touch log is now.
 
     requests   int64[n_classes, 2, n_resources]  IN
-    cls        int32[n_tasks]                    IN     class of each task
-    nodes      int32[n_tasks]                    IN     negative: on none
+    cls        int64[n_tasks]                    IN     class of each task
+    nodes      int64[n_tasks]                    IN     negative: on none
     change     int64[3]                          IN     plane, how often the request is added to it, and to SCORED
-    touch_log  int32[>= written + n_tasks]       INOUT
+    touch_log  int64[>= written + n_tasks]       INOUT
     """
     for t in range(nodes.shape[0]):
         row = nodes[t]
@@ -339,9 +339,9 @@ def place_run(
     terms: NDArray[np.float64],
     board: NDArray[np.float64],
     block_max: NDArray[np.float64],
-    touch_log: NDArray[np.int32],
+    touch_log: NDArray[np.intp],
     span: NDArray[np.int64],
-    placed: NDArray[np.int32],
+    placed: NDArray[np.intp],
 ) -> int:
     """Place up to len(placed) identical tasks, each on the best node of the moment; return how many fitted.
 
@@ -350,9 +350,9 @@ def place_run(
     terms      float64[n_terms, 2+n_resources]        IN     score terms
     board      float64[2, n_nodes]                    INOUT  fixed score (-inf: never), current score (-inf: full)
     block_max  float64[ceil(n_nodes / BLOCK)]         INOUT  maximum of board[1] per block
-    touch_log  int32[>= written + len(placed)]        INOUT  rows changed so far, in order
+    touch_log  int64[>= written + len(placed)]        INOUT  rows changed so far, in order
     span       int64[5]                               INOUT  SEEN, WRITTEN, MODE, LO, HI
-    placed     int32[n_tasks]                         OUT    node row per task, in task order
+    placed     int64[n_tasks]                         OUT    node row per task, in task order
     Equal scores: the smaller row wins. O(touched x BLOCK + n_tasks x (n_nodes / BLOCK + BLOCK)).
     """
     catch_up(state, requests, terms, board, block_max, touch_log, span)

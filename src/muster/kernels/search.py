@@ -15,7 +15,11 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.kernels.jit import kernel
+from muster.kernels.jit import search_kernel
+
+# What a part has chosen, beside candidates: to be where its parent is, or to do without a place.
+_WITH_PARENT: Final = -1
+_NOWHERE: Final = -2
 
 #: There is no solution; the budget ended before that was known.
 NONE: Final = -1
@@ -75,23 +79,23 @@ _F2: Final = 695872825
 class Gang(NamedTuple):
     """What is to be placed, and where it may go; nothing of it changes."""
 
-    #: int32[parts, PART_COLUMNS]: those inside a part follow it; the first has candidates, one without is where its
+    #: int64[parts, PART_COLUMNS]: those inside a part follow it; the first has candidates, one without is where its
     #: parent is.
-    parts: NDArray[np.int32]
-    #: int32[kinds, 3]: in the order of parts.
-    kinds: NDArray[np.int32]
+    parts: NDArray[np.intp]
+    #: int64[kinds, 3]: in the order of parts.
+    kinds: NDArray[np.intp]
     #: int64[classes, resources]
     requests: NDArray[np.int64]
     #: bool[classes, nodes]
     allowed: NDArray[np.bool_]
-    #: int32[candidates, 3]: slice of `cand_nodes`, and the cell that it consists of (-1: of several).
-    cands: NDArray[np.int32]
+    #: int64[candidates, 3]: slice of `cand_nodes`, and the cell that it consists of (-1: of several).
+    cands: NDArray[np.intp]
     #: Nodes, equal ones side by side.
-    cand_nodes: NDArray[np.int32]
+    cand_nodes: NDArray[np.intp]
     #: int64[1 + roles + policies]: tasks of the job, tasks of roles, ready parts of policies.
     needs: NDArray[np.int64]
-    #: int32[nodes, 2]: the cell of each node, and a number for the classes that may go there.
-    nodes: NDArray[np.int32]
+    #: int64[nodes, 2]: the cell of each node, and a number for the classes that may go there.
+    nodes: NDArray[np.intp]
     #: int64[cells]: equal for cells that may be swapped.
     colors: NDArray[np.int64]
 
@@ -107,22 +111,22 @@ class Desk(NamedTuple):
     have: NDArray[np.int64]
     to_come: NDArray[np.int64]
     ready_to_come: NDArray[np.int64]
-    frames: NDArray[np.int32]
+    frames: NDArray[np.intp]
     keys: NDArray[np.int64]
     #: Keys of states that have failed, 0: empty.
     memo: NDArray[np.int64]
     #: The nodes of the candidate that each part has chosen bear its stamp.
     stamps: NDArray[np.int64]
     stamp_of: NDArray[np.int64]
-    chosen: NDArray[np.int32]
-    span: NDArray[np.int32]
+    chosen: NDArray[np.intp]
+    span: NDArray[np.intp]
     counts: NDArray[np.int64]
     #: Steps allowed, steps used.
     budget: NDArray[np.int64]
-    placed: NDArray[np.int32]
+    placed: NDArray[np.intp]
 
 
-@kernel
+@search_kernel
 def _mix(seed: int, value: int, factor: int) -> int:
     """A number of 31 bits that depends on both."""
     wide = np.int64(value)
@@ -132,7 +136,7 @@ def _mix(seed: int, value: int, factor: int) -> int:
     return mixed ^ (mixed >> 15)  # type: ignore[return-value]
 
 
-@kernel
+@search_kernel
 def _hash_node(gang: Gang, desk: Desk, node: int, factor: int) -> int:
     """The state of a node: what is free on it, and which classes may go there."""
     mixed = _mix(17, gang.nodes[node, 1], factor)
@@ -141,7 +145,7 @@ def _hash_node(gang: Gang, desk: Desk, node: int, factor: int) -> int:
     return mixed
 
 
-@kernel
+@search_kernel
 def _count_node(gang: Gang, desk: Desk, node: int, sign: int) -> None:
     """Take a node into the sums of its cell and the total (+1), or out of them (-1)."""
     cell = gang.nodes[node, 0]
@@ -154,7 +158,7 @@ def _count_node(gang: Gang, desk: Desk, node: int, sign: int) -> None:
     total[1] = (total[1] + _mix(color, sums[cell, 1], _F2)) & _MASK
 
 
-@kernel
+@search_kernel
 def _slots(gang: Gang, desk: Desk, cls: int, node: int, most: int) -> int:
     """How many tasks of a class a node can take, no more than `most`."""
     if not gang.allowed[cls, node]:
@@ -167,7 +171,7 @@ def _slots(gang: Gang, desk: Desk, cls: int, node: int, most: int) -> int:
     return found
 
 
-@kernel
+@search_kernel
 def _book(gang: Gang, desk: Desk, frame: int, node: int, sign: int) -> None:
     """Put the next task of a frame on a node (+1), or take it back (-1)."""
     p, k = desk.frames[frame, _PART], desk.frames[frame, _KIND]
@@ -185,7 +189,7 @@ def _book(gang: Gang, desk: Desk, frame: int, node: int, sign: int) -> None:
     desk.frames[frame, _NODE] = node if sign > 0 else -1
 
 
-@kernel
+@search_kernel
 def _push(desk: Desk, part: int, kind: int, done: int, inside: int, first: int) -> None:
     """Open a frame; `first` is the first node to look at, as a position in `cand_nodes`."""
     desk.counts[_TOP] += 1
@@ -194,7 +198,7 @@ def _push(desk: Desk, part: int, kind: int, done: int, inside: int, first: int) 
     frame[_OPTION], frame[_FIRST], frame[_NODE] = first - 1, first, -1
 
 
-@kernel
+@search_kernel
 def _out_of_reach(gang: Gang, desk: Desk, p: int, k: int, done: int, inside: int) -> bool:
     """Whether a minimum cannot be met any more, whatever comes."""
     first = gang.parts[p, KIND_LO] if k < 0 else k
@@ -214,7 +218,7 @@ def _out_of_reach(gang: Gang, desk: Desk, p: int, k: int, done: int, inside: int
     return bool(rest < least)
 
 
-@kernel
+@search_kernel
 def _mix_chosen(gang: Gang, desk: Desk, p: int, mixed: int, factor: int) -> int:
     """Mix in where a part is, and the state of the cell there: it may not be swapped while the part is in it."""
     cand = desk.chosen[p]
@@ -223,7 +227,7 @@ def _mix_chosen(gang: Gang, desk: Desk, p: int, mixed: int, factor: int) -> int:
     return _mix(mixed, desk.sums[cell, 0 if factor == _F1 else 1], factor) if cell >= 0 else mixed
 
 
-@kernel
+@search_kernel
 def _key(gang: Gang, desk: Desk, p: int, k: int, inside: int, factor: int) -> int:
     """All that what can still be placed depends on."""
     mixed = _mix(_mix(p, k + 2, factor), inside, factor)
@@ -238,7 +242,7 @@ def _key(gang: Gang, desk: Desk, p: int, k: int, inside: int, factor: int) -> in
     return _mix(mixed, desk.total[0 if factor == _F1 else 1], factor)
 
 
-@kernel
+@search_kernel
 def _memo_slot(desk: Desk, key: int) -> int:
     """Where a key is in the memo, or would be."""
     slot: int = key % desk.memo.shape[0]
@@ -247,7 +251,7 @@ def _memo_slot(desk: Desk, key: int) -> int:
     return slot
 
 
-@kernel
+@search_kernel
 def _leave(desk: Desk) -> None:
     """Close a frame that has no solution, and remember that."""
     top = desk.counts[_TOP]
@@ -259,7 +263,7 @@ def _leave(desk: Desk) -> None:
     desk.counts[_TOP] -= 1
 
 
-@kernel
+@search_kernel
 def _enter(gang: Gang, desk: Desk) -> int:
     """Look at a frame that was just opened: is it all, is it in vain, or is there something to choose?"""
     top = desk.counts[_TOP]
@@ -282,7 +286,7 @@ def _enter(gang: Gang, desk: Desk) -> int:
     return _PASS if k == gang.parts[p, KIND_HI] else _GO
 
 
-@kernel
+@search_kernel
 def _is_apart(gang: Gang, desk: Desk, p: int, cand: int) -> bool:
     """Whether a candidate has no node where the part around it is."""
     parent = gang.parts[p, PARENT]
@@ -294,7 +298,7 @@ def _is_apart(gang: Gang, desk: Desk, p: int, cand: int) -> bool:
     return True
 
 
-@kernel
+@search_kernel
 def _is_repeated(gang: Gang, desk: Desk, p: int, first: int, cand: int) -> bool:
     """Whether a candidate is in the same state as one of the same colour that was tried before it."""
     cell = gang.cands[cand, CELL] if cand >= 0 else -1
@@ -310,7 +314,7 @@ def _is_repeated(gang: Gang, desk: Desk, p: int, first: int, cand: int) -> bool:
     return False
 
 
-@kernel
+@search_kernel
 def _settle(gang: Gang, desk: Desk, p: int, cand: int) -> bool:
     """Let a part have a candidate (-1: where its parent is); False: what it needs has no room there."""
     parent, span = gang.parts[p, PARENT], desk.span
@@ -343,7 +347,7 @@ def _settle(gang: Gang, desk: Desk, p: int, cand: int) -> bool:
     return bool(room >= max(1, gang.parts[p, NEED]) and lacking <= spare)
 
 
-@kernel
+@search_kernel
 def _choose_candidate(gang: Gang, desk: Desk) -> bool:
     """Open a frame with the next candidate of a part, at last one without the part; False: there is none left."""
     frame = desk.frames[desk.counts[_TOP]]
@@ -353,10 +357,10 @@ def _choose_candidate(gang: Gang, desk: Desk) -> bool:
     first = 0
     if gang.parts[p, TWIN]:
         # Equal parts take their candidates in order; if one does without, so do those behind it.
-        first = desk.chosen[p - 1] - lo if desk.chosen[p - 1] >= 0 else count
+        first = count if desk.chosen[p - 1] == _NOWHERE else max(0, desk.chosen[p - 1] - lo)
     option = max(frame[_OPTION] + 1, first)
     while option < count:
-        cand = lo + option if hi > lo else -1
+        cand = lo + option if hi > lo else _WITH_PARENT
         useful = not _is_apart(gang, desk, p, cand) and not _is_repeated(gang, desk, p, lo + first, cand)
         if useful and _settle(gang, desk, p, cand):
             frame[_OPTION] = option
@@ -367,12 +371,12 @@ def _choose_candidate(gang: Gang, desk: Desk) -> bool:
     frame[_OPTION] = max(option, count)
     if option > count or not has_tasks:
         return False
-    desk.chosen[p] = -1
+    desk.chosen[p] = _NOWHERE
     _push(desk, p + 1, -1, 0, 0, 0)
     return True
 
 
-@kernel
+@search_kernel
 def _is_like_the_one_before(gang: Gang, desk: Desk, p: int, at: int) -> bool:
     """Whether a node is in the same state as the one beside it, so that trying it is in vain too."""
     node, before = gang.cand_nodes[at], gang.cand_nodes[at - 1]
@@ -386,7 +390,7 @@ def _is_like_the_one_before(gang: Gang, desk: Desk, p: int, at: int) -> bool:
     return same
 
 
-@kernel
+@search_kernel
 def _choose_node(gang: Gang, desk: Desk) -> bool:
     """Open a frame with the next task of a kind on the next node, at last one without more of it; False: none left."""
     top = desk.counts[_TOP]
@@ -417,7 +421,7 @@ def _choose_node(gang: Gang, desk: Desk) -> bool:
     return True
 
 
-@kernel
+@search_kernel
 def search_places(gang: Gang, desk: Desk) -> int:
     """Find places that meet every minimum; return how many (they stand in `desk.placed`), NONE or ENDED."""
     for node in range(desk.free.shape[0]):
@@ -480,14 +484,14 @@ def make_desk(gang: Gang, free: NDArray[np.int64], steps: int, memory: int = 1 <
         have=np.zeros(n_needs, np.int64),
         to_come=to_come,
         ready_to_come=ready_to_come,
-        frames=np.zeros((depth, 7), np.int32),
+        frames=np.zeros((depth, 7), np.intp),
         keys=np.zeros(depth, np.int64),
         memo=np.zeros(memory, np.int64),
         stamps=np.zeros((n_parts, len(free)), np.int64),
         stamp_of=np.zeros(n_parts, np.int64),
-        chosen=np.full(n_parts, -1, np.int32),
-        span=np.zeros((n_parts, 2), np.int32),
+        chosen=np.full(n_parts, -1, np.intp),
+        span=np.zeros((n_parts, 2), np.intp),
         counts=counts,
         budget=np.array([steps, 0], np.int64),
-        placed=np.zeros((n_tasks, 2), np.int32),
+        placed=np.zeros((n_tasks, 2), np.intp),
     )

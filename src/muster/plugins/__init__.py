@@ -24,9 +24,11 @@ from muster.plugins.predicates import Predicates
 from muster.plugins.priority import Priority
 from muster.plugins.proportion import Proportion
 from muster.plugins.propose import Propose
+from muster.plugins.reservation import Reservation
 from muster.plugins.resource_strategy_fit import ResourceStrategyFit
 from muster.plugins.resourcequota import ResourceQuotas
 from muster.plugins.resourcetype import ResourceType
+from muster.plugins.shortestfirst import ShortestFirst
 from muster.plugins.sla import Sla
 from muster.plugins.taskorder import TaskOrder
 from muster.plugins.tdm import Tdm
@@ -54,7 +56,9 @@ BUILTIN: tuple[type[Plugin], ...] = (
     Propose,
     ResourceQuotas,
     ResourceStrategyFit,
+    Reservation,
     ResourceType,
+    ShortestFirst,
     Sla,
     TaskOrder,
     Tdm,

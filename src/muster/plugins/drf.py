@@ -42,6 +42,7 @@ class Drf(Plugin):
 
     name = "drf"
     summary = "Jobs with the smallest dominant share first; with enableHierarchy, fair shares in the queue tree."
+    orders_by = "the share that it has"
 
     def open(self, session: Session) -> None:
         super().open(session)
@@ -85,7 +86,7 @@ class Drf(Plugin):
             left[job] -= snapshot.request(task)
             if gains <= self._share(left[job]) + _SHARE_DELTA:
                 victims.append(task)
-        return np.array(victims, np.int32)
+        return np.array(victims, np.intp)
 
     def _of_later_queues(self, tree: FairTree, evictor: Evictor, candidates: Rows) -> Rows:
         """Tasks whose queue would still come after the evictor's queue once the task moved."""
@@ -101,7 +102,7 @@ class Drf(Plugin):
             keys = tree.keys(after)
             if keys[queue] < keys[int(snapshot.jobs.queue[other])]:
                 victims.append(task)
-        return np.array(victims, np.int32)
+        return np.array(victims, np.intp)
 
 
 @dataclass(slots=True)

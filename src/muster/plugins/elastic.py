@@ -30,6 +30,7 @@ class Elastic(Plugin):
 
     name = "elastic"
     summary = "Jobs below their minimum first, then those at it, then those above; the surplus is the first to go."
+    orders_by = "how much of its minimum it has"
 
     def open(self, session: Session) -> None:
         super().open(session)
@@ -56,11 +57,12 @@ class Elastic(Plugin):
         """Where a job stands that needs more tasks than its roles do."""
         return min(by_role, _stage(active, self._minimum[job])) if beyond_roles(self._snapshot, job) else by_role
 
-    def victim_orders(self, jobs: Rows, left: Pieces) -> NDArray[np.int32]:
+    def victim_orders(self, jobs: Rows, left: Pieces) -> NDArray[np.intp]:
         table = self._snapshot.jobs
         stages: Rows = JUST_ENOUGH + np.sign(left.sizes() - table.min_member[jobs])
+        records = table.records
         for piece, job in enumerate(jobs.tolist()):
-            if table.has_pod_sets(job):
+            if records[job].min_roles and table.has_pod_sets(job):
                 stages[piece] = self.victim_order(job, left[piece])
         return stages
 

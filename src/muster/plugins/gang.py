@@ -65,6 +65,7 @@ class Gang(Plugin):
 
     name = "gang"
     summary = "Start a job only with its minimum of pods: of the job, of each role, of each sub-group."
+    orders_by = "what its gang still needs"
     steady_victims = True
 
     def open(self, session: Session) -> None:

@@ -259,8 +259,8 @@ def _inherited(queues: QueueTable, own: Sequence[float | None], default: float) 
 
 def _lineages(queues: QueueTable) -> tuple[Rows, Rows]:
     """Each queue's ancestors from the top down to itself, filled up with NO_ROW, and how many they are."""
-    depth = np.array([len(path) for path in queues.paths], np.int32)
-    lineage = np.full((len(depth), int(depth.max(initial=1))), NO_ROW, np.int32)
+    depth = np.array([len(path) for path in queues.paths], np.intp)
+    lineage = np.full((len(depth), int(depth.max(initial=1))), NO_ROW, np.intp)
     for row, path in enumerate(queues.paths):
         lineage[row, : len(path)] = path[::-1]
     return lineage, depth

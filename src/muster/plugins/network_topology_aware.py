@@ -195,7 +195,7 @@ class NetworkTopologyAware(Plugin):
         gang's tasks in their own domain. Without one: see `node_score`.
         """
         snapshot = self.session.snapshot
-        rows = np.arange(len(snapshot.nodes), dtype=np.int32) if nodes is None else nodes
+        rows = np.arange(len(snapshot.nodes), dtype=np.intp) if nodes is None else nodes
         if not self._is_constrained(task):
             fixed = self.node_score(int(snapshot.tasks.cls[task])).fixed
             return np.zeros(len(rows)) if fixed is None else fixed[rows]

@@ -105,7 +105,7 @@ class NodeGroup(Plugin):
         limited = np.array([bool(limits) for limits in queues.limits] + [False], np.bool_)
         rows = _queue_of_tasks(snapshot)
         names = ("", *(repr(policy) for policy in self._policies[1:]), "unreadable")
-        return Division(np.array([*by_queue, 0], np.int32)[rows], names, limited[rows])
+        return Division(np.array([*by_queue, 0], np.intp)[rows], names, limited[rows])
 
     def open(self, session: Session) -> None:
         super().open(session)
@@ -161,7 +161,7 @@ class NodeGroup(Plugin):
             return None
         held = self._held.get(queue)
         if held is None:
-            tasks = np.flatnonzero(self._rows == queue).astype(np.int32)
+            tasks = np.flatnonzero(self._rows == queue).astype(np.intp)
             held = self._held[queue] = GroupLimits(self.session.snapshot, tasks, limits, self._codes, self._groups)
         full = np.append(held.are_full_for(task), np.False_)
         return self._by_group(np.where(full, LIMIT_REACHED.number, FITS).astype(np.int16))
@@ -186,7 +186,7 @@ class _Queues:
 
 def _queue_of_tasks(snapshot: Snapshot) -> Rows:
     """The queue row of every task, NO_ROW where there is none."""
-    rows: Rows = np.append(snapshot.jobs.queue, np.int32(NO_ROW))[snapshot.tasks.job]
+    rows: Rows = np.append(snapshot.jobs.queue, np.intp(NO_ROW))[snapshot.tasks.job]
     return rows
 
 

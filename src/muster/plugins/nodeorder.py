@@ -139,7 +139,7 @@ class NodeOrder(Plugin):
 
     def live_tasks(self) -> Rows:
         if not self._has_rules:
-            return np.empty(0, np.int32)
+            return np.empty(0, np.intp)
         pending = self._snapshot.pending_tasks()
         found: set[int] = set()
         for task in pending[self._flagged[pending]].tolist():
@@ -148,7 +148,7 @@ class NodeOrder(Plugin):
                 found.add(task)
         if self._weights.pod_affinity:
             found |= set(self._affinity.concerned()) & set(pending.tolist())
-        return np.array(sorted(found), np.int32)
+        return np.array(sorted(found), np.intp)
 
     def task_score(self, task: int) -> NDArray[np.float64] | None:
         if not self._has_rules:

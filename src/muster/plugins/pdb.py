@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from muster.api import Pod, PodDisruptionBudget
-from muster.engine.evictions.budgets import Allowance, Budgets, disruptions_allowed
+from muster.engine.evictions.budgets import Budgets, allowed_by, disruptions_allowed
 from muster.framework.plugin import Eviction, Evictor, Plugin
 from muster.snapshot import Rows
 
@@ -22,8 +22,7 @@ __all__ = ["Pdb", "disruptions_allowed", "victims"]
 
 def victims(budgets: Iterable[PodDisruptionBudget], pods: Sequence[Pod]) -> list[int]:
     """Positions of the pods that may be evicted together, taken in the order given."""
-    allowance = Allowance(budgets)
-    return [position for position, pod in enumerate(pods) if allowance.spend(pod)]
+    return [position for position, may_go in enumerate(allowed_by(budgets, pods)[0]) if may_go]
 
 
 class Pdb(Plugin):

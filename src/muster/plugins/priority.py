@@ -21,6 +21,7 @@ class Priority(Plugin):
 
     name = "priority"
     summary = "Higher priority first, for jobs in a queue, sub-groups and pods in a job; lower ones may be preempted."
+    orders_by = "priority"
     victim_kinds = frozenset({Eviction.PREEMPT})
     steady_victims = True
 

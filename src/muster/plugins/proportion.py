@@ -42,7 +42,7 @@ class Proportion(Plugin):
         guarantees = self._books.guarantees()
         unreserved = np.maximum(session.shared_total - guarantees.sum(axis=0), 0)
         limits = np.minimum(unreserved + guarantees, self._books.capabilities())
-        self._limits: list[list[int]] = limits.tolist()
+        self._entrance = self._books.entrance_limits(limits)
         deserved = self._divide(guarantees, limits)
         #: int64[queues, resources]: what each queue deserves, fixed for the session.
         self.deserved: Amounts = deserved
@@ -109,7 +109,7 @@ class Proportion(Plugin):
         reserved = self._promised()[queue]
         taken = [held + promised for held, promised in zip(allocated, reserved, strict=True)]
         whose = f"queue resource quota insufficient: queue {self._queues.records[queue].name}"
-        refusal = self._books.refusal(whose, minimum, taken, self._limits[queue])
+        refusal = self._books.refusal(whose, minimum, taken, self._entrance[queue])
         return Vote.PERMIT if refusal is None else refusal
 
     def job_enqueued(self, job: int) -> None:

@@ -21,10 +21,11 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from muster.api import Pod, names
+from muster.api.errors import describe_value
 from muster.api.resources import to_base, unit_of
 from muster.framework.plugin import Arguments, NodeScores, Plugin
 from muster.framework.reasons import FITS, Verdicts, reason
-from muster.framework.registry import Weight, listed_names
+from muster.framework.registry import Weight, in_words, listed_names
 from muster.kernels.placement import BINPACK, MAX_NODE_SCORE
 from muster.snapshot import Amounts, Mask, Rows
 
@@ -158,13 +159,15 @@ def _strategy(given: object, place: str) -> Strategy:
 
 def _section(kind: type[_Section], given: object, place: str) -> _Section:
     """Read a mapping inside the arguments; what has no value has its default."""
-    if isinstance(given, Mapping):
-        given = {name: value for name, value in given.items() if value is not None}
+    if not isinstance(given, Mapping):
+        raise ValueError(f"{place}: expected a mapping, got {describe_value(given)}")  # noqa: TRY004  # as listed_names
+    given = {name: value for name, value in given.items() if value is not None}
     try:
         return msgspec.convert(given, kind, strict=False)
     except msgspec.ValidationError as error:
-        known = ", ".join(known.encode_name for known in msgspec.structs.fields(kind))
-        raise ValueError(f"{place}: {error}; known here: {known}") from None
+        # What is said of arguments begins with the name of one, or says that there is none of that name.
+        said = in_words(f"{error}", given, kind)
+        raise ValueError(f"{place}{': ' if said.startswith('there is no') else '.'}{said}") from None
 
 
 def _check_proportions(section: Proportions) -> None:

@@ -108,7 +108,7 @@ class ResourceQuotas(Plugin):
         used = to_base_all(quota.status.used)
         counted = frozenset(name for name in hard if name not in used)
         if counted:
-            rows = self._holding.get(quota.namespace, np.empty(0, np.int32))
+            rows = self._holding.get(quota.namespace, np.empty(0, np.intp))
             used |= usage_of(self.session.snapshot, rows, counted)
         return Ledger(quota.name, hard, {name: used[name] for name in sorted(hard)}, counted)
 
@@ -121,7 +121,7 @@ class ResourceQuotas(Plugin):
         found: dict[str, list[int]] = {}
         for task in np.flatnonzero(holds).tolist():
             found.setdefault(tasks.pods[task].namespace, []).append(task)
-        return {namespace: np.array(rows, np.int32) for namespace, rows in found.items()}
+        return {namespace: np.array(rows, np.intp) for namespace, rows in found.items()}
 
     def _needs(self, job: int, ledger: Ledger) -> dict[str, int]:
         """What a job would take of a quota beyond what its pods are counted with."""

@@ -40,6 +40,7 @@ class Sla(Plugin):
 
     name = "sla"
     summary = "Admit jobs that have waited longer than sla-waiting-time, and order jobs by that deadline."
+    orders_by = "the time that it may wait"
     Args: ClassVar[type[Arguments]] = SlaArgs
 
     def __init__(self, arguments: Arguments) -> None:

@@ -90,6 +90,7 @@ class Tdm(Plugin):
     summary = (
         "Nodes of revocable zones take pods in the hours of their zone, and only pods that may be sent away again."
     )
+    orders_by = "whether it may be evicted"
     Args = TdmArguments
     victim_kinds = frozenset({Eviction.PREEMPT})
 
@@ -122,7 +123,7 @@ class Tdm(Plugin):
         self._open = frozenset(zone for zone, window in self._windows.items() if window.is_open(moment))
         tasks = session.snapshot.tasks
         self._may_use: Mask = np.array([may_use_zones(pod) for pod in tasks.pods], np.bool_)
-        return Division(self._may_use.astype(np.int32), ("", f"open={','.join(sorted(self._open))}"))
+        return Division(self._may_use.astype(np.intp), ("", f"open={','.join(sorted(self._open))}"))
 
     def open(self, session: Session) -> None:
         super().open(session)
@@ -198,7 +199,7 @@ class Tdm(Plugin):
         last = self.session.memory.get(self.name)
         closed = [code for code, zone in enumerate(self._zones) if zone in self._windows and zone not in self._open]
         tasks = self.session.snapshot.tasks
-        here = self._evictable(np.flatnonzero(tasks.node != NO_ROW).astype(np.int32))
+        here = self._evictable(np.flatnonzero(tasks.node != NO_ROW).astype(np.intp))
         here = here[np.isin(self._codes[tasks.node[here]], closed)]
         if len(here) == 0:
             return ()

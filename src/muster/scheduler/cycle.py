@@ -18,8 +18,9 @@ from typing import Protocol, TypeVar
 from muster.api import InternalError, UserError
 from muster.framework import Action, ActionTally, Registry, SchedulerConfig, Session, Verdicts
 from muster.framework.faults import Strikes, blamed
+from muster.framework.run_times import RunTimes
 from muster.scheduler.decisions import decisions_of, ungates_of
-from muster.scheduler.job_updates import UnchangedJobs, updates_of
+from muster.scheduler.job_updates import UnchangedJobs, bare_updates_of, updates_of
 from muster.snapshot import Snapshot, messages
 from muster.snapshot.messages import (
     Bind,
@@ -128,6 +129,9 @@ class Cycle:
     unchanged: UnchangedJobs
     memory: dict[str, float]
     strikes: Strikes
+    #: Whether somebody reads statuses; if not, only what later cycles decide by is written.
+    reports: bool = True
+    run_times: RunTimes | None = None
     step: str = "opening the session"
     session: Session | None = None
     updates: list[messages.JobUpdate] = field(default_factory=list)
@@ -137,6 +141,7 @@ class Cycle:
 
     def run(self, snapshot: Snapshot, seed: int, known: dict[bytes, Verdicts], usage: Usage) -> None:
         """Let the actions decide."""
+        phases = snapshot.jobs.phase.copy()
         session = Session(
             snapshot,
             self.config,
@@ -147,6 +152,8 @@ class Cycle:
             usage=usage,
             memory=self.memory,
             strikes=self.strikes,
+            explains=self.reports,
+            run_times=self.run_times,
         )
         self.session = session
         for name in self.config.actions:
@@ -156,7 +163,7 @@ class Cycle:
             session.count_for(name).seconds += perf_counter() - began
         if self.error is None:  # else the columns may not tell the truth
             self.step = "closing the session"
-            self.updates = updates_of(session, self.unchanged)
+            self.updates = updates_of(session, self.unchanged) if self.reports else bare_updates_of(session, phases)
         session.close()
 
     def _act(self, session: Session, action: Action) -> None:

@@ -7,7 +7,7 @@ is never Running or Completed, even when its minimum is zero.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Container, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from muster.engine.waiting import has_promise
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, PROMISED, QUARANTINED
-from muster.snapshot import NO_ROW, JobPhase, Rows, Snapshot, TaskStatus
+from muster.snapshot import NO_ROW, JobPhase, Mask, Rows, Snapshot, TaskStatus
 
 #: Counts as scheduled, beside tasks that are leaving a node.
 SCHEDULED_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
@@ -68,6 +68,20 @@ def phase_after(before: JobPhase, minimum: int, counts: Rows, leaving: int, *, u
     return JobPhase.INQUEUE if before == JobPhase.INQUEUE else JobPhase.PENDING
 
 
+def phases_after(snapshot: Snapshot, broken: Mask) -> NDArray[np.int8]:
+    """`phase_after` of every job; `broken`: those that run below a minimum."""
+    jobs = snapshot.jobs
+    scheduled = jobs.counts[:, SCHEDULED_STATUSES].sum(axis=1)
+    if jobs.counts[:, TaskStatus.RELEASING].any():
+        scheduled = scheduled + np.array(leaving_counts(snapshot), np.intp)
+    completed = jobs.counts[:, COMPLETED_STATUSES].sum(axis=1)
+    phases = np.where(jobs.phase == JobPhase.INQUEUE, JobPhase.INQUEUE, JobPhase.PENDING)
+    started = (scheduled > 0) & (scheduled >= jobs.min_member)
+    phases = np.where(started, np.where(completed == scheduled, JobPhase.COMPLETED, JobPhase.RUNNING), phases)
+    phases[broken & (jobs.counts[:, TaskStatus.RUNNING] > 0)] = JobPhase.UNKNOWN
+    return phases.astype(np.int8)
+
+
 def leaving_counts(snapshot: Snapshot) -> list[int]:
     """`leaving_count` of every job; pods of other schedulers belong to none."""
     tasks = snapshot.tasks
@@ -116,9 +130,7 @@ def _only_leaving(snapshot: Snapshot, job: int) -> bool:
     return is_only_leaving(minimum, snapshot.tasks.status[rows], snapshot.tasks.node[rows])
 
 
-def job_statuses(
-    session: Session, jobs: Iterable[int], unschedulable: Mapping[int, JobVerdict]
-) -> dict[int, JobStatus]:
+def job_statuses(session: Session, jobs: Iterable[int], unschedulable: Container[int]) -> dict[int, JobStatus]:
     """Statuses of jobs, by row."""
     snapshot = session.snapshot
     leaving = leaving_counts(snapshot)
@@ -129,11 +141,3 @@ def verdict_text(verdict: JobVerdict) -> str:
     """Return the reason of a verdict as reports show it: code, text, numbers."""
     text = f"{verdict.reason.code}: {verdict.reason.text}"
     return f"{text} ({verdict.detail})" if verdict.detail else text
-
-
-def no_evictions_text(session: Session, job: int) -> str:
-    """What each action ran into that looked for victims for a job, with numbers; "" where none looked."""
-    ran_into = session.no_evictions.get(job, {}).items()
-    return "; ".join(
-        f"{action}: {why.reason.text}" + (f" ({why.detail})" if why.detail else "") for action, why in ran_into
-    )

@@ -21,10 +21,18 @@ from numpy.typing import NDArray
 
 from muster.api import KaiPodGroup, PodGroup, waits_for
 from muster.api.names import KAI_STALE_STAMP, STALE_STAMP, START_STAMP
-from muster.engine.evictions.departures import stale_jobs
-from muster.framework import NO_CLASS, JobVerdict, Reason, Session, reason_number
-from muster.framework.reasons import FITS, INSUFFICIENT, PROMISED
-from muster.scheduler.job_statuses import JobStatus, job_statuses, no_evictions_text, unschedulable_jobs, verdict_text
+from muster.engine.evictions.departures import stale_jobs_now
+from muster.explain import Whys
+from muster.framework import NO_CLASS, JobVerdict, Session, Verdicts
+from muster.scheduler.job_statuses import (
+    JobStatus,
+    job_status,
+    job_statuses,
+    leaving_counts,
+    phases_after,
+    unschedulable_jobs,
+    verdict_text,
+)
 from muster.snapshot import GroupTable, JobPhase, JobRecord, Mask, OperationKind, Rows, Snapshot, TaskStatus
 from muster.snapshot.columns import BEST_EFFORT_PENDING, FINISHED_STATUSES
 from muster.snapshot.messages import CONDITIONS, JobUpdate, conditions_of
@@ -32,8 +40,8 @@ from muster.snapshot.records import stamp_text
 
 log = logging.getLogger("muster.scheduler")
 
-#: Stands between why a job waits and what each action that evicts ran into.
-_NO_EVICTIONS: Final = "; no evictions: "
+#: Seconds after which numbers in what is said of a waiting job are counted again.
+NUMBERS_S: Final = 300.0
 #: A number that stands by itself, maybe with a unit; not part of a name or of a moment.
 _COUNT: Final = re.compile(r"(?<![\w.:/-])\d+(?:\.\d+)?(?:m|[kKMGTPE]i?)?(?![\w:/-])")
 #: Changes of annotations; None removes one.
@@ -47,13 +55,35 @@ def updates_of(session: Session, unchanged: UnchangedJobs) -> list[JobUpdate]:
     quiet = unchanged.jobs(session.snapshot)
     quiet[[*stamps, *session.verdicts, *session.snapshot.jobs.aside]] = False
     jobs = np.flatnonzero(session.snapshot.jobs.live & ~quiet).tolist()
-    unschedulable = _by_nodes(session, unschedulable_jobs(session, jobs))
+    unschedulable = unchanged.reasons.told(session, unschedulable_jobs(session, jobs))
     updates = _updates(session, jobs, unschedulable, stamps)
     index = session.snapshot.jobs.index
     quiet[jobs] = True
     quiet[[*unschedulable, *(index[update.job] for update in updates)]] = False
     unchanged.remember(session.snapshot, quiet)
     return updates
+
+
+def bare_updates_of(session: Session, before: NDArray[np.int8]) -> list[JobUpdate]:
+    """Only what later cycles decide by: phases that differ from those `before` the cycle, and stamps; no reasons.
+
+    For whoever runs cycles without anybody who reads statuses; what is not said here changes no decision.
+    """
+    snapshot, jobs = session.snapshot, session.snapshot.jobs
+    stamps = stamps_of(session)
+    stale = stale_jobs_now(session)
+    rows = np.flatnonzero(jobs.live & jobs.has_source & (phases_after(snapshot, stale) != before)).tolist()
+    rows = sorted({*rows, *stamps}, key=lambda job: jobs.records[job].id)
+    leaving = leaving_counts(snapshot)
+    return [
+        _update(
+            jobs.records[job].id,
+            job_status(snapshot, job, leaving[job], unschedulable=bool(stale[job])),
+            None,
+            stamps.get(job, {}),
+        )
+        for job in rows
+    ]
 
 
 def finished_jobs(snapshot: Snapshot, updates: Iterable[JobUpdate]) -> list[str]:
@@ -66,30 +96,8 @@ def finished_jobs(snapshot: Snapshot, updates: Iterable[JobUpdate]) -> list[str]
     return [job for job in (jobs.records[row].id for row in rows.tolist()) if job not in told]
 
 
-def _by_nodes(session: Session, verdicts: Mapping[int, JobVerdict]) -> Mapping[int, JobVerdict]:
-    """The verdicts, but "lack free resources" only where some node would take the task if it had room."""
-    reasons: dict[int, Reason] = {}
-    found = dict(verdicts)
-    for job, verdict in verdicts.items():
-        if verdict.reason is INSUFFICIENT and verdict.cls != NO_CLASS:
-            if verdict.cls not in reasons:
-                reasons[verdict.cls] = _against_all(session, verdict.cls) or verdict.reason
-            found[job] = replace(verdict, reason=reasons[verdict.cls])
-    return found
-
-
-def _against_all(session: Session, cls: int) -> Reason | None:
-    """What most nodes have against a class, if each has something against it."""
-    verdicts = session.node_verdicts(cls)
-    if not len(verdicts) or bool((verdicts == FITS).any()):
-        return None
-    numbers, counts = np.unique(verdicts, return_counts=True)
-    known = [(-int(n), reason_number(int(number))) for number, n in zip(numbers, counts, strict=True)]
-    return min(known, key=lambda pair: (pair[0], pair[1].code))[1]
-
-
 def _updates(
-    session: Session, jobs: Sequence[int], unschedulable: Mapping[int, JobVerdict], stamps: Mapping[int, Stamps]
+    session: Session, jobs: Sequence[int], unschedulable: Mapping[int, _Told], stamps: Mapping[int, Stamps]
 ) -> list[JobUpdate]:
     records = session.snapshot.jobs.records
     updates = []
@@ -105,46 +113,38 @@ def _updates(
 
 
 def _update_if_any(
-    session: Session, job: int, status: JobStatus, verdict: JobVerdict | None, stamps: Stamps
+    session: Session, job: int, status: JobStatus, why: _Told | None, stamps: Stamps
 ) -> JobUpdate | None:
     """What to write about a job; None: all of it stands there already."""
     record = session.snapshot.jobs.records[job]
-    message = "" if verdict is None else _message(session, job, verdict)
     if record.source is not None:
-        update = _update(record.id, status, verdict, message, stamps)
+        update = _update(record.id, status, why, stamps)
         return update if _differs(update, record.source) else None
-    if verdict is None or _is_told(session, job, verdict):
+    if why is None or _is_told(session, job, why.code):
         return None
-    return replace(_update(record.id, status, verdict, message, {}), has_group=False)
+    return replace(_update(record.id, status, why, {}), has_group=False)
 
 
-def _message(session: Session, job: int, verdict: JobVerdict) -> str:
-    """Why a job waits, and what stood in the way of evicting for it."""
-    why = verdict_text(verdict)
-    no_evictions = "" if verdict.reason is PROMISED else no_evictions_text(session, job)
-    return f"{why}{_NO_EVICTIONS}{no_evictions}" if no_evictions else why
-
-
-def _update(job: str, status: JobStatus, verdict: JobVerdict | None, message: str, stamps: Stamps) -> JobUpdate:
+def _update(job: str, status: JobStatus, why: _Told | None, stamps: Stamps) -> JobUpdate:
     return JobUpdate(
         job=job,
         phase=status.phase.label,
         running=status.running,
         succeeded=status.succeeded,
         failed=status.failed,
-        unschedulable=None if verdict is None else verdict.reason.code,
-        message=message,
-        is_scheduled=verdict is None and status.phase in (JobPhase.RUNNING, JobPhase.COMPLETED),
+        unschedulable=None if why is None else why.code,
+        message="" if why is None else why.message,
+        is_scheduled=why is None and status.phase in (JobPhase.RUNNING, JobPhase.COMPLETED),
         pending=status.pending,
         annotations=stamps,
     )
 
 
-def _is_told(session: Session, job: int, verdict: JobVerdict) -> bool:
+def _is_told(session: Session, job: int, code: str) -> bool:
     """Whether all waiting pods of a job say the reason already."""
     tasks = session.snapshot.tasks
     return all(
-        waits_for(tasks.pods[task], verdict.reason.code)
+        waits_for(tasks.pods[task], code)
         for task in session.snapshot.tasks_of(job).tolist()
         if tasks.status[task] == TaskStatus.PENDING
     )
@@ -166,16 +166,66 @@ def _differs(update: JobUpdate, group: PodGroup | KaiPodGroup) -> bool:
         for known in status.conditions
         if known.type in CONDITIONS and known.status == "True"
     }
-    return wanted != standing and _without_counts(wanted) != _without_counts(standing)
+    return wanted != standing
 
 
-def _without_counts(conditions: Mapping[str, tuple[str, str]]) -> dict[str, tuple[str, str, str]]:
-    """Conditions without the numbers in what is said of evictions.
+@dataclass(frozen=True, slots=True)
+class _Told:
+    """What is said of a job that waits, since when, and what it follows from."""
 
-    These change with every pod that starts or ends, for all jobs that wait: none is written for that alone.
+    code: str
+    message: str
+    since: float
+    verdict: tuple[object, ...]
+    #: What nodes have against the task that found none; another array once nodes have changed.
+    nodes: Verdicts | None
+
+
+class ToldReasons:
+    """What is said of jobs that wait: another reason at once, other numbers now and then.
+
+    Numbers change with every pod that starts or ends, for all jobs that wait. None is counted again, or written, for
+    that alone until the last ones are `NUMBERS_S` old.
     """
-    parts = {kind: (reason, message.partition(_NO_EVICTIONS)) for kind, (reason, message) in conditions.items()}
-    return {kind: (reason, said[0], _COUNT.sub("", said[2])) for kind, (reason, said) in parts.items()}
+
+    def __init__(self) -> None:
+        self._told: dict[str, _Told] = {}
+
+    def told(self, session: Session, verdicts: Mapping[int, JobVerdict]) -> dict[int, _Told]:
+        """What is said of each job, by row."""
+        whys, records = Whys(session), session.snapshot.jobs.records
+        found: dict[int, _Told] = {}
+        for job, verdict in verdicts.items():
+            known = self._told.get(records[job].id)
+            follows = _follows(session, job, verdict)
+            nodes = session.node_verdicts(verdict.cls) if verdict.cls != NO_CLASS else None
+            if known is None or (known.verdict, id(known.nodes)) != (follows, id(nodes)) or _is_old(session, known):
+                code, message = _message(whys, job)
+                # Of a gang that is over, and was never whole, there is nothing else to say.
+                code, message = code or verdict.reason.code, message or verdict_text(verdict)
+                known = _Told(code, message, session.now, follows, nodes)
+            found[job] = known
+        self._told = {records[job].id: known for job, known in found.items()}
+        return found
+
+
+def _message(whys: Whys, job: int) -> tuple[str, str]:
+    try:
+        return whys.message(job)
+    except Exception:  # a plugin that cannot answer costs a job its numbers, and others nothing
+        log.exception("event=error job=%s what=reason", whys.session.snapshot.jobs.records[job].id)
+        return "", ""
+
+
+def _is_old(session: Session, told: _Told) -> bool:
+    return session.now - told.since >= NUMBERS_S
+
+
+def _follows(session: Session, job: int, verdict: JobVerdict) -> tuple[object, ...]:
+    """What a message follows from, but for its numbers."""
+    evictions = session.no_evictions.get(job, {}).items()
+    ran_into = tuple((action, why.reason.code, _COUNT.sub("", why.detail)) for action, why in evictions)
+    return (verdict.reason.code, verdict.cls, _COUNT.sub("", verdict.detail), ran_into)
 
 
 def stamps_of(session: Session) -> Mapping[int, Stamps]:
@@ -185,13 +235,13 @@ def stamps_of(session: Session) -> Mapping[int, Stamps]:
     found: dict[int, Stamps] = {}
     for job in _started(session).tolist():
         found.setdefault(job, {})[START_STAMP] = now
-    stale = stale_jobs(session.snapshot)
+    stale = stale_jobs_now(session)
     for job in np.flatnonzero(stale).tolist():
         if records[job].stale_since is None:
             found.setdefault(job, {})[STALE_STAMP] = now
-    for job in np.flatnonzero(session.snapshot.jobs.live & ~stale).tolist():
-        if records[job].stale_since is not None:
-            found.setdefault(job, {}).update(dict.fromkeys(_stale_keys(records[job])))
+    for job, record in enumerate(records):
+        if record.stale_since is not None and session.snapshot.jobs.live[job] and not stale[job]:
+            found.setdefault(job, {}).update(dict.fromkeys(_stale_keys(record)))
     return found
 
 
@@ -219,10 +269,10 @@ def _jobs_of(session: Session, kind: OperationKind, *, on_node: bool = False) ->
         if operation.kind is kind
     ]
     if not found:
-        return np.empty(0, np.int32)
+        return np.empty(0, np.intp)
     tasks = np.concatenate(found)
     if on_node:
-        tasks = np.array([task for task in tasks.tolist() if table.pods[task].spec.node_name], np.int32)
+        tasks = np.array([task for task in tasks.tolist() if table.pods[task].spec.node_name], np.intp)
     jobs: Rows = np.unique(table.job[tasks])
     return jobs[jobs >= 0]
 
@@ -270,6 +320,7 @@ class UnchangedJobs:
 
     def __init__(self) -> None:
         self._seen: _Seen | None = None
+        self.reasons = ToldReasons()
 
     def jobs(self, snapshot: Snapshot) -> Mask:
         """Which jobs are as they were when there was nothing to say about them."""

@@ -23,6 +23,7 @@ from muster.actions import BUILTIN as ACTIONS
 from muster.api import InternalError, UserError
 from muster.framework import Registry, SchedulerConfig, Session, UsageHistory, VerdictCache
 from muster.framework.faults import Strikes, blamed
+from muster.framework.run_times import RunTimes
 from muster.plugins import BUILTIN as PLUGINS
 from muster.scheduler.cycle import Cluster, Cycle, CycleResult, Usage, log_result, report
 from muster.scheduler.job_updates import UnchangedJobs, finished_jobs
@@ -56,12 +57,15 @@ class Scheduler:
         scheduler_names: Iterable[str] | None = None,
         allocates_claims: bool = True,
         keeps_finished: bool = False,
+        reports: bool = True,
     ) -> None:
+        """`reports`: whether statuses and reasons are written; without, only what later cycles decide by."""
         registry.check(config)
         self.cluster = cluster
         self.config = config
         self.registry = registry
         self.seed = seed
+        self._reports = reports
         self.mirror = Mirror(scheduler_names, allocates_claims=allocates_claims, keeps_finished=keeps_finished)
         self.intake = Intake(self.mirror)
         self._hyper_nodes = HyperNodeStatuses()
@@ -69,6 +73,8 @@ class Scheduler:
         self._unchanged = UnchangedJobs()
         self._verdicts = VerdictCache()
         self._meter = meter_for(config, registry)
+        #: What is known of run times; None: no plugin asks for it.
+        self.run_times = run_times_for(config, registry)
         self._memory: dict[str, float] = {}
         #: Plugins that failed, and those that are left out because of it.
         self.strikes = Strikes()
@@ -82,6 +88,7 @@ class Scheduler:
         self.registry.check(config)
         if config.tiers != self.config.tiers:
             self._meter = meter_for(config, self.registry)
+            self.run_times = run_times_for(config, self.registry)
             self._verdicts = VerdictCache()  # other plugins give other verdicts
             self._memory = {}
             self.strikes = Strikes()
@@ -107,10 +114,23 @@ class Scheduler:
         return result
 
     def _attempt(self, now: float) -> Cycle:
-        cycle = Cycle(self.config, self.registry, self.n_cycles, now, self._unchanged, self._memory, self.strikes)
+        cycle = Cycle(
+            self.config,
+            self.registry,
+            self.n_cycles,
+            now,
+            self._unchanged,
+            self._memory,
+            self.strikes,
+            reports=self._reports,
+            run_times=self.run_times,
+        )
         try:
             snapshot = self.observe()
-            cycle.queues = report("queues", lambda: self._queues.updates(snapshot, self.mirror.finished_groups))
+            if self.run_times is not None:
+                self.run_times.follow(snapshot, now)
+            if self._reports:
+                cycle.queues = report("queues", lambda: self._queues.updates(snapshot, self.mirror.finished_groups))
             seed = self.seed * _SEED_STRIDE + self.n_cycles
             cycle.run(snapshot, seed, self._verdicts.at(self.mirror.placement_revision), self._usage(now))
             if self._meter is not None:
@@ -152,7 +172,7 @@ class Scheduler:
         return self._meter.fractions()
 
     def _hyper_node_updates(self, cycle: Cycle) -> list[HyperNodeUpdate]:
-        if cycle.session is None:
+        if cycle.session is None or not self._reports:
             return []
         forest = cycle.session.snapshot.topology.forest
         return report("hypernodes", lambda: self._hyper_nodes.updates(self.mirror, forest))
@@ -268,3 +288,8 @@ def meter_for(config: SchedulerConfig, registry: Registry) -> UsageMeter | None:
     asked = [plugin.history for plugin in registry.make_plugins(config)]
     history = next((found for found in asked if found is not None), None)
     return None if history is None else UsageMeter(history)
+
+
+def run_times_for(config: SchedulerConfig, registry: Registry) -> RunTimes | None:
+    """A record of run times, if a configured plugin asks for one; None: nobody does."""
+    return RunTimes() if any(plugin.wants_run_times for plugin in registry.make_plugins(config)) else None

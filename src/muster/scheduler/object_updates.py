@@ -26,6 +26,7 @@ from muster.snapshot.messages import HyperNodeUpdate, QueueUpdate
 
 #: Said even when it is nothing.
 _ALWAYS: Final = ("cpu", "memory", "pods")
+_N_PHASES: Final = len(JobPhase)
 _Named = Mapping[str, int]
 
 
@@ -125,11 +126,10 @@ def _with_root(snapshot: Snapshot) -> Amounts:
 
 def _phases(snapshot: Snapshot) -> Rows:
     """PodGroups by queue and phase; pods without a PodGroup are none."""
-    jobs, n_phases = snapshot.jobs, len(JobPhase)
-    is_group = np.fromiter((record.source is not None for record in jobs.records), np.bool_, len(jobs))
-    mine = jobs.live & is_group & (jobs.queue != NO_ROW)
+    jobs, n_phases = snapshot.jobs, _N_PHASES
+    mine = jobs.live & jobs.has_source & (jobs.queue != NO_ROW)
     counts = np.bincount(jobs.queue[mine] * n_phases + jobs.phase[mine], minlength=len(snapshot.queues) * n_phases)
-    return counts.astype(np.int32).reshape(-1, n_phases)
+    return counts.astype(np.intp).reshape(-1, n_phases)
 
 
 def _requested(snapshot: Snapshot) -> Amounts:

@@ -17,6 +17,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Any, Final, NoReturn
 
 import msgspec
@@ -173,7 +174,7 @@ class ClassBook:
     def is_scattered(self) -> bool:
         return self._rows.is_scattered()
 
-    def compact(self) -> NDArray[np.int32]:
+    def compact(self) -> NDArray[np.intp]:
         """Move the classes together; returns the new row of each, -1 for free ones."""
         moved = self._rows.compact()
         kept = np.flatnonzero(moved >= 0).tolist()
@@ -217,7 +218,7 @@ class ClassBook:
 class Division:
     """How a plugin tells tasks apart."""
 
-    #: int32 per task: its part; 0 for those whose class says it all.
+    #: int64 per task: its part; 0 for those whose class says it all.
     parts: Rows
     #: By part, "" for part 0. Verdicts are kept across cycles under these names: a part whose nodes may change for
     #: another reason than a change of the nodes has to be named after that reason.
@@ -255,7 +256,7 @@ def _split(snapshot: Snapshot, owner: str, division: Division) -> None:
 
 def _part_of_class(snapshot: Snapshot, division: Division) -> Rows:
     """The part that the tasks of each class have in common."""
-    parts: Rows = np.zeros(len(snapshot.classes), np.int32)
+    parts: Rows = np.zeros(len(snapshot.classes), np.intp)
     here = snapshot.tasks.status != TaskStatus.GONE
     parts[snapshot.tasks.cls[here]] = division.parts[here]
     return parts
@@ -263,7 +264,7 @@ def _part_of_class(snapshot: Snapshot, division: Division) -> Rows:
 
 def divide_by_marks(snapshot: Snapshot, labels: Sequence[str], annotations: Sequence[str]) -> Division | None:
     """Tell tasks apart by what their pods have under these keys; None: no pod has any of them."""
-    parts: Rows = np.zeros(len(snapshot.tasks), np.int32)
+    parts: Rows = np.zeros(len(snapshot.tasks), np.intp)
     found: dict[tuple[str | None, ...], int] = {}
     for task, pod in enumerate(snapshot.tasks.pods):
         marks = (*map(pod.metadata.labels.get, labels), *map(pod.metadata.annotations.get, annotations))
@@ -280,11 +281,15 @@ class ClassPods(Sequence[Pod]):
         self._tasks = snapshot.tasks
         self._labels = frozenset(labels)
         self._annotations = frozenset((*annotations, *_RANKING))
-        #: A task of every class: the pod that a class began with may have become a class of its own.
-        self._members: Rows = np.full(len(snapshot.classes), -1, np.int32)
-        here = np.flatnonzero(snapshot.tasks.status != TaskStatus.GONE)
-        self._members[snapshot.tasks.cls[here]] = here
         self._shown: dict[int, Pod] = {}
+
+    @cached_property
+    def _members(self) -> Rows:
+        """A task of every class: the pod that a class began with may have become a class of its own."""
+        members: Rows = np.full(len(self._pods), -1, np.intp)
+        here = np.flatnonzero(self._tasks.status != TaskStatus.GONE)
+        members[self._tasks.cls[here]] = here
+        return members
 
     def __len__(self) -> int:
         return len(self._pods)

@@ -26,7 +26,7 @@ from numpy.typing import NDArray
 
 from muster.api import Pod
 
-Rows = NDArray[np.int32]
+Rows = NDArray[np.intp]
 Mask = NDArray[np.bool_]
 NO_ROW: Final = -1
 
@@ -91,14 +91,14 @@ CEILING: Final = 2**56
 #: Half of `UNLIMITED`, so that no sum is taken for one without end.
 MAX_SUM: Final = 2**60
 #: More than one machine has of anything but bytes, and a terabyte.
-_ANY_MACHINE: Final = 2**40
+ANY_MACHINE: Final = 2**40
 
 
 def limit_columns(requests: Amounts, classes: Rows, allocatable: Amounts) -> None:
     """Cut the requests of classes and the capacity of nodes down, in place, to amounts that may be added up.
 
     requests     int64[n_classes, 2, n_resources]
-    classes      int32[n_tasks]                    class of each task that there is
+    classes      int64[n_tasks]                    class of each task that there is
     allocatable  int64[n_nodes, n_resources]
     """
     counts = np.bincount(classes, minlength=len(requests)).astype(np.float64)
@@ -115,7 +115,7 @@ def impossible(requests: Amounts, allocatable: Amounts) -> Mask:
 
     Somebody may still say that one does. It takes its node's room, but it does not count as what its queue holds.
     """
-    most = np.maximum(allocatable.sum(axis=0), _ANY_MACHINE)
+    most = np.maximum(allocatable.sum(axis=0), ANY_MACHINE)
     return np.asarray((requests[:, 0] > most).any(axis=1), np.bool_)
 
 

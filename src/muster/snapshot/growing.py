@@ -60,11 +60,11 @@ class FreeRows:
         """Whether most rows are free, and too many for it not to matter."""
         return len(self._free) > max(_FEW, len(self))
 
-    def compact(self) -> NDArray[np.int32]:
+    def compact(self) -> NDArray[np.intp]:
         """Renumber the rows in use from 0 on, in order; returns the new number of each row, -1 for free ones."""
         in_use = np.ones(self.size, np.bool_)
         in_use[list(self._free)] = False
-        moved = np.where(in_use, np.cumsum(in_use) - 1, -1).astype(np.int32)
+        moved = np.where(in_use, np.cumsum(in_use) - 1, -1).astype(np.intp)
         self.size = int(in_use.sum())
         self._free.clear()
         self._heap.clear()
@@ -115,7 +115,7 @@ class Columns:
     def is_scattered(self) -> bool:
         return self._rows.is_scattered()
 
-    def compact(self) -> NDArray[np.int32]:
+    def compact(self) -> NDArray[np.intp]:
         """Move the rows in use together, in order; returns the new number of each row, -1 for free ones."""
         moved = self._rows.compact()
         kept = np.flatnonzero(moved >= 0)
@@ -141,7 +141,7 @@ class Names:
         self._uses: list[int] = []
         self._rows = FreeRows()
         #: The last answer of `rows`, and the index that it was for.
-        self._answer: tuple[dict[str, int], NDArray[np.int32]] | None = None
+        self._answer: tuple[dict[str, int], NDArray[np.intp]] | None = None
 
     def __len__(self) -> int:
         """Names in use."""
@@ -174,26 +174,26 @@ class Names:
             del self._names[self._rows.size :], self._uses[self._rows.size :]
             self._answer = None
 
-    def rows(self, index: dict[str, int]) -> NDArray[np.int32]:
+    def rows(self, index: dict[str, int]) -> NDArray[np.intp]:
         """For every number, the row of its name in `index`, -1 if it is not there; one -1 more for "no name".
 
         An index does not change once it is made: as long as the same one is asked about, the answer is kept.
         """
         if self._answer is not None and self._answer[0] is index:
             return self._answer[1]
-        rows = np.full(self._rows.size + 1, -1, np.int32)
+        rows = np.full(self._rows.size + 1, -1, np.intp)
         for name, number in self._numbers.items():
             rows[number] = index.get(name, -1)
         self._answer = index, rows
         return rows
 
 
-def kept(items: Sequence[T], moved: NDArray[np.int32]) -> list[T]:
+def kept(items: Sequence[T], moved: NDArray[np.intp]) -> list[T]:
     """The items of rows that are in use, in order, after `Columns.compact`."""
     return [items[row] for row in np.flatnonzero(moved >= 0).tolist()]
 
 
-def renumber(column: NDArray[np.int32], moved: NDArray[np.int32]) -> None:
+def renumber(column: NDArray[np.intp], moved: NDArray[np.intp]) -> None:
     """Give row numbers in a column their new values; no row stays no row."""
     used = column >= 0
     column[used] = moved[column[used]]
@@ -203,18 +203,26 @@ class GroupBook(Generic[K]):
     """Groups by job and key."""
 
     def __init__(self) -> None:
-        self.columns = Columns(job=np.int32, minimum=np.int32, policy=np.int32, index=np.int32, uses=np.int32)
+        self.columns = Columns(job=np.intp, minimum=np.intp, policy=np.intp, index=np.intp, uses=np.intp)
         self.names: list[str] = []
-        #: Rows of every job, for snapshots to share.
-        self.of_jobs: list[tuple[int, ...]] = []
         self._rows: list[dict[K, int]] = []
+        #: Rows of every job, for snapshots to share, and the jobs for which they have to be listed anew.
+        self._listed: list[tuple[int, ...]] = []
+        self._unlisted: set[int] = set()
         self._keys: list[K | None] = []
 
     def add_job(self, job: int) -> None:
         """Make place for the groups of a job, which has none."""
         if job == len(self._rows):
             self._rows.append({})
-            self.of_jobs.append(())
+            self._listed.append(())
+
+    def of_jobs(self) -> list[tuple[int, ...]]:
+        """The rows of every job. Listed when somebody asks: a job may have a hundred thousand groups."""
+        for job in self._unlisted:
+            self._listed[job] = tuple(self._rows[job].values())
+        self._unlisted.clear()
+        return list(self._listed)
 
     def find(self, job: int, key: K) -> int | None:
         return self._rows[job].get(key)
@@ -228,7 +236,7 @@ class GroupBook(Generic[K]):
         self.names[row], self._keys[row] = name, key
         self.columns.set(row, job=job, minimum=minimum, policy=policy, index=index)
         self._rows[job][key] = row
-        self.of_jobs[job] = tuple(self._rows[job].values())
+        self._unlisted.add(job)
         return row
 
     def enter(self, row: int) -> None:
@@ -243,19 +251,20 @@ class GroupBook(Generic[K]):
             return
         job = int(self.columns["job"][row])
         del self._rows[job][key]
-        self.of_jobs[job] = tuple(self._rows[job].values())
+        self._unlisted.add(job)
         self._free(row)
 
     def drop(self, job: int) -> None:
         """Let all groups of a job go."""
-        for row in self.of_jobs[job]:
+        for row in self._rows[job].values():
             self._free(row)
-        self.of_jobs[job] = ()
         self._rows[job].clear()
+        self._unlisted.add(job)
 
     def trim(self, n_jobs: int) -> None:
         """Forget jobs from a row on; they have no groups any more."""
-        del self._rows[n_jobs:], self.of_jobs[n_jobs:]
+        del self._rows[n_jobs:], self._listed[n_jobs:]
+        self._unlisted = {job for job in self._unlisted if job < n_jobs}
 
     def _free(self, row: int) -> None:
         self.names[row], self._keys[row] = "", None
@@ -267,7 +276,8 @@ class GroupBook(Generic[K]):
 
     def move_jobs(self, moved: Rows) -> None:
         """Follow jobs to their new rows."""
-        self._rows, self.of_jobs = kept(self._rows, moved), kept(self.of_jobs, moved)
+        self._rows = kept(self._rows, moved)
+        self._list_all()
         renumber(self.columns["job"], moved)
 
     def compact(self) -> Rows:
@@ -275,5 +285,9 @@ class GroupBook(Generic[K]):
         moved = self.columns.compact()
         self.names, self._keys = kept(self.names, moved), kept(self._keys, moved)
         self._rows = [{key: int(moved[row]) for key, row in known.items()} for known in self._rows]
-        self.of_jobs = [tuple(known.values()) for known in self._rows]
+        self._list_all()
         return moved
+
+    def _list_all(self) -> None:
+        self._listed = [tuple(known.values()) for known in self._rows]
+        self._unlisted.clear()

@@ -21,7 +21,7 @@ from muster.api import (
     PriorityClass,
     UserError,
 )
-from muster.api.names import DEFAULT_QUEUE, KAI_QUEUE
+from muster.api.names import DEFAULT_QUEUE, KAI_PRIORITY_CLASSES, KAI_QUEUE
 from muster.api.resources import CPU, GPU, MEMORY
 from muster.snapshot.columns import UNLIMITED
 from muster.snapshot.records import (
@@ -41,13 +41,6 @@ from muster.snapshot.records import (
 DEFAULT_QUEUE_PRIORITY: Final = 100
 #: Priority of a PodGroup whose class says nothing and where no class is the default.
 DEFAULT_PRIORITY: Final = 50
-#: What KAI's installation makes; they hold even where the PriorityClass objects are missing.
-PRIORITY_CLASSES: Final[Mapping[str, int]] = {
-    "train": 50,
-    "interactive-preemptible": 75,
-    "build": 100,
-    "inference": 125,
-}
 #: Base units per unit of KAI.
 _UNITS: Final = {GPU: 1000, CPU: 1, MEMORY: 10**6}
 _MAX_DEPTH: Final = 50
@@ -208,8 +201,8 @@ class Priorities:
         known = self._classes.get(record.priority_class)
         if known is not None:
             return known.value
-        is_kai = isinstance(record.source, KaiPodGroup)
-        if is_kai and record.priority_class in PRIORITY_CLASSES:
-            return PRIORITY_CLASSES[record.priority_class]
+        is_kai = record.preemptible_below is not None  # a PodGroup of KAI's, or a lone pod for KAI
+        if is_kai and record.priority_class in KAI_PRIORITY_CLASSES:
+            return KAI_PRIORITY_CLASSES[record.priority_class]
         defaults = [other.value for other in self._classes.values() if other.global_default]
         return max(defaults, default=DEFAULT_PRIORITY if is_kai else 0)

@@ -1,6 +1,6 @@
 """Node labels and taints as coded columns, and the network that labels tell (KAI's Topology).
 
-A label column is int32[nodes]: the code of the node's value for one key, -1 where the label is missing. Selectors
+A label column is int64[nodes]: the code of the node's value for one key, -1 where the label is missing. Selectors
 become integer comparisons over all nodes at once. Columns are made on first use and dropped when nodes change, or when
 many others have been asked about since: pods may name any key. Nodes with equal taints share a code too.
 
@@ -32,9 +32,9 @@ class NodeLabels:
 
     def __init__(self, nodes: Sequence[Node]) -> None:
         self._nodes = nodes
-        self._columns: dict[str, tuple[NDArray[np.int32], dict[str, int]]] = {}
+        self._columns: dict[str, tuple[NDArray[np.intp], dict[str, int]]] = {}
 
-    def column(self, key: str) -> tuple[NDArray[np.int32], Mapping[str, int]]:
+    def column(self, key: str) -> tuple[NDArray[np.intp], Mapping[str, int]]:
         """Return the codes of every node for `key`, and the code of each value."""
         cached = self._columns.pop(key, None)
         if cached is None:
@@ -44,7 +44,7 @@ class NodeLabels:
         self._columns[key] = cached
         return cached
 
-    def codes(self, key: str) -> NDArray[np.int32]:
+    def codes(self, key: str) -> NDArray[np.intp]:
         return self.column(key)[0]
 
     def is_in(self, key: str, values: Iterable[str]) -> NDArray[np.bool_]:
@@ -57,9 +57,9 @@ class NodeLabels:
         """The value of each node for `key`."""
         return [node.metadata.labels.get(key) for node in self._nodes]
 
-    def _encode(self, key: str) -> tuple[NDArray[np.int32], dict[str, int]]:
+    def _encode(self, key: str) -> tuple[NDArray[np.intp], dict[str, int]]:
         known: dict[str, int] = {}
-        codes = np.full(len(self._nodes), -1, np.int32)
+        codes = np.full(len(self._nodes), -1, np.intp)
         for row, value in enumerate(self.values(key)):
             if value is not None:
                 codes[row] = known.setdefault(value, len(known))
@@ -85,13 +85,13 @@ class TaintColumn:
         return self._coded[0]
 
     @property
-    def codes(self) -> NDArray[np.int32]:
-        """int32[nodes]"""
+    def codes(self) -> NDArray[np.intp]:
+        """int64[nodes]"""
         return self._coded[1]
 
     @cached_property
-    def _coded(self) -> tuple[list[tuple[Taint, ...]], NDArray[np.int32]]:
-        codes = np.zeros(len(self._nodes), np.int32)
+    def _coded(self) -> tuple[list[tuple[Taint, ...]], NDArray[np.intp]]:
+        codes = np.zeros(len(self._nodes), np.intp)
         sets: list[tuple[Taint, ...]] = [()]
         known: dict[TaintKey, int] = {}
         for row, node in enumerate(self._nodes):
@@ -142,13 +142,13 @@ class LabelTopology:
 
     def at_level(self, level: int) -> Rows:
         """Domains of one level."""
-        return np.arange(self.first[level], self.first[level + 1], dtype=np.int32)
+        return np.arange(self.first[level], self.first[level + 1], dtype=np.intp)
 
     def nodes(self, domain: int) -> Rows:
         """Node rows of a domain."""
         return self.order[self.lo[domain] : self.hi[domain]]
 
-    def sums(self, values: NDArray[np.int64]) -> NDArray[np.int64]:
+    def sums(self, values: NDArray[np.integer]) -> NDArray[np.int64]:
         """Sum an array over nodes (of any further shape) for every domain."""
         inside = values[self.order]
         running = np.zeros((len(inside) + 1, *inside.shape[1:]), np.int64)
@@ -158,7 +158,7 @@ class LabelTopology:
 
     def owners(self, level: int, n_nodes: int) -> Rows:
         """Per node: its domain of a level, NO_ROW for nodes outside the topology."""
-        owners = np.full(n_nodes, NO_ROW, np.int32)
+        owners = np.full(n_nodes, NO_ROW, np.intp)
         domains = self.at_level(level)
         owners[self.order] = np.repeat(domains, self.hi[domains] - self.lo[domains])
         return owners
@@ -189,7 +189,7 @@ def build_label_topology(name: str, levels: Sequence[str], labels: NodeLabels, n
     inside = np.ones(n_nodes, np.bool_)
     for rank in ranks:
         inside &= rank >= 0
-    rows = np.flatnonzero(inside).astype(np.int32)
+    rows = np.flatnonzero(inside).astype(np.intp)
     order = rows[np.lexsort([rows, *(rank[rows] for rank in reversed(ranks))])]
     begins = np.zeros(len(order), np.bool_)
     begins[:1] = True
@@ -204,7 +204,7 @@ def _value_ranks(labels: NodeLabels, key: str) -> Rows:
     """Per node: the place of its value among all values of the label; -1 without the label."""
     codes, known = labels.column(key)
     # One more place at the end, for the code -1.
-    ranks = np.full(len(known) + 1, -1, np.int32)
+    ranks = np.full(len(known) + 1, -1, np.intp)
     for place, value in enumerate(sorted(known)):
         ranks[known[value]] = place
     found: Rows = ranks[codes]
@@ -214,12 +214,12 @@ def _value_ranks(labels: NodeLabels, key: str) -> Rows:
 def _table(
     name: str, levels: tuple[str, ...], labels: NodeLabels, order: Rows, starts: list[NDArray[np.int64]]
 ) -> LabelTopology:
-    first = np.concatenate(([0], np.cumsum([len(begin) for begin in starts]))).astype(np.int32)
-    lo = np.concatenate(starts).astype(np.int32)
+    first = np.concatenate(([0], np.cumsum([len(begin) for begin in starts]))).astype(np.intp)
+    lo = np.concatenate(starts).astype(np.intp)
     # Without any node in the topology there is only the root.
-    hi = np.concatenate([np.append(begin[1:], len(order))[: len(begin)] for begin in starts]).astype(np.int32)
-    level = np.repeat(np.arange(len(starts), dtype=np.int32), np.diff(first))
-    parent = np.full(len(lo), NO_ROW, np.int32)
+    hi = np.concatenate([np.append(begin[1:], len(order))[: len(begin)] for begin in starts]).astype(np.intp)
+    level = np.repeat(np.arange(len(starts), dtype=np.intp), np.diff(first))
+    parent = np.full(len(lo), NO_ROW, np.intp)
     names = [ROOT_DOMAIN]
     values = [labels.values(key) for key in levels]
     for number in range(1, len(starts)):

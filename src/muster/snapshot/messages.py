@@ -97,6 +97,9 @@ _LACKS_ROOM: Final = frozenset(
     (
         "insufficient-resources",
         "gang-incomplete",
+        "no-nodes",
+        "no-such-resource",
+        "node-too-small",
         "topology",
         "not-admitted",
         "queue-limit",

@@ -109,9 +109,10 @@ def book(snapshot: Snapshot, operation: Operation, sign: int) -> None:
     target = _ALLOCATED if operation.kind is _ALLOCATE else _PROMISED
     snapshot.tasks.status[tasks] = target if sign > 0 else _WAITING
     snapshot.tasks.node[tasks] = operation.nodes if sign > 0 else NO_ROW
-    first = int(tasks[0])
-    _count(snapshot, first, target, sign * len(tasks))
-    _total(snapshot, first, sign * len(tasks))
+    _move_counts(snapshot, tasks, np.full(len(tasks), _WAITING, np.int8), target, sign)
+    if snapshot.tasks.flags[tasks[0]] & BEST_EFFORT:
+        _count_best_effort(snapshot, int(tasks[0]), -sign * len(tasks))
+    _move_totals(snapshot, tasks, sign)
 
 
 def _book_evicted(snapshot: Snapshot, operation: Operation, sign: int) -> None:
@@ -127,7 +128,7 @@ def _book_moved(snapshot: Snapshot, operation: Operation, sign: int) -> None:
     """Book tasks that leave one node for another: they count as placed again."""
     tasks, table = operation.tasks, snapshot.tasks
     table.status[tasks] = _PROMISED if sign > 0 else _LEAVING
-    table.node[tasks] = operation.nodes if sign > 0 else np.asarray(operation.origins, np.int32)
+    table.node[tasks] = operation.nodes if sign > 0 else np.asarray(operation.origins, np.intp)
     _move_counts(snapshot, tasks, np.full(len(tasks), _LEAVING, np.int8), _PROMISED, sign)
     _move_totals(snapshot, tasks, sign)
 
@@ -135,69 +136,43 @@ def _book_moved(snapshot: Snapshot, operation: Operation, sign: int) -> None:
 def _move_counts(snapshot: Snapshot, tasks: Rows, before: NDArray[np.int8], after: int, sign: int) -> None:
     """Count tasks of any jobs in another state than before."""
     table = snapshot.tasks
-    move_counts(snapshot.jobs.counts, table.job[tasks], before, after, sign)
-    move_counts(snapshot.roles.counts, table.role[tasks], before, after, sign)
-    move_counts(snapshot.subgroups.counts, table.subgroup[tasks], before, after, sign)
+    move_counts(snapshot.jobs.counts, table.job, tasks, before, after, sign)
+    move_counts(snapshot.roles.counts, table.role, tasks, before, after, sign)
+    move_counts(snapshot.subgroups.counts, table.subgroup, tasks, before, after, sign)
+
+
+def _count_best_effort(snapshot: Snapshot, task: int, amount: int) -> None:
+    """Count so many more tasks like this one as pending that ask for nothing."""
+    table = snapshot.tasks
+    snapshot.jobs.counts[table.job[task], BEST_EFFORT_PENDING] += amount
+    snapshot.roles.counts[table.role[task], BEST_EFFORT_PENDING] += amount
+    snapshot.subgroups.counts[table.subgroup[task], BEST_EFFORT_PENDING] += amount
 
 
 def _move_totals(snapshot: Snapshot, tasks: Rows, sign: int) -> None:
     """Add the requests of tasks of any jobs to the totals of the jobs and their queues."""
-    jobs = snapshot.tasks.job[tasks]
-    if len(tasks) == 1 and jobs[0] != NO_ROW:
-        _total(snapshot, int(tasks[0]), sign)
-        return
-    move_requests(snapshot.classes.requests, snapshot.tasks.cls[tasks], jobs, snapshot.jobs.allocated, sign)
-    sums = np.zeros_like(snapshot.queues.own_allocated)
-    queues = snapshot.jobs.queue[jobs]
-    move_requests(snapshot.classes.requests, snapshot.tasks.cls[tasks], queues, sums, sign)
-    for queue in np.flatnonzero(sums.any(axis=1)).tolist():
-        snapshot.queues.own_allocated[queue] += sums[queue]
-        snapshot.queues.tree_allocated[snapshot.queues.paths[queue]] += sums[queue]
-    firm = ~snapshot.jobs.preemptible[jobs]
-    if firm.any():
-        sums[:] = 0
-        move_requests(snapshot.classes.requests, snapshot.tasks.cls[tasks[firm]], queues[firm], sums, sign)
-        for queue in np.flatnonzero(sums.any(axis=1)).tolist():
-            snapshot.queues.tree_firm[snapshot.queues.paths[queue]] += sums[queue]
-
-
-def _count(snapshot: Snapshot, task: int, target: int, amount: int) -> None:
-    """Count so many tasks like this one as placed that were pending."""
-    table = snapshot.tasks
-    rows = (
-        snapshot.jobs.counts[table.job[task]],
-        snapshot.roles.counts[table.role[task]],
-        snapshot.subgroups.counts[table.subgroup[task]],
+    jobs, queues = snapshot.jobs, snapshot.queues
+    move_requests(
+        snapshot.classes.requests,
+        tasks,
+        snapshot.tasks.cls,
+        snapshot.tasks.job,
+        jobs.queue,
+        jobs.preemptible,
+        queues.upward,
+        jobs.allocated,
+        queues.own_allocated,
+        queues.tree_allocated,
+        queues.tree_firm,
+        sign,
     )
-    best_effort = bool(table.flags[task] & BEST_EFFORT)
-    for row in rows:
-        row[_WAITING] -= amount
-        row[target] += amount
-        if best_effort:
-            row[BEST_EFFORT_PENDING] -= amount
-
-
-def _total(snapshot: Snapshot, task: int, weight: int) -> None:
-    """Add the request of one task, so many times, to the totals of its job and queues."""
-    job = snapshot.tasks.job[task]
-    amount = snapshot.classes.requests[snapshot.tasks.cls[task], 0] * weight
-    snapshot.jobs.allocated[job] += amount
-    queue = snapshot.jobs.queue[job]
-    if queue != NO_ROW:
-        snapshot.queues.own_allocated[queue] += amount
-        path = snapshot.queues.paths[queue]
-        # One row is several times cheaper than a list of rows, and most queues have no parent.
-        rows = path if len(path) > 1 else queue
-        snapshot.queues.tree_allocated[rows] += amount
-        if not snapshot.jobs.preemptible[job]:
-            snapshot.queues.tree_firm[rows] += amount
 
 
 def reserve_log(snapshot: Snapshot, more: int) -> None:
     """Have room in the log of touched rows for so many more."""
     needed = snapshot.touched + more
     if needed > len(snapshot.touch_log):
-        grown = np.empty(max(2 * len(snapshot.touch_log), needed, 1024), np.int32)
+        grown = np.empty(max(2 * len(snapshot.touch_log), needed, 1024), np.intp)
         grown[: snapshot.touched] = snapshot.touch_log[: snapshot.touched]
         snapshot.touch_log = grown
 

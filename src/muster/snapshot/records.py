@@ -31,6 +31,7 @@ from muster.api import (
 from muster.api.names import (
     DEFAULT_QUEUE,
     KAI_PREEMPTIBILITY,
+    KAI_PRIORITY_LABEL,
     KAI_QUEUE,
     KAI_SCHEDULER,
     KAI_STALE_STAMP,
@@ -178,11 +179,13 @@ PREEMPTIBILITY: Final[Mapping[str, bool]] = {
 def job_from_pod(pod: Pod) -> JobRecord:
     """Treat a pod that names no PodGroup as a gang of one, with all that a gang is entitled to.
 
-    Pods for KAI are read as KAI would group them: preemptible by their word, else by priority.
+    Pods for KAI are read as KAI would group them: preemptible by their word, else by priority, which is that of the
+    class in a label before any other, and of `train` where none is named.
     """
     meta = pod.metadata
     is_kai = pod.spec.scheduler_name == KAI_SCHEDULER or KAI_QUEUE in meta.labels
     said = PREEMPTIBILITY.get(meta.labels.get(KAI_PREEMPTIBILITY, "")) if is_kai else None
+    labelled = meta.labels.get(KAI_PRIORITY_LABEL, "") if is_kai else ""
     return JobRecord(
         id=f"{pod.namespace}/{_LONE}/{pod.name}",
         namespace=pod.namespace,
@@ -190,8 +193,8 @@ def job_from_pod(pod: Pod) -> JobRecord:
         queue=meta.annotations.get(QUEUE_NAME) or meta.labels.get(KAI_QUEUE) or DEFAULT_QUEUE,
         min_member=1,
         created=created_seconds(meta),
-        priority_class=pod.spec.priority_class_name,
-        priority=pod.spec.priority,
+        priority_class=labelled or pod.spec.priority_class_name,
+        priority=None if labelled else pod.spec.priority,
         annotations=meta.annotations,
         labels=meta.labels,
         preemptible=said,

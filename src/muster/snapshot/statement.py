@@ -87,7 +87,7 @@ class Board:
 
     def slots(self, snapshot: Snapshot, lo: int, hi: int) -> Rows:
         """How many more tasks of the class each of the nodes lo..hi can take."""
-        slots = np.empty(hi - lo, np.int32)
+        slots = np.empty(hi - lo, np.intp)
         count_slots(snapshot.nodes.state, self.requests[0], self.scores[0], int(self.span[MODE]), lo, slots)
         return slots
 
@@ -142,7 +142,7 @@ class Statement:
         board.span[WRITTEN] = snapshot.touched
         board.span[LO] = lo
         board.span[HI] = len(snapshot.nodes) if hi is None else hi
-        placed = np.empty(len(tasks), np.int32)
+        placed = np.empty(len(tasks), np.intp)
         count = place_run(
             snapshot.nodes.state,
             board.requests,
@@ -197,7 +197,7 @@ class Statement:
 
     def place(self, task: int, node: int, mode: int = IDLE) -> None:
         """Put one pending task on one node: on what is free now, or on what will be."""
-        self.place_batch(np.array([task], np.int32), np.array([node], np.int32), mode)
+        self.place_batch(np.array([task], np.intp), np.array([node], np.intp), mode)
 
     def place_batch(self, tasks: Rows, nodes: Rows, mode: int = IDLE) -> None:
         """Put pending tasks of one batch on the given nodes."""

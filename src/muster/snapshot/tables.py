@@ -42,6 +42,10 @@ FOREIGN: Final = 16  # another scheduler's pod: takes room, is never touched
 CRITICAL: Final = 32  # the cluster itself depends on it
 
 
+#: Members of an enum are slow to look up, and this one is asked for in every action.
+_PENDING: Final = int(TaskStatus.PENDING)
+
+
 @dataclass(slots=True)
 class NodeTable:
     """Nodes in row order; see `muster.kernels.planes` for the planes of `state`."""
@@ -81,8 +85,9 @@ class NodeTable:
 
     def future_idle_of(self, row: int) -> list[int]:
         """As `future_idle`, for one node, as plain numbers."""
-        planes = (self.state[plane, row].tolist() for plane in (ALLOCATABLE, USED, RELEASING, PIPELINED))
-        return [has - used + leaving - promised for has, used, leaving, promised in zip(*planes, strict=True)]
+        planes = self.state[:, row].tolist()
+        of_resource = zip(planes[ALLOCATABLE], planes[USED], planes[RELEASING], planes[PIPELINED], strict=True)
+        return [has - used + leaving - promised for has, used, leaving, promised in of_resource]
 
     def future_total(self) -> Amounts:
         """The sum of `future_idle` over the ready nodes; none of them counts as less than full."""
@@ -211,6 +216,8 @@ class JobTable:
     pending: Amounts
     #: False: pods name a PodGroup that does not exist.
     has_group: Mask
+    #: Whether the job is a PodGroup's, and not a pod's of its own or of those that name one which does not exist.
+    has_source: Mask
     #: Rows of the job's roles and sub-groups.
     roles: list[tuple[int, ...]]
     subgroups: list[tuple[int, ...]]
@@ -230,15 +237,15 @@ class JobTable:
 
     def ready_count(self, job: int) -> int:
         """Tasks that count towards the minimum; pending best-effort tasks are not among them."""
-        row = self.counts[job]
-        return int(sum(int(row[status]) for status in READY_STATUSES))
+        row = self.counts[job].tolist()
+        return sum([row[status] for status in READY_STATUSES])
 
     def allocated_count(self, job: int) -> int:
-        row = self.counts[job]
-        return int(sum(int(row[status]) for status in ALLOCATED_STATUSES))
+        row = self.counts[job].tolist()
+        return sum([row[status] for status in ALLOCATED_STATUSES])
 
     def task_count(self, job: int) -> int:
-        return int(self.counts[job, :BEST_EFFORT_PENDING].sum())
+        return sum(self.counts[job, :BEST_EFFORT_PENDING].tolist())
 
 
 @dataclass(slots=True)
@@ -252,6 +259,8 @@ class QueueTable:
     paths: list[Rows]
     #: The same with the parent of each row, NO_ROW at the top; plain numbers, for whoever walks up often.
     steps: list[list[tuple[int, int]]]
+    #: int64[queues, depth]: the paths as one table, NO_ROW beyond their ends; for kernels.
+    upward: Rows
     own_allocated: Amounts
     tree_allocated: Amounts
     #: The part of `tree_allocated` that jobs hold which are not preemptible.
@@ -262,6 +271,8 @@ class QueueTable:
     broken: dict[int, str]
     #: Those of them that were put aside, or that stand below one, with what is wrong.
     aside: dict[int, str]
+    #: What others have derived from the queues and the resources alone: the same one while neither changes.
+    derived: dict[str, object] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.records)
@@ -299,6 +310,8 @@ class Snapshot:
     generation: int = 0
     #: Task rows ordered by job, and where each job's begin; made on first use.
     _by_job: tuple[Rows, Rows] | None = None
+    #: The last answer of `pending_tasks`, and what had been touched by then.
+    _pending: tuple[int, Rows] | None = None
 
     def total(self) -> Amounts:
         """Capacity of the ready nodes."""
@@ -308,7 +321,9 @@ class Snapshot:
     def held_by_others(self) -> Amounts:
         """What pods of other schedulers hold on the ready nodes; of no node more than it has."""
         tasks = self.tasks
-        foreign = np.flatnonzero((tasks.flags & FOREIGN) != 0)
+        foreign = np.flatnonzero(tasks.flags & FOREIGN)
+        if len(foreign) == 0:
+            return np.zeros(len(self.axis), np.int64)
         foreign = foreign[(tasks.node[foreign] != NO_ROW) & np.isin(tasks.status[foreign], OCCUPYING_STATUSES)]
         foreign = foreign[self.nodes.ready[tasks.node[foreign]]]
         held: Amounts = np.zeros_like(self.nodes.allocatable())
@@ -317,15 +332,18 @@ class Snapshot:
         return total
 
     def pending_tasks(self) -> Rows:
-        """Rows of pending tasks of this scheduler, gated and best-effort ones included."""
-        mine = (self.tasks.flags & FOREIGN) == 0
-        return np.flatnonzero((self.tasks.status == TaskStatus.PENDING) & mine).astype(np.int32)
+        """Rows of pending tasks of this scheduler, gated and best-effort ones included; to be read only."""
+        # Whatever changes the state of a task touches a node.
+        if self._pending is None or self._pending[0] != self.touched:
+            rows = np.flatnonzero(self.tasks.status == _PENDING)
+            self._pending = self.touched, rows[(self.tasks.flags[rows] & FOREIGN) == 0]
+        return self._pending[1]
 
     def tasks_of(self, job: int) -> Rows:
         """All tasks of a job, in no particular order."""
         if self._by_job is None:
-            order = np.argsort(self.tasks.job, kind="stable").astype(np.int32)
-            starts = np.searchsorted(self.tasks.job[order], np.arange(len(self.jobs) + 1)).astype(np.int32)
+            order = np.argsort(self.tasks.job, kind="stable").astype(np.intp)
+            starts = np.searchsorted(self.tasks.job[order], np.arange(len(self.jobs) + 1)).astype(np.intp)
             self._by_job = order, starts
         order, starts = self._by_job
         return order[starts[job] : starts[job + 1]]

@@ -77,15 +77,15 @@ class TopologyTable:
 
     def inside(self, domain: int) -> Rows:
         """The domain and all domains inside it."""
-        return np.arange(domain, int(self.last[domain]) + 1, dtype=np.int32)
+        return np.arange(domain, int(self.last[domain]) + 1, dtype=np.intp)
 
     def owners_by_tier(self) -> tuple[Rows, ...]:
         """For each tier, the lowest first, the domain that holds each node, NO_ROW if there is none; made once."""
         if not self._owners:
             made = []
             for tier in np.unique(self.tier).tolist():
-                owner = np.full(len(self.leaf), NO_ROW, np.int32)
-                domains = np.flatnonzero(self.tier == tier).astype(np.int32)
+                owner = np.full(len(self.leaf), NO_ROW, np.intp)
+                domains = np.flatnonzero(self.tier == tier).astype(np.intp)
                 sizes = self.hi[domains] - self.lo[domains]
                 # Domains of one tier do not overlap: the rows of each are its first row and those after it.
                 rows = np.arange(sizes.sum()) + np.repeat(self.lo[domains] - (np.cumsum(sizes) - sizes), sizes)
@@ -156,7 +156,7 @@ class _Walk:
 
     def table(self) -> TopologyTable:
         def column(values: list[int]) -> Rows:
-            return np.array(values, np.int32)
+            return np.array(values, np.intp)
 
         return TopologyTable(
             names=self.names,

@@ -36,7 +36,7 @@ def opened(*objects: KubeObject) -> Session:
 
 
 def rows(session: Session, *names: str) -> Rows:
-    return np.array([session.snapshot.tasks.ids.index(f"default/{name}") for name in names], np.int32)
+    return np.array([session.snapshot.tasks.ids.index(f"default/{name}") for name in names], np.intp)
 
 
 def guarded(name: str) -> Pod:

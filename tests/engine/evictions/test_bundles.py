@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import replace
 
 import numpy as np
 import pytest
@@ -12,6 +13,7 @@ from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, b
 from muster.framework import Session
 from muster.snapshot import Amounts, Rows
 from muster.testing import node, pod, pod_group
+from muster.testing.builders import moment
 from tests.engine.evictions.eviction_stage import configured, open_session, running
 from tests.plugins.queue_stage import leaving
 from tests.snapshot.networks import group, members, parts
@@ -25,7 +27,7 @@ def opened(objects: Iterable[KubeObject]) -> Session:
 
 
 def rows(session: Session, names: Sequence[str]) -> Rows:
-    return np.array([session.snapshot.tasks.ids.index(f"default/{name}") for name in names], np.int32)
+    return np.array([session.snapshot.tasks.ids.index(f"default/{name}") for name in names], np.intp)
 
 
 def gpus(session: Session, amount: int) -> Amounts:
@@ -37,12 +39,10 @@ def split(session: Session, names: Sequence[str] | None = None, need: int = 1) -
     tasks = session.snapshot.tasks
     chosen = [name.removeprefix("default/") for name in tasks.ids] if names is None else names
     bundles = make_bundles(session.snapshot, rows(session, chosen), gpus(session, need))
-    return {
-        BundleKind(int(kind)).name.lower(): [
-            tasks.ids[task].removeprefix("default/") for task in bundles.tasks_of(number).tolist()
-        ]
-        for number, kind in enumerate(bundles.kind)
-    }
+    found: dict[str, list[str]] = {}
+    for task, kind in zip(bundles.tasks.tolist(), bundles.kind[bundles.owners()].tolist(), strict=True):
+        found.setdefault(BundleKind(kind).name.lower(), []).append(tasks.ids[task].removeprefix("default/"))
+    return found
 
 
 # -- the document ------------------------------------------------------------------------------------------------
@@ -155,39 +155,52 @@ def test_inside_a_job_coverage_priority_waste_nearness_and_age_decide() -> None:
         ]
     )
     tasks = rows(session, ["half", "dear", "wasteful", "older", "younger", "nearer"])
-    rank = np.array([1, 0, 2, 3], np.int32)
+    rank = np.array([1, 0, 2, 3], np.intp)
     bundles = make_bundles(session.snapshot, tasks, gpus(session, 2), rank)
     names = [session.snapshot.tasks.ids[task].removeprefix("default/") for task in bundles.tasks.tolist()]
     assert names == ["nearer", "younger", "older", "wasteful", "dear", "half"]
 
 
+def test_a_gang_spares_the_pods_that_began_last_and_of_those_that_began_together_node_by_node() -> None:
+    """Pods of a gang start within seconds of each other; one that came back after half an hour has little to lose."""
+    begun = {"a-0": 1800.0, "a-1": 0.0, "a-2": 3.0, "a-3": 1.0}
+    members = running("a", ["n3", "n2", "n1", "n1"], minimum=1, gpu=4)
+    for one in members:
+        if isinstance(one, Pod):
+            one.status.start_time = moment(begun[one.metadata.name])
+    session = opened(members)
+    equally_near = np.zeros(4, np.intp)
+    bundles = make_bundles(session.snapshot, rows(session, list(begun)), gpus(session, 4), equally_near)
+    names = [session.snapshot.tasks.ids[task].removeprefix("default/") for task in bundles.tasks.tolist()]
+    assert names == ["a-0", "a-3", "a-2", "a-1"]
+
+
 def test_what_a_gang_has_outside_the_domain_can_join_its_whole_bundle() -> None:
     session = opened([*running("a", ["n0", "n1", "n2"], minimum=2, gpu=1), *running("b", ["n2"], gpu=1)])
-    tasks = rows(session, ["a-0", "a-1", "a-2", "b-0"])
-    inside = np.isin(np.arange(len(session.snapshot.tasks)), rows(session, ["a-0", "a-1"]))
-    bundles = make_bundles(session.snapshot, tasks, gpus(session, 1), inside=inside)
+    bundles = make_bundles(session.snapshot, rows(session, ["a-0", "a-1"]), gpus(session, 1))
+    bundles = bundles.with_rest(session.snapshot, rows(session, ["a-2", "b-0"]))
     assert bundles.kind.tolist() == [BundleKind.SAFE, BundleKind.WHOLE]
     assert [len(bundles.tasks_of(k)) for k in range(2)] == [1, 2]
     column = session.snapshot.axis.index[GPU]
     assert bundles.local[:, column].tolist() == [1000, 1000]
 
 
-# -- shrinking ---------------------------------------------------------------------------------------------------
+# -- who may go --------------------------------------------------------------------------------------------------
 
 
-def three_bundles() -> tuple[Session, Bundles]:
+def four_bundles() -> tuple[Session, Bundles]:
     session = opened([*running("a", ["n0"] * 4, minimum=2, gpu=1), *running("b", ["n1"] * 2, gpu=1)])
     names = ["a-0", "a-1", "a-2", "a-3", "b-0", "b-1"]
     bundles = make_bundles(session.snapshot, rows(session, names), gpus(session, 4))
-    assert bundles.kind.tolist() == [BundleKind.SAFE, BundleKind.WHOLE, BundleKind.WHOLE]
+    assert bundles.kind.tolist() == [BundleKind.SAFE, BundleKind.SAFE, BundleKind.WHOLE, BundleKind.WHOLE]
     return session, bundles
 
 
-def test_a_whole_bundle_is_refused_whole_and_a_safe_one_shrinks() -> None:
-    session, bundles = three_bundles()
+def test_a_whole_bundle_is_refused_whole_and_spare_pods_one_by_one() -> None:
+    session, bundles = four_bundles()
     allowed = np.ones(6, np.bool_)
     allowed[[0, 4]] = False  # one of a's spare pods, one of b's
-    kept = bundles.shrunk(session.snapshot, allowed)
+    kept = bundles.within(allowed)
     assert kept.kind.tolist() == [BundleKind.SAFE, BundleKind.WHOLE]
     assert [len(kept.tasks_of(k)) for k in range(2)] == [1, 2]
     assert kept.local[:, session.snapshot.axis.index[GPU]].tolist() == [1000, 2000]
@@ -195,9 +208,20 @@ def test_a_whole_bundle_is_refused_whole_and_a_safe_one_shrinks() -> None:
 
 
 def test_nothing_is_left_when_nobody_may_go() -> None:
-    session, bundles = three_bundles()
-    assert len(bundles.shrunk(session.snapshot, np.zeros(6, np.bool_))) == 0
-    assert bundles.shrunk(session.snapshot, np.ones(6, np.bool_)) is bundles
+    _, bundles = four_bundles()
+    assert len(bundles.within(np.zeros(6, np.bool_))) == 0
+    assert bundles.within(np.ones(6, np.bool_)) is bundles
+
+
+def test_what_a_broken_gang_could_spare_goes_with_it() -> None:
+    session, bundles = four_bundles()
+    going = bundles.going(np.array([False, True, True, False]))
+    assert going.kind.tolist() == [BundleKind.WHOLE]
+    assert len(going.tasks) == 4
+    assert going.local[:, session.snapshot.axis.index[GPU]].tolist() == [4000]
+    spared = bundles.going(np.array([False, True, False, True]))
+    assert spared.kind.tolist() == [BundleKind.SAFE, BundleKind.WHOLE]
+    assert len(spared.tasks) == 3
 
 
 # -- order -------------------------------------------------------------------------------------------------------
@@ -207,14 +231,14 @@ def ordered(session: Session, bundles: Bundles, policy: Sequence[int], **options
     need, places = gpus(session, 4), np.array(policy, np.int64)
     worth = buckets(efficiency(bundles.local, bundles.cost, need), options.get("threshold", 0.05))
     levels = bundles.kind.astype(np.int64) * (int(places.max()) + 1) + places
-    numbers = bundle_order(session.snapshot, bundles, levels, worth, need)
+    numbers = bundle_order(session.snapshot, replace(bundles, level=levels), worth, need)
     records = session.snapshot.jobs.records
     return [f"{BundleKind(int(bundles.kind[k])).name.lower()} {records[bundles.job[k]].name}" for k in numbers.tolist()]
 
 
 def test_safe_comes_before_whole_whatever_the_policy_says() -> None:
-    session, bundles = three_bundles()
-    assert ordered(session, bundles, [9, 1, 0]) == ["safe a", "whole b", "whole a"]
+    session, bundles = four_bundles()
+    assert ordered(session, bundles, [9, 9, 1, 0]) == ["safe a", "safe a", "whole b", "whole a"]
 
 
 def test_policy_comes_before_efficiency() -> None:

@@ -23,7 +23,7 @@ def opened(held: list[int], deserved: int, *, share: str = "capacity") -> Sessio
 
 
 def rows(session: Session, count: int) -> Rows:
-    return np.array([session.snapshot.tasks.ids.index(f"default/j{k}-0") for k in range(count)], np.int32)
+    return np.array([session.snapshot.tasks.ids.index(f"default/j{k}-0") for k in range(count)], np.intp)
 
 
 def scarce(session: Session) -> np.ndarray[tuple[int], np.dtype[np.bool_]]:

@@ -11,9 +11,11 @@ import pytest
 
 from muster.api import KubeObject, Pod, PodGroup
 from muster.api.names import PREEMPTABLE
+from muster.engine.evictions.gang import clearing
 from muster.engine.evictions.gang.strategy import BundleRecords
 from muster.engine.evictions.simulation import VictimRecord, VictimRecords
 from muster.framework import Eviction, Evictor, Plugin, PluginOption, Purpose, Registry, SchedulerConfig, Session
+from muster.kernels.clearing import clear_nodes
 from muster.scheduler.decisions import decisions_of
 from muster.snapshot import Mirror, OperationKind, Rows
 from muster.snapshot.messages import Evict, Nominate
@@ -374,11 +376,11 @@ class _Asked(Plugin):
         ids = self.session.snapshot.tasks.ids
         if self.choice is None:
             return None
-        return np.array([ids.index(f"default/{name}") for name in self.choice], np.int32)
+        return np.array([ids.index(f"default/{name}") for name in self.choice], np.intp)
 
     def search_space(self, job: int, purpose: Purpose) -> Rows | None:
         index = self.session.snapshot.topology.index
-        return np.array([index[name] for name in self.domains], np.int32)
+        return np.array([index[name] for name in self.domains], np.intp)
 
 
 def ask(objects: Iterable[KubeObject], **answers: Any) -> Session:
@@ -431,10 +433,10 @@ def test_a_plugin_may_choose_the_domain() -> None:
 
 
 def records_of(session: Session) -> list[VictimRecord]:
-    """One record per bundle that was taken."""
-    (found,) = [o.record for c in session.committed for o in c.operations if o.kind is OperationKind.EVICT]
-    assert isinstance(found, BundleRecords)
-    return [found.of_bundle(number) for number in range(len(found.choice.taken))]
+    """One record for each reason for which pods of a gang went."""
+    (operation,) = [o for c in session.committed for o in c.operations if o.kind is OperationKind.EVICT]
+    assert isinstance(operation.record, BundleRecords)
+    return list({record.text: record for record in map(operation.record.of_task, operation.tasks.tolist())}.values())
 
 
 def test_every_eviction_says_why() -> None:
@@ -482,3 +484,22 @@ def test_a_gang_that_ends_goes_with_all_that_it_has_in_the_domain() -> None:
     kinds = {record.reason: record.text for record in records_of(session)}
     assert kinds.keys() == {"rest", "whole"}
     assert "default/old ends, so 2 pods beyond its minimum go too" in kinds["rest"]
+
+
+def test_the_effort_of_improving_a_plan_does_not_grow_with_the_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked_at: list[int] = []
+
+    def counted(*arguments: Any) -> int:
+        looked_at.append(len(arguments[3]))
+        return clear_nodes(*arguments)
+
+    monkeypatch.setattr(clearing, "clear_nodes", counted)
+    for nodes in (40, 400):
+        looked_at.clear()
+        names = [f"n{number}" for number in range(nodes)]
+        objects = [*PRIORITIES, queue("default"), *(node(name, cpu=2) for name in names)]
+        for number in range(0, nodes, 2):  # each can spare one of its pods
+            objects += running(f"low-{number}", names[number : number + 2] * 2, minimum=3, cpu=1)
+        session = act([*objects, *waiting("new", 1, cpu=2)], PREEMPT)
+        assert evicted(session)
+        assert sum(looked_at) < 400_000

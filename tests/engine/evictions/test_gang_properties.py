@@ -164,7 +164,7 @@ def test_no_unit_of_the_victims_can_be_given_back(world: World, action: str) -> 
 
 def _units(found: BundleRecords) -> list[Rows]:
     """What goes together: all that a gang loses if it is broken, else every pod by itself."""
-    bundles = found.choice.taken
+    bundles = found.choice.bundles.taken(np.flatnonzero(found.choice.taken))
     broken = set(bundles.job[bundles.kind == BundleKind.WHOLE].tolist())
     owners = bundles.job[bundles.owners()]
     units: list[Rows] = [bundles.tasks[owners == job] for job in sorted(broken)]
@@ -178,7 +178,7 @@ def _placed_without(world: World, config: SchedulerConfig, found: BundleRecords,
     pending = session.snapshot.pending_tasks()
     mine = session.sort_tasks(pending[session.snapshot.tasks.job[pending] == found.need.job])
     tasks = needed_tasks(session, found.need.job, mine)
-    victims = found.choice.taken.tasks[~np.isin(found.choice.taken.tasks, unit)]
+    victims = found.choice.victims[~np.isin(found.choice.victims, unit)]
     simulation = Simulation(session, found.need.job, session.statement())
     return simulation.placements(tasks, victims, Scope(found.choice.domain))
 
@@ -189,10 +189,9 @@ def test_no_gang_keeps_running_below_its_minimum_inside_the_domain(world: World,
     snapshot = session.snapshot
     for found in reasons(session):
         lo, hi = snapshot.topology.lo[found.choice.domain], snapshot.topology.hi[found.choice.domain]
-        for number in range(len(found.choice.taken)):
-            if found.choice.taken.kind[number] != BundleKind.WHOLE:
-                continue
-            own = snapshot.tasks_of(int(found.choice.taken.job[number]))
+        bundles = found.choice.bundles
+        for job in bundles.job[found.choice.taken & (bundles.kind == BundleKind.WHOLE)].tolist():
+            own = snapshot.tasks_of(job)
             inside = own[(snapshot.tasks.node[own] >= lo) & (snapshot.tasks.node[own] < hi)]
             assert (snapshot.tasks.status[inside] == TaskStatus.RELEASING).all()
 
@@ -201,7 +200,7 @@ def test_no_gang_keeps_running_below_its_minimum_inside_the_domain(world: World,
 def test_the_same_cluster_gives_the_same_record_whatever_its_order(world: World, action: str, seed: int) -> None:
     def told(objects: Sequence[KubeObject]) -> list[str]:
         session = act(objects, CONFIGS[action])
-        return [found.of_bundle(number).text for found in reasons(session) for number in range(len(found.choice.taken))]
+        return [found.of_task(task).text for found in reasons(session) for task in found.choice.victims.tolist()]
 
     objects = world.objects()
     shuffled = list(objects)

@@ -17,7 +17,7 @@ def offers(free: list[list[int]], held: list[list[list[int]]]) -> NodeOffers:
     width = len(free[0])
     return NodeOffers(
         np.array(free, np.int64),
-        np.arange(len(rows), dtype=np.int32),
+        np.arange(len(rows), dtype=np.intp),
         np.array(rows, np.int64).reshape(len(rows), width),
         np.array(where, np.int64),
     )

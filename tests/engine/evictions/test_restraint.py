@@ -19,7 +19,7 @@ INDIFFERENT = parse_config(
 
 
 def rows(session: Session, *names: str) -> Rows:
-    return np.array([session.snapshot.tasks.ids.index(f"default/{name}") for name in names], np.int32)
+    return np.array([session.snapshot.tasks.ids.index(f"default/{name}") for name in names], np.intp)
 
 
 def test_equals_that_could_evict_each_other_in_turn_do_not_begin() -> None:

@@ -2,7 +2,8 @@
 
 import numpy as np
 
-from muster.engine.evictions.task.offers import Supply
+from muster.engine.evictions.candidates import Candidates, owners_of
+from muster.engine.evictions.supply import Supply
 from muster.framework import Session
 from muster.snapshot import Rows, slots_in
 from muster.testing import node
@@ -17,7 +18,12 @@ def opened() -> Session:
 
 
 def rows(session: Session, *names: str) -> Rows:
-    return np.array([session.snapshot.tasks.ids.index(f"default/{name}") for name in names], np.int32)
+    return np.array([session.snapshot.tasks.ids.index(f"default/{name}") for name in names], np.intp)
+
+
+def supply_of(session: Session, *names: str) -> Supply:
+    tasks = rows(session, *names)
+    return Supply(session.snapshot, Candidates(tasks, owners_of(session.snapshot, tasks)))
 
 
 def names(session: Session, tasks: Rows) -> list[str]:
@@ -26,8 +32,8 @@ def names(session: Session, tasks: Rows) -> list[str]:
 
 def test_candidates_come_node_by_node_in_the_order_asked_for() -> None:
     session = opened()
-    supply = Supply(session, rows(session, "x-0", "x-1", "x-2", "y-0"))
-    found, where = supply.on(np.array([1, 0], np.int32))
+    supply = supply_of(session, "x-0", "x-1", "x-2", "y-0")
+    found, where = supply.on(np.array([1, 0], np.intp))
     assert [(name, int(place)) for name, place in zip(names(session, found), where, strict=True)] == [
         ("x-1", 0),
         ("y-0", 0),
@@ -41,23 +47,21 @@ def test_slots_count_what_is_free_and_what_would_be() -> None:
     gpu = session.snapshot.axis.index["nvidia.com/gpu"]
     request = np.zeros(len(session.snapshot.axis), np.int64)
     request[gpu] = 2000
-    assert Supply(session, rows(session, "x-0", "x-1", "x-2", "y-0")).slots(request).tolist() == [2, 2]
-    assert Supply(session, rows(session, "y-0")).slots(request).tolist() == [1, 1]
-    assert Supply(session, rows(session, "y-0")).slots(request, np.array([1], np.int32)).tolist() == [1]
+    assert supply_of(session, "x-0", "x-1", "x-2", "y-0").slots(request).tolist() == [2, 2]
+    assert supply_of(session, "y-0").slots(request).tolist() == [1, 1]
+    assert supply_of(session, "y-0").slots(request, np.array([1], np.intp)).tolist() == [1]
 
 
 def test_who_was_evicted_frees_nothing_twice() -> None:
     session = opened()
-    supply = Supply(session, rows(session, "x-0", "x-1", "x-2", "y-0"))
+    supply = supply_of(session, "x-0", "x-1", "x-2", "y-0")
     before = supply.room.copy()
     statement = session.statement()
     statement.evict(rows(session, "x-0"))
-    supply.refresh(np.array([0], np.int32))
-    assert names(session, supply.on(np.array([0], np.int32))[0]) == ["x-2"]
+    assert names(session, supply.on(np.array([0], np.intp))[0]) == ["x-2"]
     assert (supply.room[0] < before[0]).any()
     assert (supply.room[1] == before[1]).all()
     statement.rollback()
-    supply.refresh(np.array([0], np.int32))
     assert (supply.room == before).all()
 
 

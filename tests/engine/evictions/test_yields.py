@@ -5,8 +5,10 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
+from muster.api import Node
+from muster.engine.domains import ROOT
 from muster.engine.evictions.gang.bundles import burden, coverage, efficiency
-from muster.engine.evictions.gang.need import missing_amounts, without_pods
+from muster.engine.evictions.gang.need import Demand, GangNeed, shortage, without_pods
 from muster.snapshot import Amounts, Mirror, Snapshot
 from muster.testing import node, pod
 
@@ -45,31 +47,34 @@ def test_what_costs_nothing_is_worth_everything() -> None:
     assert efficiency(amounts(2)[None], amounts(0)[None], amounts(4)).tolist() == [np.inf]
 
 
-def picture() -> Snapshot:
+def picture(*nodes: Node) -> Snapshot:
     mirror = Mirror()
-    mirror.upsert(node("n", gpu=8))
+    for item in nodes:
+        mirror.upsert(item)
     mirror.upsert(pod("p", gpu=1))
     return mirror.snapshot()
 
 
+def missing(snapshot: Snapshot, count: int, **request: int) -> dict[str, int]:
+    """What so many tasks lack in the whole cluster."""
+    one = snapshot.axis.vector({"cpu": request["cpu"], "nvidia.com/gpu": request["gpu"], "pods": 1})
+    demand = Demand(one, count, np.ones(len(snapshot.nodes), np.bool_))
+    need = GangNeed(0, np.zeros(count, np.intp), one * count, (demand,), exact=True)
+    return dict(snapshot.axis.amounts(shortage(snapshot, need, ROOT)[0]))
+
+
 def test_what_is_needed_is_the_request_less_what_is_free() -> None:
-    snapshot = picture()
-    request = snapshot.axis.vector({"cpu": 8000, "nvidia.com/gpu": 4000, "pods": 2})
-    free = snapshot.axis.vector({"cpu": 9000, "nvidia.com/gpu": 1000, "pods": 0})
-    need = missing_amounts(snapshot, request, free, request > 0)
-    assert snapshot.axis.amounts(need) == {"nvidia.com/gpu": 3000}
+    snapshot = picture(node("n", cpu=9, gpu=1))
+    assert missing(snapshot, 2, cpu=4000, gpu=2000) == {"nvidia.com/gpu": 3000}
 
 
 def test_when_only_places_are_missing_the_scarce_resources_are_needed_in_full() -> None:
-    snapshot = picture()
-    request = snapshot.axis.vector({"cpu": 8000, "nvidia.com/gpu": 4000, "pods": 2})
-    scarce = snapshot.axis.vector({"nvidia.com/gpu": 1}) > 0
-    need = missing_amounts(snapshot, request, request * 2, scarce)
-    assert snapshot.axis.amounts(need) == {"nvidia.com/gpu": 4000}
+    snapshot = picture(*(node(f"n{k}", cpu=9, gpu=1) for k in range(8)))
+    assert missing(snapshot, 2, cpu=4000, gpu=2000) == {"nvidia.com/gpu": 4000}
 
 
 def test_pods_count_only_where_nothing_else_is_requested() -> None:
-    snapshot = picture()
+    snapshot = picture(node("n", gpu=8))
     names = np.array(snapshot.axis.names)
     assert names[without_pods(snapshot, snapshot.axis.vector({"cpu": 1, "pods": 1}))].tolist() == ["cpu"]
     assert names[without_pods(snapshot, snapshot.axis.vector({"pods": 1}))].tolist() == ["pods"]

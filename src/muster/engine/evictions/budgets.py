@@ -29,33 +29,37 @@ _NAMED: Final = 3
 WARN_RATIO: Final = 4.0
 
 
-class Allowance:
-    """What is left of a set of budgets; spent pod by pod.
+def allowed_by(
+    budgets: Iterable[PodDisruptionBudget],
+    pods: Iterable[Pod],
+    gone: Iterable[Pod] = (),
+    population: Sequence[Pod] = (),
+) -> tuple[list[bool], set[str]]:
+    """Which pods may go together, taken in the order given, and the names of budgets that keep the others.
 
-    `population` are the pods of the cluster, for budgets whose status nobody has written yet.
+    `gone` are counted as taken already; `population` are the pods of the cluster, for budgets whose status nobody has
+    written yet.
     """
+    by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+    left: dict[str, int] = {}
+    for budget in budgets:
+        by_namespace.setdefault(budget.namespace, []).append(budget)
+        left[budget.key] = disruptions_allowed(budget, population)
 
-    def __init__(self, budgets: Iterable[PodDisruptionBudget], population: Sequence[Pod] = ()) -> None:
-        self._budgets = sorted(budgets, key=lambda budget: budget.key)
-        self._left = [disruptions_allowed(budget, population) for budget in self._budgets]
-        #: Names of those that kept a pod.
-        self.kept_by: set[str] = set()
+    def selecting(pod: Pod) -> list[str]:
+        return [budget.key for budget in by_namespace.get(pod.namespace, ()) if selects(budget, pod)]
 
-    def spend(self, pod: Pod) -> bool:
-        """Take the pod if its budget allows it."""
-        mine = [i for i, budget in enumerate(self._budgets) if selects(budget, pod)]
-        if len(mine) > 1 or any(self._left[i] <= 0 for i in mine):
-            self.kept_by.update(self._budgets[i].key for i in mine)
-            return False
-        for i in mine:
-            self._left[i] -= 1
-        return True
-
-    def charge(self, pod: Pod) -> None:
-        """Count the pod as taken, whether its budgets allow it or not."""
-        for i, budget in enumerate(self._budgets):
-            if selects(budget, pod):
-                self._left[i] -= 1
+    for name in (name for pod in gone for name in selecting(pod)):
+        left[name] -= 1
+    allowed, kept_by = list[bool](), set[str]()
+    for pod in pods:
+        names = selecting(pod)
+        allowed.append(len(names) < 2 and all(left[name] > 0 for name in names))
+        if allowed[-1]:
+            left.update({name: left[name] - 1 for name in names})
+        else:
+            kept_by.update(names)
+    return allowed, kept_by
 
 
 def disruptions_allowed(budget: PodDisruptionBudget, population: Sequence[Pod] = ()) -> int:
@@ -96,9 +100,9 @@ class Budgets:
         self._snapshot = session.snapshot
         known = [] if ignore else list(session.snapshot.objects.get("PodDisruptionBudget", {}).values())
         self._budgets = [budget for budget in known if isinstance(budget, PodDisruptionBudget)]
-        self._namespaces = frozenset(budget.namespace for budget in self._budgets)
-        needs_pods = any(budget.status is None for budget in self._budgets)
-        self._population = _living(session.snapshot) if needs_pods else []
+        tasks, unknown = session.snapshot.tasks, any(budget.status is None for budget in self._budgets)
+        every = zip(tasks.pods, tasks.status, strict=True) if unknown else ()
+        self._population = [pod for pod, status in every if status != TaskStatus.GONE]
         #: Names of the budgets that have kept pods since somebody emptied it.
         self.kept_by: set[str] = set()
 
@@ -108,18 +112,14 @@ class Budgets:
 
     def allowed(self, tasks: Rows) -> Mask:
         """Which of the tasks may be evicted together now, budgets being used up in the order given."""
-        mask: Mask = np.ones(len(tasks), np.bool_)
-        if not self._budgets:
-            return mask
-        allowance = Allowance(self._budgets, self._population)
         pods = self._snapshot.tasks.pods
-        for task in evicted_in_session(self._snapshot).tolist():
-            allowance.charge(pods[task])
-        for position, task in enumerate(tasks.tolist()):
-            if pods[task].namespace in self._namespaces:
-                mask[position] = allowance.spend(pods[task])
-        self.kept_by |= allowance.kept_by
-        return mask
+        if not self._budgets:
+            return np.ones(len(tasks), np.bool_)
+        gone = [pods[task] for task in evicted_in_session(self._snapshot).tolist()]
+        chosen = [pods[task] for task in tasks.tolist()]
+        allowed, kept_by = allowed_by(self._budgets, chosen, gone, self._population)
+        self.kept_by |= kept_by
+        return np.array(allowed, np.bool_)
 
     def and_kept_by(self, obstacles: str) -> str:
         """What stands in the way of evicting, with the budgets that do."""
@@ -129,11 +129,6 @@ class Budgets:
         more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
         budgets = f"pods are kept by PodDisruptionBudget {', '.join(names[:_NAMED])}{more}"
         return f"{obstacles}, {budgets}" if obstacles else budgets
-
-
-def _living(snapshot: Snapshot) -> list[Pod]:
-    tasks = snapshot.tasks
-    return [pod for pod, status in zip(tasks.pods, tasks.status, strict=True) if status != TaskStatus.GONE]
 
 
 def evicted_in_session(snapshot: Snapshot) -> Rows:
@@ -146,7 +141,7 @@ def evicted_in_session(snapshot: Snapshot) -> Rows:
         # A task that is promised a place and has one already is moved: evicted here, started there.
         if tasks.pods[task].metadata.deletion_timestamp is None and tasks.pods[task].spec.node_name
     ]
-    return np.array(chosen, np.int32)
+    return np.array(chosen, np.intp)
 
 
 def disruption_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows) -> float:

@@ -8,6 +8,7 @@ PodDisruptionBudget has no disruption left stay.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -42,11 +43,27 @@ def stale_jobs(snapshot: Snapshot) -> Mask:
     return suspects & (job_surplus(snapshot, promised=True) < 0)
 
 
+@dataclass(frozen=True, slots=True)
+class _Stale:
+    """The answer of `stale_jobs`, while nothing more is touched."""
+
+    touched: int
+    jobs: Mask
+
+
+def stale_jobs_now(session: Session) -> Mask:
+    """As `stale_jobs`, of a session as it stands; asked by the last action, and again for what is written down."""
+    known, touched = session.workspace.get("stale"), session.snapshot.touched
+    if not isinstance(known, _Stale) or known.touched != touched:
+        known = session.workspace["stale"] = _Stale(touched, stale_jobs(session.snapshot))
+    return known.jobs
+
+
 def end_stale_gangs(session: Session, action: str, default_grace: float, *, ignores_budgets: bool) -> None:
     """Evict what is left of every gang that has been broken for longer than its grace period; negative: never."""
     records = session.snapshot.jobs.records
     budgets = Budgets(session, ignores_budgets)
-    for job in sorted(np.flatnonzero(stale_jobs(session.snapshot)).tolist(), key=lambda job: records[job].id):
+    for job in sorted(np.flatnonzero(stale_jobs_now(session)).tolist(), key=lambda job: records[job].id):
         own, since = records[job].stale_grace, records[job].stale_since
         grace = default_grace if own is None else own
         # A gang without a stamp broke just now.
@@ -78,7 +95,7 @@ def _remaining(snapshot: Snapshot, job: int) -> Rows:
     table = snapshot.tasks
     own = snapshot.tasks_of(job)
     here = np.isin(table.status[own], _RUNNING) & (table.node[own] != NO_ROW) & ((table.flags[own] & FOREIGN) == 0)
-    return np.array(sorted(own[here].tolist(), key=lambda task: table.ids[task]), np.int32)
+    return np.array(sorted(own[here].tolist(), key=lambda task: table.ids[task]), np.intp)
 
 
 def evict_departures(session: Session, action: str, *, ignores_budgets: bool) -> None:

@@ -10,18 +10,21 @@ turn it round in the next cycle. Whatever is not done leaves no trace but the re
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
 from dataclasses import dataclass, field
-from typing import Protocol, TypeVar
+from functools import partial
+from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
-from muster.engine.constraints import why_not_placeable
-from muster.engine.evictions.budgets import warn_of_limit, within_ratio
+from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
+from muster.engine.evictions.candidates import Pool
+from muster.engine.evictions.heirs import hand_on, is_taken_next
 from muster.engine.evictions.restraint import would_bounce
-from muster.engine.evictions.simulation import Simulation, VictimRecord, VictimRecords
-from muster.engine.lines import QueueLine
-from muster.engine.waiting import schedulable_tasks, tasks_by_job
+from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
+from muster.engine.lines import Line
+from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
 from muster.framework.reasons import (
     NEVER_PREEMPTS,
@@ -33,9 +36,9 @@ from muster.framework.reasons import (
     OVER_FAIR_SHARE,
     VICTIMS_REFUSED,
 )
-from muster.snapshot import BEST_EFFORT, NO_ROW, JobPhase, OperationKind, Rows, Statement
+from muster.kernels.planes import RELEASING
+from muster.snapshot import OperationKind, Rows, Statement
 
-_NOBODY: Rows = np.empty(0, np.int32)
 _TAKES = (OperationKind.EVICT, OperationKind.RECALL)
 
 
@@ -44,86 +47,99 @@ class Need:
     """What a job wants room for."""
 
     job: int
-    #: The tasks that must be placed, in order, and all that wait.
+    #: The tasks that must be placed, in order.
     tasks: Rows
-    pending: Rows
-
-
-@dataclass(frozen=True, slots=True)
-class Plan:
-    """What a strategy found; its operations are in the statement."""
-
-    #: Tasks of the beneficiary that get a place.
-    placed: Rows
-    evicted: Rows
-    #: Victims that have a place elsewhere.
-    moved: Rows = field(default_factory=lambda: _NOBODY)
-    #: Why these; None: the operations say so themselves.
-    record: VictimRecords | None = None
 
 
 #: Candidates in the form in which a strategy wants them.
 C = TypeVar("C")
 
 
-class Strategy(Protocol[C]):
-    """A way to choose victims."""
+class Strategy(ABC, Generic[C]):
+    """A way to choose victims; unless it says otherwise, jobs in need have their turns queue by queue."""
 
     #: Whether victims may be whole gangs; if not, plugins are asked about single tasks.
-    breaks_gangs: bool
+    breaks_gangs: ClassVar[bool] = True
     #: Whether it asks by itself, task by task, whether the job may look for victims.
-    piecewise: bool
+    piecewise: ClassVar[bool] = False
     #: Whether every plan that it offers has passed the validators already.
-    asks_validators: bool
+    asks_validators: ClassVar[bool] = False
     #: Whether beneficiaries have their minimum and want more.
-    grows: bool
+    grows: ClassVar[bool] = False
 
-    def jobs(self) -> dict[int, Rows]:
-        """The jobs that may look for victims, with their pending tasks in order; empty: nobody may."""
-        ...
+    #: Who might have to go; made when there is somebody who asks.
+    _pool: Pool
+
+    def __init__(self, session: Session, kind: Eviction, *, ignore_pdb: bool) -> None:
+        self._session = session
+        self._kind = kind
+        self._budgets = Budgets(session, ignore_pdb)
+
+    def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
+        """Those of the jobs that may be placed, given with their pending tasks in order, that look for victims."""
+        session, found = self._session, dict[int, Rows]()
+        deserved = bool(session.asked(points.QUEUE_DESERVED)) or bool(session.asked(points.EVICTABLE))
+        if self._kind is Eviction.RECLAIM and not deserved:
+            return found  # nobody says what queues deserve: each could take from each, for ever
+        for job, tasks in waiting.items():
+            with session.turn(job):
+                if self.asks(job):
+                    found[job] = tasks
+        return found
+
+    def asks(self, job: int) -> bool:
+        """Whether a job that may be placed looks for victims: it has less than it needs."""
+        return self._session.job_starving(job)
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
-        """The jobs in the order of their turns; each has one."""
-        ...
+        """The jobs in the order of their turns, each once; between queues, without those that have had their share."""
+        line = Line(self._session, jobs)
+        while (first := line.pop_queue()) is not None:
+            queue, own = first
+            if self._kind is not Eviction.RECLAIM or not self._session.overused(queue):
+                yield from own
 
+    @abstractmethod
     def need(self, job: int, pending: Rows) -> Rows:
         """The tasks that must be placed; empty: none, or it is known that no victims help."""
-        ...
 
+    @abstractmethod
     def candidates(self, job: int) -> C:
         """Whom the job might evict; false: nobody."""
-        ...
 
-    def obstacles(self, job: int) -> str:
-        """Who is kept from being evicted for the job, with numbers."""
-        ...
+    def has_hope(self, job: int) -> bool:
+        """Whether somebody might go for a job, as far as that is known at once."""
+        return True
 
-    def solve(self, need: Need, candidates: C, simulation: Simulation, accepts: Callable[[Plan], bool]) -> Plan | None:
+    @abstractmethod
+    def solve(self, need: Need, candidates: C, simulation: Simulation) -> Plan | None:
         """Victims that make room, left in the simulation with the beneficiary's places; None: there are none.
 
-        `accepts` says of a plan in the simulation whether it may be done; who has others tries the next one.
+        Only what the simulation accepts is a plan; who has others tries the next one.
         """
-        ...
 
     def settled(self, need: Need, plan: Plan | None) -> None:
         """The turn of a job is over: the plan was committed, or nothing was done."""
-        ...
+        self._budgets.kept_by.clear()
+
+    def obstacles(self, job: int) -> str:
+        """Who is kept from being evicted for the job, also by budgets, with numbers."""
+        return self._budgets.and_kept_by(self._pool.of(job).obstacles)
 
 
-@dataclass(frozen=True, slots=True)
-class Limits:
-    """What every strategy respects, whatever its own options are."""
-
-    #: Evicted ÷ requested resources; None: no limit.
-    max_disruption_ratio: float | None = None
-
-
-def run(session: Session, kind: Eviction, strategy: Strategy[C], limits: Limits, action: str) -> None:
-    """Give every job that may look for victims its turn."""
-    warn_of_limit(limits.max_disruption_ratio, action)
+def run(
+    session: Session, kind: Eviction, strategy: Strategy[C], action: str, *, max_disruption_ratio: float | None = None
+) -> None:
+    """Give every job that may look for victims its turn; evicted ÷ requested resources stay within the ratio."""
+    warn_of_limit(max_disruption_ratio, action)
     session.count_for(action)
-    jobs = strategy.jobs()
-    pipeline = _Pipeline(session, kind, strategy, limits, action)
+    waiting = placeable_jobs(session, schedulable_tasks(session))
+    hopeful = waiting
+    if not session.explains and not session.snapshot.nodes.state[RELEASING].any():
+        # What is free was given out; where nobody may go either, a turn would only find out why.
+        hopeful = {job: tasks for job, tasks in waiting.items() if strategy.has_hope(job)}
+    jobs = strategy.jobs(hopeful)
+    pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, waiting)
     left_out = set(jobs)
     for job in strategy.line(jobs) if jobs else ():
         left_out.discard(job)
@@ -141,79 +157,96 @@ def send_away(session: Session, tasks: Rows, action: str, record: VictimRecord) 
         statement.commit()
 
 
-class _Pipeline:
+@dataclass(frozen=True, slots=True)
+class _Pipeline(Generic[C]):
     """One run of an action."""
 
-    def __init__(self, session: Session, kind: Eviction, strategy: Strategy[C], limits: Limits, action: str) -> None:
-        self._session = session
-        self._kind = kind
-        self._strategy = strategy
-        self._limits = limits
-        self._action = action
+    session: Session
+    kind: Eviction
+    strategy: Strategy[C]
+    limit: float | None
+    action: str
+    #: Jobs that may be placed, with their pending tasks in order; and those that have had their turn in vain.
+    waiting: dict[int, Rows]
+    in_vain: dict[int, Rows] = field(default_factory=dict)
 
     def serve(self, job: int, pending: Rows) -> None:
         """One job's turn."""
-        tasks = self._strategy.need(job, pending)
+        self.in_vain[job] = pending  # until it is served
+        tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
-        need = Need(job, tasks, pending)
-        refusal = None if self._strategy.piecewise else why_not_ask(self._session, self._kind, job, tasks)
+        need = Need(job, tasks)
+        refusal = None if self.strategy.piecewise else why_not_ask(self.session, self.kind, job, tasks)
         if refusal is not None:
-            self._session.note_no_eviction(job, self._action, refusal)
+            self.session.note_no_eviction(job, self.action, refusal)
             return
-        self._session.start_solution(self._kind, job)
-        candidates = self._strategy.candidates(job)
-        refused: list[Rejection] = []
-        with self._session.statement(self._action) as statement:
+        self.session.start_solution(self.kind, job)
+        candidates = self.strategy.candidates(job)
+        with self.session.statement(self.action) as statement:
             # Its own reservations are not in its way.
-            statement.release(self._session.snapshot.tasks_of(job))
-            simulation = Simulation(self._session, job, statement)
-            plan = self._strategy.solve(need, candidates, simulation, lambda plan: self._accepts(need, plan, refused))
+            statement.release(self.session.snapshot.tasks_of(job))
+            simulation = Simulation(self.session, job, statement, partial(self._why_not, need))
+            plan = self.strategy.solve(need, candidates, simulation)
+            if plan is not None and self.kind is Eviction.RECLAIM and len(self.in_vain) > 1:
+                need, plan = self._for_the_first(need, plan, simulation)
             if plan is None:
                 statement.rollback()
-                in_vain = NO_ROOM_BY_MOVING if self._kind is Eviction.CONSOLIDATE else NO_ROOM_BY_EVICTION
-                reason = in_vain if candidates else NO_VICTIMS
-                why = refused[-1] if refused else Rejection(reason, self._strategy.obstacles(job))
-                self._session.note_no_eviction(job, self._action, why)
+                no_room = NO_ROOM_BY_MOVING if self.kind is Eviction.CONSOLIDATE else NO_ROOM_BY_EVICTION
+                reason = no_room if candidates else NO_VICTIMS
+                why = simulation.refusal or Rejection(reason, self.strategy.obstacles(job))
+                self.session.note_no_eviction(job, self.action, why)
             else:
                 self._write_down(need, plan, statement)
                 statement.commit()
-                self._session.tally.attempts[MADE_ROOM] += 1
-        self._strategy.settled(need, plan)
+                del self.in_vain[need.job]
+                self.session.tally.attempts[MADE_ROOM] += 1
+        self.strategy.settled(need, plan)
 
-    def _accepts(self, need: Need, plan: Plan, refused: list[Rejection]) -> bool:
-        """Whether a plan, which is in the statement, may be done; if not, `refused` grows by the reason."""
-        reason = self._why_not(need, plan) if len(plan.evicted) + len(plan.moved) else None
-        if reason is not None:
-            refused.append(reason)
-        return reason is None
+    def _for_the_first(self, need: Need, plan: Plan, simulation: Simulation) -> tuple[Need, Plan | None]:
+        """Whom a plan will serve: who comes first in the queue and finds room then; None: it would not be steady."""
+        session, job = self.session, need.job
+        heir, plan = hand_on(session, job, plan, simulation.statement, self.in_vain)
+        if heir == job:
+            return need, plan
+        bounces = would_bounce(session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True)
+        if bounces or is_taken_next(session, heir, plan.placed, self.waiting):
+            name = session.snapshot.jobs.records[heir].id
+            simulation.refusal = Rejection(NOT_STEADY, f"{name} would take the room, and lose it again")
+            return need, None
+        return Need(heir, plan.placed), plan
 
     def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
-        session, limit = self._session, self._limits.max_disruption_ratio
-        victims = np.concatenate((plan.evicted, plan.moved))
+        """Why a plan, which is in the statement, may not be done; None: it may."""
+        session, limit = self.session, self.limit
+        victims = np.concatenate((plan.evicted, plan.moved)) if len(plan.moved) else plan.evicted
+        if len(victims) == 0:
+            return None
         if not within_ratio(session.snapshot, victims, plan.placed, limit):
             return Rejection(OVER_DISRUPTION, f"maxDisruptionRatio {limit:g}")
-        if not self._strategy.asks_validators:
-            scenario = Scenario(self._kind, need.job, plan.placed, victims, plan.evicted, plan.moved)
+        if not self.strategy.asks_validators:
+            scenario = Scenario(self.kind, need.job, plan.placed, victims, plan.evicted, plan.moved)
             if not session.is_valid_scenario(scenario):
                 return Rejection(VICTIMS_REFUSED)
-        whole, grows = self._strategy.breaks_gangs, self._strategy.grows
-        if would_bounce(session, self._kind, need.job, plan.evicted, plan.placed, breaks_gangs=whole, grows=grows):
+        whole, grows = self.strategy.breaks_gangs, self.strategy.grows
+        if would_bounce(session, self.kind, need.job, plan.evicted, plan.placed, breaks_gangs=whole, grows=grows):
             return Rejection(NOT_STEADY)
         return None
 
     def _write_down(self, need: Need, plan: Plan, statement: Statement) -> None:
         """Note on every operation that takes something for whom that is, and why these."""
-        beneficiary = self._session.snapshot.jobs.records[need.job].id
+        beneficiary = self.session.snapshot.jobs.records[need.job].id
         for operation in statement.operations:
             if operation.kind in _TAKES:
+                operation.beneficiary = need.job
                 operation.note = f"makes room for {beneficiary}"
                 operation.record = operation.record if plan.record is None else plan.record
 
 
 def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Rejection | None:
     """Why a job may not look for victims at all for these tasks; None: it may."""
-    if kind is Eviction.PREEMPT and never_preempts(session, tasks):
+    pods = session.snapshot.tasks.pods
+    if kind is Eviction.PREEMPT and any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist()):
         return Rejection(NEVER_PREEMPTS)
     if kind is Eviction.RECLAIM:
         refusal = session.can_reclaim(job, tasks) if session.asked(points.CAN_RECLAIM) else None
@@ -223,54 +256,3 @@ def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Reje
             return refusal
     # Allocate would never bind it, however much room is made.
     return session.over_quota(job, tasks)
-
-
-# -- what strategies without a tree of queues have in common ------------------------------------------------------
-
-
-def jobs_in_need(
-    session: Session, kind: Eviction, *, best_effort: bool = False, grows: bool = False
-) -> dict[int, Rows]:
-    """Admitted jobs that have less than they need, with their pending tasks in order; where anybody may take at all.
-
-    With `grows`, those that have what they need, and more tasks that wait.
-    """
-    if kind is Eviction.RECLAIM and not session.asked(points.QUEUE_DESERVED) and not session.asked(points.EVICTABLE):
-        return {}  # nobody says what queues deserve: each could take from each, for ever
-    tasks = schedulable_tasks(session)
-    if not best_effort:
-        tasks = tasks[(session.snapshot.tasks.flags[tasks] & BEST_EFFORT) == 0]
-    found: dict[int, Rows] = {}
-    for job, own in tasks_by_job(session, tasks):
-        with session.turn(job):
-            if job != NO_ROW and _may_ask(session, job, grows=grows):
-                found[job] = own
-    return found
-
-
-def _may_ask(session: Session, job: int, *, grows: bool) -> bool:
-    snapshot = session.snapshot
-    jobs = snapshot.jobs
-    queue = int(jobs.queue[job])
-    if job in jobs.aside or not jobs.has_group[job] or queue == NO_ROW or queue in snapshot.queues.broken:
-        return False
-    if jobs.phase[job] == JobPhase.PENDING or session.job_valid(job) is not None:
-        return False
-    lacks = session.job_starving(job)
-    if grows:
-        return not lacks and session.job_deficit(job) <= 0 and why_not_placeable(session, job) is None
-    return lacks and why_not_placeable(session, job) is None
-
-
-def queue_by_queue(session: Session, kind: Eviction, jobs: dict[int, Rows]) -> Iterator[int]:
-    """Jobs in the order of queues and then of jobs; between queues, those that have had their share are left out."""
-    line = QueueLine(session, jobs)
-    while (queue := line.pop_queue()) is not None:
-        if kind is not Eviction.RECLAIM or not session.overused(queue):
-            yield from line.pop_jobs(queue)
-
-
-def never_preempts(session: Session, tasks: Rows) -> bool:
-    """Whether a pod among these says that it never takes the place of others."""
-    pods = session.snapshot.tasks.pods
-    return any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())

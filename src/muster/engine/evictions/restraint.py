@@ -11,9 +11,12 @@ restarts too.
 
 from __future__ import annotations
 
+from functools import cache
+
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Evictor, Plugin, Session, points
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Mask, Rows
 
@@ -28,7 +31,7 @@ def have_too_much(session: Session, tasks: Rows, wanted: Mask, units: NDArray[np
     """
     snapshot = session.snapshot
     mask: Mask = np.ones(len(tasks), np.bool_)
-    queues = np.append(snapshot.jobs.queue, np.int32(NO_ROW))[snapshot.tasks.job[tasks]]
+    queues = np.append(snapshot.jobs.queue, np.intp(NO_ROW))[snapshot.tasks.job[tasks]]
     counted = wanted.copy()
     counted[snapshot.axis.index["pods"]] = False
     units = np.arange(len(tasks)) if units is None else units
@@ -62,10 +65,17 @@ def _within_excess(session: Session, tasks: Rows, units: NDArray[np.int64], exce
     # Of what nobody looks at, nothing is protected.
     going: Mask = np.logical_not(looked_at.any(axis=1))
     left = excess - held[going].sum(axis=0)
-    for unit in np.argsort(firsts, kind="stable").tolist():
+    order = np.argsort(firsts, kind="stable")
+    order = order[~going[order]]
+    # Up to the first for which nothing is left, all go; from there on it depends on what each of them holds.
+    before = np.cumsum(held[order], axis=0) - held[order]
+    first = int(np.argmin(np.append(((left - before > 0) & looked_at[order]).any(axis=1), np.False_)))
+    going[order[:first]] = True
+    left = left - held[order[:first]].sum(axis=0)
+    for unit in order[first:].tolist():
         if not (left[columns] > 0).any():
             break
-        if not going[unit] and (left[looked_at[unit]] > 0).any():
+        if (left[looked_at[unit]] > 0).any():
             going[unit] = True
             left = left - held[unit]
     return going[of_task]
@@ -90,21 +100,24 @@ def would_bounce(
         return False  # who is moved loses nothing, and from who is not preemptible nobody takes
     if kind is Eviction.RECLAIM and not session.snapshot.queues.records[int(jobs.queue[job])].reclaimable:
         return False
-    lost_by: dict[int, list[int]] = {}
-    for task, owner in zip(victims.tolist(), tasks.job[victims].tolist(), strict=True):
-        lost_by.setdefault(owner, []).append(task)
     asked: set[tuple[int, int, bytes]] = set()
-    for owner in sorted(lost_by):
+    overused = cache(session.overused)
+    for owner, own in tasks_by_job(session, victims[np.argsort(tasks.job[victims], kind="stable")]):
         queue, priority = int(jobs.queue[owner]), int(jobs.priority[owner])
         if kind is Eviction.PREEMPT and priority < jobs.priority[job]:
             continue  # nobody evicts a job of higher priority inside its queue, so only equals could
-        if kind is Eviction.RECLAIM and session.overused(queue):
+        if kind is Eviction.RECLAIM and overused(queue):
             continue
         # Whole gangs ask for all that they need to start again, single tasks for themselves.
-        count = max(1, session.job_pipelined_deficit(owner)) if breaks_gangs else 1
-        wanted = np.array(lost_by[owner][:count], np.int32)
+        count = max(1, session.job_pipelined_deficit(owner)) if breaks_gangs and len(own) > 1 else 1
+        wanted = own[:count]
         alike = queue, priority, tasks.cls[wanted].tobytes()
-        if alike in asked or not (grows or session.job_starving(owner)):
+        if alike in asked:
+            continue
+        if kind is Eviction.RECLAIM and not session.preemptive(queue, wanted):
+            asked.add(alike)
+            continue
+        if not (grows or session.job_starving(owner)):
             continue
         asked.add(alike)
         if _takes_back(session, kind, Evictor(owner, wanted, breaks_gangs), placed):
@@ -115,8 +128,6 @@ def would_bounce(
 def _takes_back(session: Session, kind: Eviction, evictor: Evictor, placed: Rows) -> bool:
     """Whether the victim could evict one of the tasks that were placed."""
     snapshot = session.snapshot
-    if kind is Eviction.RECLAIM and not session.preemptive(int(snapshot.jobs.queue[evictor.job]), evictor.tasks):
-        return False
     taken = session.evictable(kind, evictor, placed)
     if kind is Eviction.PREEMPT:
         return len(taken) > 0

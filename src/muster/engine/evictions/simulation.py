@@ -12,27 +12,47 @@ made unless somebody asks. Records hold names and plain numbers: the same input 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
 from muster.engine.placing import EVERYWHERE, NOW_OR_LATER, Goal, Outcome, Scope, door_of
 from muster.engine.placing.contract import Modes
-from muster.framework import Session
+from muster.framework import Rejection, Session
 from muster.snapshot import Operation, OperationKind, Rows, Statement, TaskStatus
 
-_NOBODY: Rows = np.empty(0, np.int32)
-#: Victims -> whether the beneficiary has a place when they are gone.
-Works = Callable[[Rows], bool]
+_NOBODY: Rows = np.empty(0, np.intp)
 T = TypeVar("T")
 
 
-class Simulation:
-    """Changes for the benefit of one job."""
+@dataclass(frozen=True, slots=True)
+class Plan:
+    """What a strategy found; its operations are in the simulation."""
 
-    def __init__(self, session: Session, job: int, statement: Statement) -> None:
+    #: Tasks of the beneficiary that get a place.
+    placed: Rows
+    evicted: Rows
+    #: Victims that have a place elsewhere.
+    moved: Rows = field(default_factory=lambda: _NOBODY)
+    #: Why these; None: the operations say so themselves.
+    record: VictimRecords | None = None
+
+
+class Simulation:
+    """Changes for the benefit of one job; `why_not` says of a plan why it may not be done."""
+
+    def __init__(
+        self,
+        session: Session,
+        job: int,
+        statement: Statement,
+        why_not: Callable[[Plan], Rejection | None] = lambda _: None,
+    ) -> None:
         self.job = job
+        self._why_not = why_not
+        #: Why the last plan of those that were not accepted was not.
+        self.refusal: Rejection | None = None
         #: What a dry run has to find places for.
         self.goal = Goal.START
         self.statement = statement
@@ -76,6 +96,12 @@ class Simulation:
 
         return self.without(victims, placed) or None
 
+    def accepts(self, plan: Plan) -> bool:
+        """Whether a plan, as it stands in the simulation, may be done."""
+        reason = self._why_not(plan)
+        self.refusal = reason or self.refusal
+        return reason is None
+
     def evicted(self) -> Rows:
         """Whom the statement evicts, in order, as it stands."""
         tasks = self._tasks_of(OperationKind.EVICT)
@@ -109,17 +135,17 @@ def shortest_prefix(count: int, works: Callable[[int], bool]) -> int | None:
     return high
 
 
-def trim(units: Sequence[Rows], works: Works) -> list[Rows]:
+def trim(units: Sequence[T], works: Callable[[list[T]], bool]) -> list[T]:
     """Units that cannot be done without, of a list that works; the last ones are the dearest and go back first.
 
     Blocks are tried before their halves, so that many needless units cost few trials.
     """
-    kept: list[Rows] = list(units)
+    kept = list(units)
 
     def tried(lo: int, hi: int) -> None:
         """Try to give units lo..hi back; those after them are settled."""
-        if works(joined([*kept[:lo], *kept[hi:]])):
-            kept[lo:hi] = [_NOBODY] * (hi - lo)
+        if works([*kept[:lo], *kept[hi:]]):
+            del kept[lo:hi]
         elif hi - lo > 1:
             middle = (lo + hi) // 2
             tried(middle, hi)
@@ -127,7 +153,7 @@ def trim(units: Sequence[Rows], works: Works) -> list[Rows]:
 
     if kept:
         tried(0, len(kept))
-    return [unit for unit in kept if len(unit)]
+    return kept
 
 
 def joined(units: Sequence[Rows]) -> Rows:

@@ -24,35 +24,22 @@ def job_surplus(snapshot: Snapshot, of: Rows | None = None, *, promised: bool = 
 
     With `promised`, tasks that are promised a place count as ready. With `of`, only these jobs are looked at.
     """
-    jobs, roles = snapshot.jobs, snapshot.roles
-    if of is not None and len(of) < len(jobs) // 8:
-        surplus = np.zeros(len(jobs), np.int64)
-        for job in of.tolist():
-            surplus[job] = _surplus_of(snapshot, job, promised=promised)
-        return surplus
-    surplus = ready_counts(jobs.counts, promised=promised) - jobs.min_member
-    lacking = np.flatnonzero((ready_counts(roles.counts, promised=promised) < roles.minimum) & (roles.job != NO_ROW))
-    owners = roles.job[lacking]
-    broken = owners[roles_hold(snapshot, owners)]
-    with_groups = np.unique(snapshot.subgroups.job[snapshot.subgroups.policy != NO_ROW])
-    ready = ready_counts(snapshot.subgroups.counts, promised=promised)
-    short = [job for job in with_groups.tolist() if job != NO_ROW and _lacks_subgroups(snapshot, job, ready)]
-    surplus[broken] = np.minimum(surplus[broken], -1)
-    surplus[short] = np.minimum(surplus[short], -1)
-    return surplus
-
-
-def _surplus_of(snapshot: Snapshot, job: int, *, promised: bool) -> int:
-    """As `job_surplus`, for one job."""
     jobs, roles, groups = snapshot.jobs, snapshot.roles, snapshot.subgroups
-    surplus = int(ready_counts(jobs.counts[job : job + 1], promised=promised)[0]) - int(jobs.min_member[job])
-    broken = False
-    if roles_hold(snapshot, np.array([job], np.int32))[0]:
-        own = np.array(jobs.roles[job], np.int32)
-        broken = bool((ready_counts(roles.counts[own], promised=promised) < roles.minimum[own]).any())
-    if jobs.records[job].sub_groups:
-        broken |= _lacks_subgroups(snapshot, job, ready_counts(groups.counts, promised=promised))
-    return min(surplus, -1) if broken else surplus
+    surplus = np.zeros(len(jobs), np.int64)
+    if of is None or len(of) > len(jobs) // 8:
+        rows, own = np.arange(len(jobs), dtype=np.intp), np.flatnonzero(roles.job != NO_ROW)
+        divided: list[int] = np.unique(groups.job[groups.policy != NO_ROW]).tolist()
+    else:
+        rows, own = of, np.array([role for job in of.tolist() for role in jobs.roles[job]], np.int64)
+        divided = [job for job in of.tolist() if jobs.records[job].sub_groups]
+    surplus[rows] = ready_counts(jobs.counts[rows], promised=promised) - jobs.min_member[rows]
+    lacking = roles.job[own[ready_counts(roles.counts[own], promised=promised) < roles.minimum[own]]]
+    broken = lacking[roles_hold(snapshot, lacking)].tolist()
+    if divided:
+        ready = ready_counts(groups.counts, promised=promised)
+        broken += [job for job in divided if job != NO_ROW and _lacks_subgroups(snapshot, job, ready)]
+    surplus[broken] = np.minimum(surplus[broken], -1)
+    return surplus
 
 
 def roles_hold(snapshot: Snapshot, jobs: Rows) -> Mask:
@@ -66,7 +53,7 @@ def holds_minimum(snapshot: Snapshot, job: int, staying: Rows) -> bool:
     """Whether a job has all its minimums when of its tasks only those in `staying` are left."""
     if len(staying) < snapshot.jobs.min_member[job]:
         return False
-    if roles_hold(snapshot, np.array([job], np.int32))[0]:
+    if roles_hold(snapshot, np.array([job], np.intp))[0]:
         of_role = np.bincount(snapshot.tasks.role[staying], minlength=len(snapshot.roles))
         if any(of_role[role] < snapshot.roles.minimum[role] for role in snapshot.jobs.roles[job]):
             return False
@@ -92,14 +79,8 @@ def _spare_subgroups(snapshot: Snapshot, job: int, ready: NDArray[np.int64]) -> 
     return spare
 
 
-def _slack(snapshot: Snapshot, subgroup: int) -> int:
-    """How many tasks a sub-group has beyond its minimum."""
-    table = snapshot.subgroups
-    return int(ready_counts(table.counts[subgroup : subgroup + 1])[0]) - int(table.minimum[subgroup])
-
-
 def safe_tasks(snapshot: Snapshot, tasks: Rows, surplus: NDArray[np.int64]) -> Mask:
-    """Which tasks their gangs can spare together, taken in the order given; tasks of a job stand together.
+    """Which tasks their gangs can spare together, taken in the order given.
 
     `surplus` is that of `job_surplus`. Role by role and then for the job as a whole the first ones are spared: going
     through them one by one, with a budget per role and one per job, ends the same. Broken gangs can spare all.
@@ -109,22 +90,26 @@ def safe_tasks(snapshot: Snapshot, tasks: Rows, surplus: NDArray[np.int64]) -> M
     safe: Mask = own > 0
     _spare_roles(snapshot, tasks, safe)
     _spare_groups(snapshot, tasks, safe, own)
-    starts = np.flatnonzero(np.diff(jobs, prepend=-1) != 0)
-    before: NDArray[np.int64] = np.cumsum(safe) - safe
-    position: NDArray[np.int64] = before - np.repeat(before[starts], np.diff(np.append(starts, len(tasks))))
-    safe &= position < own
+    rows = np.flatnonzero(safe)
+    safe[rows[_before(jobs[rows]) >= own[rows]]] = False
     safe |= own < 0
     return safe
 
 
+def _before(groups: NDArray[np.integer]) -> NDArray[np.int64]:
+    """For each position, how many of the same group stand before it."""
+    order = np.argsort(groups, kind="stable")
+    starts = np.flatnonzero(np.diff(groups[order], prepend=-2))
+    before = np.empty(len(groups), np.int64)
+    before[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(np.append(starts, len(groups))))
+    return before
+
+
 def spare_tasks(snapshot: Snapshot, tasks: Rows) -> Mask:
-    """As `safe_tasks`, for tasks in any order, and only of gangs that keep their minimum: broken ones spare nothing."""
+    """As `safe_tasks`, but only of gangs that keep their minimum: broken ones spare nothing."""
     owners = snapshot.tasks.job[tasks]
-    by_job = np.argsort(owners, kind="stable")
     surplus = job_surplus(snapshot, np.unique(owners))
-    spare: Mask = np.zeros(len(tasks), np.bool_)
-    spare[by_job] = safe_tasks(snapshot, tasks[by_job], surplus) & (surplus[owners[by_job]] > 0)
-    return spare
+    return safe_tasks(snapshot, tasks, surplus) & (surplus[owners] > 0)
 
 
 def _spare_roles(snapshot: Snapshot, tasks: Rows, safe: Mask) -> None:
@@ -136,11 +121,7 @@ def _spare_roles(snapshot: Snapshot, tasks: Rows, safe: Mask) -> None:
     minimum = snapshot.roles.minimum[distinct]
     spare = ready_counts(snapshot.roles.counts[distinct]) - minimum
     limit = np.where(holds & (minimum > 0), spare, _NO_LIMIT)
-    order = np.argsort(where, kind="stable")
-    starts = np.searchsorted(where[order], np.arange(len(distinct)))
-    position = np.empty(len(rows), np.int64)
-    position[order] = np.arange(len(rows)) - starts[where[order]]
-    safe[rows[position >= limit[where]]] = False
+    safe[rows[_before(where) >= limit[where]]] = False
 
 
 def _spare_groups(snapshot: Snapshot, tasks: Rows, safe: Mask, surplus: NDArray[np.int64]) -> None:
@@ -148,39 +129,25 @@ def _spare_groups(snapshot: Snapshot, tasks: Rows, safe: Mask, surplus: NDArray[
 
     Breaking a ready sub-group uses up one of those beyond minSubGroups; what else it has is free then.
     """
-    jobs = snapshot.tasks.job[tasks]
+    jobs, table = snapshot.tasks.job[tasks], snapshot.subgroups
     for job in np.unique(jobs[safe]).tolist():
         if not snapshot.jobs.records[job].sub_groups:
             continue
-        budget = _GroupBudget(snapshot, job)
+        ready = ready_counts(table.counts)
+        spare, slack = _spare_subgroups(snapshot, job, ready), ready - table.minimum
         mine = np.flatnonzero((jobs == job) & safe)
         left = int(surplus[mine[0]])
         for row in mine.tolist():
-            # Who goes beyond the job's own surplus uses nothing up.
-            safe[row] = left > 0 and budget.take(int(snapshot.tasks.subgroup[tasks[row]]))
-            left -= int(safe[row])
-
-
-class _GroupBudget:
-    """What the sub-groups of one job can lose."""
-
-    def __init__(self, snapshot: Snapshot, job: int) -> None:
-        self._snapshot = snapshot
-        self._spare = _spare_subgroups(snapshot, job, ready_counts(snapshot.subgroups.counts))
-        self._slack: dict[int, int] = {}
-
-    def take(self, subgroup: int) -> bool:
-        """Take one task of a sub-group if the job stays whole."""
-        policy = int(self._snapshot.subgroups.policy[subgroup])
-        if policy == NO_ROW:
-            return False  # a task of no sub-group: nothing says that the job can do without it
-        slack = self._slack.setdefault(subgroup, _slack(self._snapshot, subgroup))
-        if slack == 0:
-            if self._spare[policy] <= 0:
-                return False
-            self._spare[policy] -= 1
-        self._slack[subgroup] = slack - 1
-        return True
+            subgroup = int(snapshot.tasks.subgroup[tasks[row]])
+            policy = int(table.policy[subgroup])
+            breaks = slack[subgroup] == 0
+            # A task of no sub-group stays: nothing says that the job can do without it. Who goes beyond the job's own
+            # surplus uses nothing up.
+            safe[row] = left > 0 and policy != NO_ROW and (not breaks or spare[policy] > 0)
+            if safe[row]:
+                left -= 1
+                slack[subgroup] -= 1
+                spare[policy] -= int(breaks)
 
 
 def spare_of_protected(snapshot: Snapshot, protected: Rows, tasks: Rows) -> Mask:

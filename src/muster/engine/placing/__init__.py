@@ -5,13 +5,13 @@ what is left without one, and why; a refusal within the steps of the search is a
 """
 
 from muster.engine.placing.contract import (
+    DEFAULTS,
     EVERYWHERE,
     NOW_OR_LATER,
     PROMISES,
-    STEPS_PER_CYCLE,
-    STEPS_PER_JOB,
     Found,
     Goal,
+    Options,
     Outcome,
     Scope,
     promise,
@@ -19,14 +19,14 @@ from muster.engine.placing.contract import (
 from muster.engine.placing.door import Door, door_of
 
 __all__ = [
+    "DEFAULTS",
     "EVERYWHERE",
     "NOW_OR_LATER",
     "PROMISES",
-    "STEPS_PER_CYCLE",
-    "STEPS_PER_JOB",
     "Door",
     "Found",
     "Goal",
+    "Options",
     "Outcome",
     "Scope",
     "door_of",

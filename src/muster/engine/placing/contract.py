@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
-from typing import Final, TypeAlias
+from typing import TypeAlias
 
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.gangs import NOBODY
 from muster.framework import JobVerdict
 from muster.kernels.placement import FREE_NOW, FUTURE, IDLE
 from muster.snapshot import Mask, Operation, OperationKind, Rows
@@ -22,11 +23,21 @@ NOW_OR_LATER: Modes = (IDLE, FUTURE)
 #: On what will be free, promises only; what is free already is preferred all the same.
 PROMISES: Modes = (FREE_NOW, FUTURE)
 
-#: What the exact search may cost at most, if nobody says otherwise.
-STEPS_PER_JOB: Final = 200_000
-STEPS_PER_CYCLE: Final = 4_000_000
 
-NOBODY: Rows = np.empty(0, np.int32)
+@dataclass(frozen=True, slots=True)
+class Options:
+    """How places are looked for."""
+
+    #: Equal tasks that are packed get nodes in topology order, by their index.
+    rank_order: bool = True
+    #: What the exact search may take at most.
+    search_steps_per_job: int = 200_000
+    search_steps_per_cycle: int = 4_000_000
+    #: A hard gang starts afresh only where totals have room for all of it, as in Volcano.
+    hard_starts_whole: bool = False
+
+
+DEFAULTS = Options()
 
 
 class Goal(Enum):

@@ -7,62 +7,46 @@ Invariant: what the goal asks for has places in the statement, or the statement 
 from __future__ import annotations
 
 from dataclasses import replace
+from functools import cached_property
+from itertools import takewhile
 
 import numpy as np
 
-from muster.engine.boards import boards_of
-from muster.engine.constraints import constraint_of, domain_of, has_topology, why_not_placeable
-from muster.engine.domains import ROOT, count_classes, holding, ranked, search_gradients
-from muster.engine.gangs import NOBODY, best_effort_tasks, next_tasks, relies_on_best_effort
+from muster.engine.constraints import has_topology, why_not_placeable
+from muster.engine.gangs import NOBODY, next_tasks, relies_on_best_effort
 from muster.engine.placing.contract import (
+    DEFAULTS,
     EVERYWHERE,
     NOW_OR_LATER,
     PROMISES,
-    STEPS_PER_CYCLE,
-    STEPS_PER_JOB,
     Found,
     Goal,
     Modes,
+    Options,
     Outcome,
     Scope,
     promise,
 )
 from muster.engine.placing.nested import Nested
-from muster.engine.placing.runs import Attempt, Runs
-from muster.engine.placing.search import Search
+from muster.engine.placing.runs import Runs, Work
+from muster.engine.placing.search import Search, is_entangled
 from muster.engine.placing.start_rule import StartRule
-from muster.engine.placing.subgroups import Work, is_entangled, make_work
-from muster.engine.waiting import gated_verdict
+from muster.engine.waiting import gated_verdict, queue_holds, schedulable_tasks
 from muster.framework import JobVerdict, Session, points
-from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, PLACES_SEARCH_ENDED, QUEUE_FULL, TOPOLOGY
+from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import BEST_EFFORT, GATED, OperationKind, Rows, Snapshot, Statement, TaskStatus
 
 
 class Door:
     """The door of one session."""
 
-    def __init__(
-        self,
-        session: Session,
-        *,
-        rank_order: bool = True,
-        steps_per_job: int = STEPS_PER_JOB,
-        steps_per_cycle: int = STEPS_PER_CYCLE,
-        hard_starts_whole: bool = False,
-    ) -> None:
-        """`rank_order`: equal tasks that are packed get nodes in topology order, by their index.
-
-        Steps: what the exact search may take at most.
-        """
+    def __init__(self, session: Session, options: Options = DEFAULTS) -> None:
         self._session = session
-        self._boards = boards_of(session)
-        self._runs = Runs(session, self._boards, rank_order=rank_order)
-        search = Search(session, self._boards, steps_per_job, steps_per_cycle)
-        self._start_rule = StartRule(session, self._boards, self._runs, search, hard_starts_whole=hard_starts_whole)
-        self._nested = Nested(session, self._boards, self._runs, search)
-        #: Jobs with tasks that are not all alike.
-        self._is_mixed = _mixed_jobs(session.snapshot)
+        self._runs = Runs(session, options)
+        search = Search(self._runs)
+        self._start_rule = StartRule(self._runs, search)
+        self._nested = Nested(self._runs, search)
         #: Where queues are a tree, a gang without constraints starts and grows chunk by chunk.
         self._by_chunks = bool(session.asked(points.QUEUE_TURN))
 
@@ -78,93 +62,79 @@ class Door:
         """Give tasks of a job, in their order, places as far as the goal asks."""
         if len(tasks) == 0:
             return Outcome(Found.NOTHING)
+        work = Work(self._session, job, tasks, statement, modes, whole=goal is not Goal.START)
         if goal is Goal.FIRST:
-            return self._place_first(job, tasks, statement, scope, modes)
+            return self._place_first(work, scope)
         if goal is Goal.ALL:
-            return self._place_chunk(job, tasks, statement, scope, modes)
-        if self._is_nested(job) or (self._by_chunks and not self._has_domains(job, tasks)):
-            return self._start_by_chunk(job, tasks, statement, scope, modes)
-        return self._start(job, tasks, statement, scope, modes)
+            return self._place_chunk(work, scope)
+        return self._start(work, scope)
 
     def put(self, tasks: Rows, nodes: Rows, statement: Statement, mode: int = FUTURE) -> None:
         """Put equal tasks on these very nodes, which somebody has just cleared for them."""
         statement.place_batch(tasks, nodes, mode)
+
+    @cached_property
+    def _is_mixed(self) -> list[bool]:
+        """Jobs with tasks that are not all alike."""
+        return _mixed_jobs(self._session.snapshot)
 
     # -- what kind of job --------------------------------------------------------------------------------------
 
     def _is_nested(self, job: int) -> bool:
         return self._session.snapshot.jobs.records[job].groups is not None
 
-    def _has_domains(self, job: int, tasks: Rows = NOBODY) -> bool:
+    def _has_domains(self, work: Work) -> bool:
         """Whether HyperNodes or sub-groups matter, or tasks that are not alike and of which not all are needed."""
-        session = self._session
-        if session.snapshot.jobs.records[job].sub_groups or has_topology(session, job):
+        if work.is_divided or has_topology(self._session, work.job):
             return True
-        if not self._is_mixed[job] or len(tasks) < 2 or not is_entangled(session, job, tasks):
+        if work.whole or len(work.tasks) < 2 or not self._is_mixed[work.job] or not is_entangled(work):
             return False  # nearly always, and asked in every turn
-        return len(tasks) > max(1, session.job_deficit(job))
+        return len(work.tasks) > max(1, self._session.job_deficit(work.job))
 
     # -- starting and growing ----------------------------------------------------------------------------------
 
-    def _start(self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> Outcome:
-        """Place what the job lacks to start; a gang that relies on members that ask for nothing starts with them."""
-        session, waiting = self._session, tasks
-        if self._by_chunks:
-            waiting = tasks[(session.snapshot.tasks.flags[tasks] & BEST_EFFORT) == 0]
+    def _start(self, work: Work, scope: Scope) -> Outcome:
+        """Place what comes next: what the job lacks to start, or more of one that has started.
+
+        Where queues are a tree, and with nested groups, that is a chunk which is placed as a whole.
+        """
+        session, table, job, tasks = self._session, self._session.snapshot.tasks, work.job, work.tasks
+        is_nested, has_domains = self._is_nested(job), self._has_domains(work)
+        if is_nested or self._by_chunks:
             chunk = next_tasks(session, job, tasks)
-            verdict = self._over_capacity(job, chunk) if len(chunk) and len(waiting) else self._incomplete(job)
+            if len(chunk) == 0:
+                return Outcome(Found.NOTHING, verdict=self._incomplete(job))
+            if not self._by_chunks and not queue_holds(session, job, chunk):
+                return Outcome(Found.NOTHING, verdict=JobVerdict(QUEUE_FULL, cls=int(table.cls[chunk[0]])))
+            if is_nested or not has_domains:
+                outcome = self._place_chunk(replace(work, tasks=chunk, whole=True), scope)
+                return replace(outcome, left=tasks[~np.isin(tasks, chunk)]) if outcome else outcome
+            tasks = tasks[(table.flags[tasks] & BEST_EFFORT) == 0]
+            verdict = self._over_capacity(job, chunk) if len(tasks) else self._incomplete(job)
             if verdict is not None:
                 return Outcome(Found.NOTHING, verdict=verdict)
-        mark = statement.mark()
-        if self._has_domains(job, waiting):
-            work = make_work(session, job, waiting)
-            found = self._start_rule.place(work, statement, scope.domain)
-        else:
-            work = Work(job, [Attempt(job, waiting)])
-            found = self._start_rule.place_anywhere(work, statement, scope, modes)
-        if found is Found.READY and not self._has_all_members(job, statement):
-            statement.rollback(mark)
+            work = replace(work, tasks=tasks)
+        mark = work.statement.mark()
+        found = (self._start_rule.place if has_domains else self._start_rule.place_anywhere)(work, scope)
+        placed = sum(len(operation.tasks) for operation in work.statement.operations[mark:])
+        if found is Found.READY and not self._has_all_members(work):
+            work.statement.rollback(mark)
             return Outcome(Found.NOTHING, verdict=JobVerdict(GANG_INCOMPLETE))
-        placed = sum(len(operation.tasks) for operation in statement.operations[mark:])
-        return Outcome(found, placed, work.tasks() if found is Found.READY else NOBODY, work.verdict)
+        if found is not Found.READY or placed in (0, len(tasks)):
+            return Outcome(found, placed, NOBODY, work.verdict)
+        return Outcome(found, placed, tasks[table.status[tasks] == TaskStatus.PENDING], work.verdict)
 
-    def _has_all_members(self, job: int, statement: Statement) -> bool:
-        """Place the best-effort members that the gang's minimums rely on; False: too few found a node."""
-        session = self._session
+    def _has_all_members(self, work: Work) -> bool:
+        """Place the members that ask for nothing and that the gang's minimums rely on; False: too few found a node."""
+        session, job = self._session, work.job
         if not session.has_action("backfill") or not relies_on_best_effort(session, job):
             return True
-        members = best_effort_tasks(session, job)
-        for k in range(len(members)):
-            self._place_first(job, members[k : k + 1], statement, EVERYWHERE, NOW_OR_LATER)
+        members = schedulable_tasks(session, best_effort=True)
+        for member in members[session.snapshot.tasks.job[members] == job].tolist():
+            self.place(job, np.array([member], np.intp), work.statement, goal=Goal.FIRST)
             if not relies_on_best_effort(session, job):
                 return True
         return False
-
-    def _start_by_chunk(self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> Outcome:
-        """Place what comes next of a gang, as a whole: what it lacks to its minimum, or one more."""
-        chunk = next_tasks(self._session, job, tasks)
-        if len(chunk) == 0:
-            return Outcome(Found.NOTHING, verdict=self._incomplete(job))
-        verdict = None if self._by_chunks else self._beyond_queue(job, chunk)
-        if verdict is not None:
-            return Outcome(Found.NOTHING, verdict=verdict)
-        outcome = self._place_chunk(job, chunk, statement, scope, modes)
-        if not outcome and not self._is_nested(job) and len(chunk) < len(tasks):
-            chunk = self._others(job, tasks, statement, scope, outcome.verdict)
-            outcome = self._place_chunk(job, chunk, statement, scope, NOW_OR_LATER) if len(chunk) else outcome
-        return replace(outcome, left=tasks[~np.isin(tasks, chunk)]) if outcome else outcome
-
-    def _others(self, job: int, tasks: Rows, statement: Statement, scope: Scope, verdict: JobVerdict | None) -> Rows:
-        """Tasks that have places where those whose turn it is have none, and make the gang whole too."""
-        session, table = self._session, self._session.snapshot.tasks
-        waiting = tasks[(table.flags[tasks] & BEST_EFFORT) == 0]
-        if verdict is None or verdict.reason not in (INSUFFICIENT, PLACES_SEARCH_ENDED) or len(waiting) == 0:
-            return NOBODY
-        mark = statement.mark()
-        self._start_rule.search(make_work(session, job, waiting), statement, scope)
-        placed = [operation.tasks for operation in statement.operations[mark:]]
-        statement.rollback(mark)
-        return session.sort_tasks(np.concatenate(placed)) if placed else NOBODY
 
     def _incomplete(self, job: int) -> JobVerdict:
         """Too few tasks wait to make the gang whole."""
@@ -177,85 +147,53 @@ class Door:
         rejection = self._session.over_capacity(job, tasks)
         return None if rejection is None else JobVerdict(rejection.reason, rejection.detail)
 
-    def _beyond_queue(self, job: int, tasks: Rows) -> JobVerdict | None:
-        """Whether the job's queue may not hold the tasks of a class, each class counted by itself."""
-        session, snapshot = self._session, self._session.snapshot
-        queue = int(snapshot.jobs.queue[job])
-        for cls, count in zip(*count_classes(snapshot.tasks.cls[tasks]), strict=True):
-            if session.queue_slots(queue, snapshot.classes.requests[cls, 0]) < count:
-                return JobVerdict(QUEUE_FULL, cls=int(cls))
-        return None
-
     # -- all or none -------------------------------------------------------------------------------------------
 
-    def _place_chunk(self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> Outcome:
+    def _place_chunk(self, work: Work, scope: Scope) -> Outcome:
         """Place exactly these tasks, or none; if one has to wait for room, all are only promised theirs."""
+        statement, count = work.statement, len(work.tasks)
         mark = statement.mark()
-        verdict = self._over_capacity(job, tasks) or self._place_all(job, tasks, statement, scope, modes)
-        if verdict is not None:
+        verdict = self._over_capacity(work.job, work.tasks)
+        if verdict is not None or not self._place_all(work, scope):
             statement.rollback(mark)
-            return Outcome(Found.NOTHING, verdict=verdict)
+            return Outcome(Found.NOTHING, verdict=verdict or work.verdict or JobVerdict(TOPOLOGY))
         placed = statement.operations[mark:]
-        if modes != PROMISES and not any(operation.kind is OperationKind.PIPELINE for operation in placed):
-            return Outcome(Found.READY, len(tasks))
+        if work.modes != PROMISES and not any(operation.kind is OperationKind.PIPELINE for operation in placed):
+            return Outcome(Found.READY, count)
         if any(operation.kind is OperationKind.ALLOCATE for operation in placed):
             statement.rollback(mark)
             statement.redo(promise(placed))
-        return Outcome(Found.PROMISED, len(tasks))
+        return Outcome(Found.PROMISED, count)
 
-    def _place_all(self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> JobVerdict | None:
-        """Place exactly these tasks; the verdict says why they have no places together."""
+    def _place_all(self, work: Work, scope: Scope) -> bool:
+        """Place exactly these tasks, or none."""
+        session, job = self._session, work.job
         if self._is_nested(job):
-            return self._nested.place(job, tasks, statement, modes, scope)
-        if not self._has_domains(job):
-            work = Work(job, [Attempt(job, tasks)])
-            return None if self._start_rule.place_anywhere(work, statement, scope, modes, whole=True) else work.verdict
-        if self._session.snapshot.tasks.status[tasks[0]] == TaskStatus.RELEASING:
-            return self._bring_back(job, tasks, statement, modes)
-        work = make_work(self._session, job, tasks)
-        if self._start_rule.place(work, statement, scope.domain, whole=True):
-            return None
-        return work.verdict or JobVerdict(TOPOLOGY)
-
-    def _bring_back(self, job: int, tasks: Rows, statement: Statement, modes: Modes) -> JobVerdict | None:
-        """Let evicted tasks have places together, in the first domain that has them, near where they were.
-
-        A gang whose sub-groups have constraints of their own is not moved.
-        """
-        session, snapshot = self._session, self._session.snapshot
-        if snapshot.jobs.records[job].sub_groups or why_not_placeable(session, job) is not None:
-            return JobVerdict(TOPOLOGY)
-        placed = domain_of(snapshot, job)
-        near = snapshot.topology.domain_of_nodes(snapshot.tasks.node[tasks]) if placed == NO_ROW else placed
-        mark = statement.mark()
-        for step in search_gradients(session, job, NO_ROW, ROOT, constraint_of(session, job), placed):
-            domains = holding(session, self._boards, tasks, len(tasks), step)
-            for domain, _ in ranked(session, job, NO_ROW, domains, near):
-                if self._runs.in_order(tasks, statement, Scope(domain), modes) == len(tasks):
-                    return None
-                statement.rollback(mark)
-        return JobVerdict(TOPOLOGY)
+            return self._nested.place(work, scope)
+        if not self._has_domains(work):
+            return bool(self._start_rule.place_anywhere(work, scope))
+        is_moved = session.snapshot.tasks.status[work.tasks[0]] == TaskStatus.RELEASING
+        if is_moved and (work.is_divided or why_not_placeable(session, job) is not None):
+            return False  # a gang whose sub-groups have constraints of their own stays
+        return bool(self._start_rule.place(work, scope))
 
     # -- as many as fit ----------------------------------------------------------------------------------------
 
-    def _place_first(self, job: int, tasks: Rows, statement: Statement, scope: Scope, modes: Modes) -> Outcome:
+    def _place_first(self, work: Work, scope: Scope) -> Outcome:
         """Place tasks in order where the job's constraints let them, until one does not fit."""
-        done = 0
-        if scope.is_final or scope.mask is not None or not self._is_bound(job):
-            done = self._runs.in_order(tasks, statement, scope, modes)
+        job, tasks = work.job, work.tasks
+        is_bound = self._is_nested(job) or has_topology(self._session, job)
+        if scope.is_final or scope.mask is not None or not is_bound:
+            done = self._runs.in_order(work, tasks, scope)
         else:
-            while done < len(tasks) and not self._place_all(job, tasks[done : done + 1], statement, scope, modes):
-                done += 1
+            single = (replace(work, tasks=tasks[k : k + 1]) for k in range(len(tasks)))
+            done = sum(1 for _ in takewhile(lambda one: self._place_all(one, scope), single))
         return Outcome(Found.READY if done else Found.NOTHING, done, tasks[done:])
-
-    def _is_bound(self, job: int) -> bool:
-        """Whether the network matters for where tasks of a job go."""
-        return job != NO_ROW and (self._is_nested(job) or has_topology(self._session, job))
 
 
 def _mixed_jobs(snapshot: Snapshot) -> list[bool]:
     table = snapshot.tasks
-    mixed, some = np.zeros(len(snapshot.jobs) + 1, np.bool_), np.zeros(len(snapshot.jobs) + 1, np.int32)
+    mixed, some = np.zeros(len(snapshot.jobs) + 1, np.bool_), np.zeros(len(snapshot.jobs) + 1, np.intp)
     some[table.job] = table.cls  # the last place is that of NO_ROW
     mixed[table.job[table.cls != some[table.job]]] = True
     found: list[bool] = mixed.tolist()

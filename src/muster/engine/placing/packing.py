@@ -49,7 +49,7 @@ class Packer:
         self._topology = topology
         self._base = base
         self._room = _sums(slots)
-        own = np.zeros(0, np.int32) if own_nodes is None else own_nodes - base
+        own = np.zeros(0, np.intp) if own_nodes is None else own_nodes - base
         self._own = _sums(np.bincount(own[(own >= 0) & (own < len(slots))], minlength=len(slots)))
 
     def fewest(self, domain: int, tasks: int) -> int:
@@ -78,10 +78,10 @@ class Packer:
     def _pieces(self, domain: int) -> tuple[Rows, Rows, Rows]:
         """What a domain consists of: smaller domains, and as NO_ROW the nodes that belong to none; first and last."""
         topology = self._topology
-        pieces = np.array(self._children(domain), np.int32)
+        pieces = np.array(self._children(domain), np.intp)
         lo, hi = topology.lo[pieces], topology.hi[pieces]
         if len(pieces) and hi[-1] < topology.hi[domain]:
-            pieces = np.append(pieces, np.int32(NO_ROW))
+            pieces = np.append(pieces, np.intp(NO_ROW))
             lo, hi = np.append(lo, hi[-1]), np.append(hi, topology.hi[domain])
         return pieces, lo, hi
 

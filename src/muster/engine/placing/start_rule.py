@@ -2,25 +2,24 @@
 
 A gang starts where its minimum has room. Among such places one with room for all its waiting tasks is preferred, then
 the lowest tier, then the fewest domains at every tier from the top down, then the score. The same holds for each of
-its sub-groups inside the job's domain. What was promised to a gang comes before all this: its nodes, then their domain.
+its sub-groups, which take turns inside the job's domain. What was promised to a gang comes before all this: its nodes,
+then their domain.
+
+Tried in order here; where that fails though there may be a way, the exact search is asked. Trials leave no trace: what
+is not kept is rolled back bit for bit.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import replace
+import heapq
+from collections.abc import Callable
+from enum import Enum
+from itertools import product
 from typing import Final
 
 import numpy as np
 
-from muster.engine.boards import Boards
-from muster.engine.constraints import (
-    Constraint,
-    constraint_of,
-    domain_of,
-    fault_of,
-    placed_nodes,
-)
+from muster.engine.constraints import Constraint, constraint_of, domain_of, fault_of
 from muster.engine.domains import (
     ROOT,
     distance_to,
@@ -31,129 +30,126 @@ from muster.engine.domains import (
     roomiest,
     search_gradients,
 )
-from muster.engine.gangs import NOBODY
-from muster.engine.placing.contract import NOW_OR_LATER, Found, Modes, Scope
-from muster.engine.placing.packing import Packer
-from muster.engine.placing.runs import Attempt, Runs
-from muster.engine.placing.search import Answer, Search
-from muster.engine.placing.subgroups import Extent, Solution, SubGroups, Work, is_entangled, wants_room
-from muster.framework import JobVerdict, Session
-from muster.framework.reasons import INSUFFICIENT, PLACES_SEARCH_ENDED, QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
+from muster.engine.gangs import NOBODY, Portion, required_subgroups
+from muster.engine.placing.contract import Found, Scope
+from muster.engine.placing.packing import Packer, domains_used
+from muster.engine.placing.runs import Runs, Work
+from muster.engine.placing.search import Answer, Search, is_entangled
+from muster.framework import JobVerdict
+from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import NO_ROW, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Operation, Rows, TaskStatus
 
 #: Gangs with more waiting tasks than this grow without a plan for the rest.
 _PLANNED: Final = 256
 
 
+class Extent(Enum):
+    """How much must fit, and how much of it is placed."""
+
+    #: What is lacking to be ready.
+    LEAST = 0
+    #: The same, with each sub-group where all of it fits.
+    PARTS = 1
+    #: All must fit; what is lacking to be ready is placed.
+    ROOMY = 2
+    #: All.
+    WHOLE = 3
+
+    @property
+    def is_least(self) -> bool:
+        return self in {Extent.LEAST, Extent.PARTS}
+
+
 class StartRule:
     """Goes through the places that a job may have."""
 
-    def __init__(
-        self, session: Session, boards: Boards, runs: Runs, search: Search, *, hard_starts_whole: bool = False
-    ) -> None:
-        """`hard_starts_whole`: a hard gang starts afresh only where totals have room for all of it, as in Volcano."""
-        self._session = session
-        self._hard_starts_whole = hard_starts_whole
-        self._boards = boards
+    def __init__(self, runs: Runs, search: Search) -> None:
+        self._session = runs.session
         self._runs = runs
         self._search = search
-        self.parts = SubGroups(session, boards, runs, search)
 
     # -- anywhere ----------------------------------------------------------------------------------------------
 
-    def place_anywhere(
-        self, work: Work, statement: Statement, scope: Scope, modes: Modes = NOW_OR_LATER, *, whole: bool = False
-    ) -> Found:
+    def place_anywhere(self, work: Work, scope: Scope) -> Found:
         """Place a job without constraints, until it is ready or all of it: in order, else by an exact search."""
-        attempt, table = work.attempts[0], self._session.snapshot.tasks
-        if whole:
-            tasks, mark = work.tasks(), statement.mark()
-            placed = self._runs.in_order(tasks, statement, scope, modes)
-            if placed == len(tasks):
-                return Found.READY
-            statement.rollback(mark)
-            task = int(tasks[placed])
-            work.verdict = JobVerdict(INSUFFICIENT, cls=int(table.cls[task]), task=task, placed=placed)
+        part = work.parts[0]
+        if work.whole:
+            found = Found.READY if self._runs.all_of(work, part.tasks, scope) else Found.NOTHING
         else:
-            tasks = attempt.tasks
-            found = self._runs.until_ready(attempt, statement, scope, modes)
-            work.verdict = attempt.verdict
-            if found or attempt.refused:
-                return found
-            attempt.tasks = tasks
-        return self.search(work, statement, scope, modes, whole=whole)
-
-    def search(
-        self, work: Work, statement: Statement, scope: Scope, modes: Modes = NOW_OR_LATER, *, whole: bool = False
-    ) -> Found:
-        """Look for places exactly, for a job without constraints that found none in order."""
-        tasks, status = work.tasks(), self._session.snapshot.tasks.status
-        if scope.mask is not None or not is_entangled(self._session, work.job, tasks):
-            return Found.NOTHING
-        if (status[tasks] != TaskStatus.PENDING).any():
-            return Found.NOTHING
-        domain = ROOT if scope.domain is None else scope.domain
-        places = self.parts.search_places(work, np.array([domain], np.int32), everything=whole).places
+            found = self._runs.until_ready(work, part, scope)
+        if found or work.refused or scope.mask is not None or not is_entangled(work):
+            return found
+        places = self._search.places_in(work, np.array([scope.domain or ROOT], np.intp), everything=work.whole).places
         if places is not None:
-            return self.parts.place_planned(work, places, statement, modes, whole=whole)
-        if self._search.has_ended(work.job) and work.verdict is not None:
-            work.verdict = replace(work.verdict, reason=PLACES_SEARCH_ENDED)
+            return self._place_planned(work, places)
+        work.verdict = self._search.qualify(work.job, work.verdict)
         return Found.NOTHING
 
     # -- in domains --------------------------------------------------------------------------------------------
 
-    def place(self, work: Work, statement: Statement, domain: int | None = None, *, whole: bool = False) -> Found:
-        """Place a job as far as it takes to be ready, or all of it; what was tried leaves `work`.
-
-        `domain`: the only one that comes into question.
-        """
+    def place(self, work: Work, scope: Scope) -> Found:
+        """Place a job as far as it takes to be ready, or all of it; a domain in the scope is the only one asked."""
         session, job = self._session, work.job
         constraint, placed = constraint_of(session, job), domain_of(session.snapshot, job)
-        if domain is None:
+        steps = [np.array([scope.domain or ROOT], np.intp)]
+        if scope.domain is None:
             steps = nearest_first(session, search_gradients(session, job, NO_ROW, ROOT, constraint, placed), placed)
-        else:
-            steps = [np.array([domain], np.int32)]
-        found = Found.NOTHING if whole else self._where_promised(work, constraint, steps, statement)
+        found = Found.NOTHING if work.whole else self._where_promised(work, constraint, steps)
         if found:
             return found
-        if self._hard_starts_whole and not constraint.soft and not work.is_divided and domain is None:
+        starts_whole = self._runs.options.hard_starts_whole and not constraint.soft and not work.is_divided
+        if starts_whole and scope.domain is None:
             steps = self._roomy_by_totals(work, constraint, placed, steps)
-        for extent in [Extent.WHOLE] if whole else self._extents(work, constraint, placed):
-            for step in steps:
-                found = self._place_in_step(work, step, extent, placed, statement)
-                if found:
-                    return found
-        if constraint.soft and steps and not work.is_divided and not whole:
+        if placed == NO_ROW and work.whole:  # tasks that are moved are best near to where they were
+            table = session.snapshot.tasks
+            left = table.node[work.tasks[table.status[work.tasks] == TaskStatus.RELEASING]]
+            placed = session.snapshot.topology.domain_of_nodes(left)
+        for extent, step in product(self._extents(work, constraint, placed), steps):
+            found = self._place_in_step(work, step, extent, placed)
+            if found:
+                return found
+        if constraint.soft and steps and not work.is_divided and not work.whole:
             # A preference refuses nothing that would start without it.
-            mark = statement.mark()
-            self._runs.until_ready(work.attempts[0].copy(), statement, Scope(int(steps[-1][0])))
-            found = self.parts.end_trial(work, mark, statement)
+            mark = work.statement.mark()
+            self._runs.until_ready(work, work.parts[0], Scope(int(steps[-1][0])))
+            found = self._end_trial(work, mark)
             if found:
                 return found
         if work.verdict is None or (constraint and work.verdict.reason not in (QUEUE_FULL, QUEUE_CLOSED)):
-            work.verdict = self._no_domain(work, constraint, steps, whole=whole)
+            work.verdict = self._search.qualify(job, self._no_domain(work, constraint, steps))
         return Found.NOTHING
 
     def _extents(self, work: Work, constraint: Constraint, placed: int) -> list[Extent]:
         """What is asked of a place, the best first."""
-        tasks, deficit = work.tasks(), self._session.job_deficit(work.job)
-        roomy = wants_room(constraint, placed, tasks, deficit)
-        if is_entangled(self._session, work.job, tasks):
+        if work.whole:
+            return [Extent.WHOLE]
+        roomy = self._wants_room(work, Portion(NO_ROW, work.tasks), constraint, placed)
+        if is_entangled(work):
             # What is placed first may be in the way of the rest, also while it grows.
-            roomy = max(1, deficit) < len(tasks) <= _PLANNED
+            roomy = max(1, self._session.job_deficit(work.job)) < len(work.tasks) <= _PLANNED
         extents = [Extent.ROOMY, Extent.LEAST] if roomy else [Extent.LEAST]
-        if work.is_divided and any(self.parts.prefers_room(attempt) for attempt in work.attempts):
+        if work.is_divided and any(self._wants_room(work, part, *self._bounds(work, part)) for part in work.parts):
             extents.insert(-1, Extent.PARTS)
         return extents
 
+    def _bounds(self, work: Work, part: Portion) -> tuple[Constraint, int]:
+        """The constraint on a sub-group, and the domain around what is placed of it."""
+        job, subgroup = work.job, part.subgroup
+        return constraint_of(self._session, job, subgroup), domain_of(self._session.snapshot, job, subgroup)
+
+    def _wants_room(self, work: Work, part: Portion, constraint: Constraint, placed: int) -> bool:
+        """Whether a start should leave room for the rest: it has to stay near, and nothing is placed yet."""
+        is_new = bool(constraint) and placed == NO_ROW
+        return is_new and max(1, self._runs.deficit(work.job, part)) < len(part.tasks)
+
     def _roomy_by_totals(self, work: Work, constraint: Constraint, placed: int, steps: list[Rows]) -> list[Rows]:
         """Only domains with as much free as the whole gang asks for; all, if none could ever have that."""
-        snapshot, tasks = self._session.snapshot, work.tasks()
-        if not wants_room(constraint, placed, tasks, self._session.job_deficit(work.job)):
-            return steps
+        snapshot, tasks = self._session.snapshot, work.tasks
         capacity = snapshot.nodes.allocatable() * snapshot.nodes.ready[:, None]
-        if not any(holding_by_totals(snapshot, tasks, capacity, step).any() for step in steps):
+        if not self._wants_room(work, work.parts[0], constraint, placed) or not any(
+            holding_by_totals(snapshot, tasks, capacity, step).any() for step in steps
+        ):
             return steps
         free = snapshot.nodes.future_idle()
         kept = (step[holding_by_totals(snapshot, tasks, free, step)] for step in steps)
@@ -161,57 +157,74 @@ class StartRule:
 
     # -- what was promised -------------------------------------------------------------------------------------
 
-    def _where_promised(self, work: Work, constraint: Constraint, steps: Sequence[Rows], statement: Statement) -> Found:
+    def _where_promised(self, work: Work, constraint: Constraint, steps: list[Rows]) -> Found:
         """Start on the nodes that an earlier cycle set aside for the gang, else in the domain around them."""
         snapshot = self._session.snapshot
-        nominated = snapshot.tasks.nominated[work.tasks()]
+        nominated = snapshot.tasks.nominated[work.tasks]
         nodes = nominated[nominated != NO_ROW]
         if len(nodes) == 0:
             return Found.NOTHING
-        if self._keeps_constraints(work, snapshot.tasks.nominated):
-            found = self.parts.place_planned(work, snapshot.tasks.nominated, statement)
-            if found:
-                return found
+        mark, found = work.statement.mark(), self._place_planned(work, snapshot.tasks.nominated)
+        if found and self._keeps_constraints(work):
+            return found
+        work.statement.rollback(mark)
         domain = snapshot.topology.domain_of_nodes(nodes) if constraint else NO_ROW
         while domain != NO_ROW and not any(domain in step for step in steps):
             domain = int(snapshot.topology.parent[domain])
         if domain == NO_ROW:
             return Found.NOTHING
-        return self._place_in_step(work, np.array([domain], np.int32), Extent.LEAST, NO_ROW, statement)
+        return self._place_in_step(work, np.array([domain], np.intp), Extent.LEAST, NO_ROW)
 
-    def _keeps_constraints(self, work: Work, places: Rows) -> bool:
-        """Whether hard constraints hold if tasks go to the places that are noted for them."""
-        snapshot = self._session.snapshot
-        for one in [Attempt(work.job, work.tasks()), *(work.attempts if work.is_divided else ())]:
-            limit = constraint_of(self._session, work.job, one.subgroup)
-            nodes = places[one.tasks]
-            nodes = np.concatenate((placed_nodes(snapshot, work.job, one.subgroup), nodes[nodes != NO_ROW]))
-            domain = snapshot.topology.domain_of_nodes(nodes)
-            is_bound = domain != NO_ROW and limit.limit is not None and not limit.soft
-            if is_bound and snapshot.topology.tier[domain] > limit.limit:
+    def _keeps_constraints(self, work: Work) -> bool:
+        """Whether what is placed of a job and of its sub-groups keeps the hard constraints on them."""
+        for part in [Portion(NO_ROW, work.tasks), *work.parts]:
+            constraint, domain = self._bounds(work, part)
+            if constraint.limit is None or constraint.soft or domain == NO_ROW:
+                continue
+            if self._session.snapshot.topology.tier[domain] > constraint.limit:
                 return False
         return True
 
     # -- one tier ----------------------------------------------------------------------------------------------
 
-    def _place_in_step(self, work: Work, step: Rows, extent: Extent, placed: int, statement: Statement) -> Found:
-        """Place the job in the best of some domains of one tier: in order, else by an exact search."""
-        session, job, tasks = self._session, work.job, work.tasks()
-        needed = max(1, session.job_deficit(job)) if extent.is_least else len(tasks)
-        domains = holding(session, self._boards, tasks, needed, step)
-        if len(domains) == 0:
-            return Found.NOTHING
+    def _place_in_step(self, work: Work, step: Rows, extent: Extent, placed: int) -> Found:
+        """Place the job in the best of some domains of one tier, of those that are nearest to what is placed.
+
+        Domains come in the order of the start rule, so without sub-groups the first solution is the best. When one
+        fails, an exact search is asked about all of them: it may prove that trying the others is in vain.
+        """
+        session, tasks, topology = self._session, work.tasks, self._session.snapshot.topology
+        needed = max(1, session.job_deficit(work.job)) if extent.is_least else len(tasks)
+        domains = holding(session, tasks, needed, step)
         fewest = None if work.is_divided else self._fewest_domains(tasks[:needed], domains)
-        line = ranked(session, job, NO_ROW, domains, placed, fewest)
-        best = self._best(work, line, extent, placed, statement)
-        if isinstance(best, Solution):
-            statement.redo(best.operations)
-            work.attempts = best.left.attempts
-            ready = extent is Extent.WHOLE or session.job_deficit(job) == 0
-            return Found.READY if ready else Found.PROMISED
-        if best is None:
+        mark, nearest = work.statement.mark(), 0
+        best: tuple[tuple[tuple[int, ...], float], list[Operation]] | None = None
+        answer: Answer | None = None
+        line = ranked(session, work.job, NO_ROW, domains, placed, fewest)
+        for domain, _ in line:
+            distance = distance_to(topology, placed, domain)
+            if best is not None and distance > nearest:
+                break
+            score = self.solve(work, domain, extent)
+            if score is not None:
+                if not work.is_divided:
+                    return self._end_trial(work, mark)
+                operations = work.statement.operations[mark:]
+                work.statement.rollback(mark)
+                used = domains_used(topology, domain, np.concatenate([one.nodes for one in operations]))
+                if best is None or (used, -score) < best[0]:
+                    best, nearest = ((used, -score), operations), distance
+            elif best is None and answer is None and extent is not Extent.PARTS:
+                tried = np.array([one for one, _ in line], np.intp)
+                answer = self._search.places_in(work, tried, everything=extent is not Extent.LEAST)
+                if answer.is_proof:
+                    return Found.NOTHING
+        if best is not None:
+            work.statement.redo(best[1])
+            return self._end_trial(work, mark)
+        if answer is None or answer.places is None:
             return Found.NOTHING
-        return self.parts.place_planned(work, best, statement, whole=extent is Extent.WHOLE)
+        return self._place_planned(work, answer.places)
 
     def _fewest_domains(self, tasks: Rows, domains: Rows) -> list[int] | None:
         """How many smaller domains equal tasks would touch in each of some domains; None: that cannot be told."""
@@ -220,49 +233,137 @@ class StartRule:
         if len(domains) < 2 or (cls != cls[0]).any() or not any(topology.children[one] for one in domains.tolist()):
             return None
         base, end = int(topology.lo[domains].min()), int(topology.hi[domains].max())
-        packer = Packer(topology, base, self._boards.get(int(cls[0]), FUTURE).slots(snapshot, base, end))
+        packer = Packer(topology, base, self._runs.boards.get(int(cls[0]), FUTURE).slots(snapshot, base, end))
         return [packer.fewest(domain, len(tasks)) for domain in domains.tolist()]
 
-    def _best(
-        self, work: Work, line: list[tuple[int, float]], extent: Extent, placed: int, statement: Statement
-    ) -> Solution | Rows | None:
-        """The best solution in the domains that are nearest to what is placed, else places that a search found.
+    # -- one domain --------------------------------------------------------------------------------------------
 
-        Domains come in the order of the start rule, so without sub-groups the first solution is the best. When one
-        fails, the search is asked about all of them: it may prove that trying the others is in vain.
-        """
-        topology = self._session.snapshot.topology
-        best: Solution | None = None
-        answer: Answer | None = None
-        nearest = 0
-        for domain, _ in line:
-            distance = distance_to(topology, placed, domain)
-            if best is not None and distance > nearest:
-                break
-            solution = self.parts.solve(work, domain, extent, statement)
-            if solution is not None and (best is None or solution.key < best.key):
-                best, nearest = solution, distance
-            if best is not None and not work.is_divided:
-                break
-            if best is None and answer is None and extent is not Extent.PARTS:
-                domains = np.array([tried for tried, _ in line], np.int32)
-                answer = self.parts.search_places(work, domains, everything=extent is not Extent.LEAST)
-                if answer.is_proof:
+    def solve(self, work: Work, domain: int, extent: Extent) -> float | None:
+        """Place the job inside one domain, and say how good that is; None: it has no place, and nothing is changed."""
+        mark, work.together = work.statement.mark(), 0
+        score: float | None = 0.0
+        if work.is_divided:
+            score = self._in_turns(
+                work,
+                lambda part: self._place_part(work, part, domain, extent if extent.is_least else Extent.WHOLE),
+                all_of_each=not extent.is_least,
+            )
+            if extent is Extent.ROOMY and score is not None and not self._place_least(work, mark):
+                score = None
+        else:
+            packed = bool(constraint_of(self._session, work.job))
+            score = 0.0 if self._fill(work, work.parts[0], Scope(domain, packed=packed), extent) else None
+        placed = sum(len(operation.tasks) for operation in work.statement.operations[mark:])
+        if score is not None and self._end_trial(work, mark):
+            return score
+        work.statement.rollback(mark)
+        work.most[domain] = max(placed, work.together, work.most.get(domain, 0))
+        return None
+
+    def _place_planned(self, work: Work, places: Rows) -> Found:
+        """Place tasks on the nodes that a plan names for them: all, or until the job is ready; others wait."""
+        mark, scope = work.statement.mark(), Scope(places=places)
+        if work.whole:
+            return Found.READY if self._runs.all_of(work, work.tasks, scope) else Found.NOTHING
+
+        def place(part: Portion) -> float | None:
+            planned = Portion(part.subgroup, part.tasks[places[part.tasks] != NO_ROW])
+            return 0.0 if self._fill(work, planned, scope, Extent.LEAST) else None
+
+        self._in_turns(work, place)
+        return self._end_trial(work, mark)
+
+    def _end_trial(self, work: Work, mark: int) -> Found:
+        """Keep what was placed since `mark` if it is all, or the job can start with it."""
+        if work.statement.mark() > mark:
+            if work.whole or self._session.job_deficit(work.job) == 0:
+                return Found.READY
+            if self._session.job_pipelined_deficit(work.job) == 0:
+                return Found.PROMISED
+        work.statement.rollback(mark)
+        return Found.NOTHING
+
+    def _in_turns(
+        self, work: Work, place: Callable[[Portion], float | None], *, all_of_each: bool = False
+    ) -> float | None:
+        """Let sub-groups have turns, until the job is ready or once each; return the sum of what they gain."""
+        session, parts = self._session, [*work.parts]
+        required = required_subgroups(session, work.job) if work.is_divided else set()
+
+        def turn(number: int) -> tuple[bool, tuple[object, ...], int]:
+            subgroup = parts[number].subgroup
+            return subgroup not in required, session.subgroup_key(subgroup) if work.is_divided else (), number
+
+        line = [turn(number) for number in range(len(parts))]
+        heapq.heapify(line)
+        score = 0.0
+        while line:
+            *_, number = heapq.heappop(line)
+            gained = place(parts[number])
+            if gained is None:
+                coming = sum(len(parts[other].tasks) for *_, other in line)
+                if all_of_each or coming < session.job_pipelined_deficit(work.job):
                     return None
-        return best if best is not None or answer is None else answer.places
+                continue
+            score += gained
+            if not all_of_each:
+                if session.job_deficit(work.job) == 0:
+                    break
+                tasks = parts[number].tasks
+                left = tasks[session.snapshot.tasks.status[tasks] == TaskStatus.PENDING]
+                parts[number] = Portion(parts[number].subgroup, left)
+                if len(left):
+                    heapq.heappush(line, turn(number))
+        return score
+
+    def _place_part(self, work: Work, part: Portion, domain: int, extent: Extent) -> float | None:
+        """Place one sub-group in its best domain inside the job's; None: it fits nowhere there."""
+        session, job, subgroup = self._session, work.job, part.subgroup
+        constraint, placed = self._bounds(work, part)
+        extents = [extent]
+        if extent.is_least and self._wants_room(work, part, constraint, placed):
+            extents = [Extent.ROOMY] if extent is Extent.PARTS else [Extent.ROOMY, Extent.LEAST]
+        for least, step in product(extents, search_gradients(session, job, subgroup, domain, constraint, placed)):
+            needed = max(1, self._runs.deficit(job, part)) if least.is_least else len(part.tasks)
+            for candidate, score in ranked(session, job, subgroup, holding(session, part.tasks, needed, step), placed):
+                if self._fill(work, part, Scope(candidate, packed=bool(constraint)), least):
+                    return score
+        return None
+
+    def _fill(self, work: Work, part: Portion, scope: Scope, extent: Extent) -> bool:
+        """Place a sub-group, or a job that has none, in one domain."""
+        mark = work.statement.mark()
+        if extent.is_least:
+            return bool(self._runs.until_ready(work, part, scope)) and work.statement.mark() > mark
+        if not self._runs.all_of(work, part.tasks, scope):
+            return False
+        if extent is Extent.ROOMY:
+            return self._place_least(work, mark, part)
+        if part.subgroup == NO_ROW or self._session.subgroup_pipelined_deficit(part.subgroup) == 0:
+            return True
+        work.statement.rollback(mark)
+        return False
+
+    def _place_least(self, work: Work, mark: int, part: Portion | None = None) -> bool:
+        """All has room since `mark`: place what is needed of it, where it would be."""
+        places = np.full(len(self._session.snapshot.tasks), NO_ROW, np.intp)
+        for operation in work.statement.operations[mark:]:
+            places[operation.tasks] = operation.nodes
+        work.statement.rollback(mark)
+        if part is None:
+            return bool(self._place_planned(work, places))
+        return self._fill(work, part, Scope(places=places), Extent.LEAST)
 
     # -- reasons -----------------------------------------------------------------------------------------------
 
-    def _no_domain(self, work: Work, constraint: Constraint, steps: Sequence[Rows], *, whole: bool) -> JobVerdict:
+    def _no_domain(self, work: Work, constraint: Constraint, steps: list[Rows]) -> JobVerdict:
         """Say how far the domain that comes closest is from holding the job."""
-        session, tasks = self._session, work.tasks()
-        topology = session.snapshot.topology
-        needed = len(tasks) if whole else max(1, session.job_deficit(work.job))
+        session, tasks, topology = self._session, work.tasks, self._session.snapshot.topology
+        needed = len(tasks) if work.whole else max(1, session.job_deficit(work.job))
         detail = f"{needed} tasks are needed together"
         if constraint and not constraint.soft:
             detail += f" within tier {constraint.limit}"
-        domains = np.unique(np.concatenate(steps)) if steps else NOBODY
-        domain, room = roomiest(session, self._boards, tasks, domains, work.most)
+        domain, room = roomiest(session, tasks, np.unique(np.concatenate([NOBODY, *steps])), work.most)
         if domain != NO_ROW and room < needed:
             detail += f"; {topology.names[domain]} comes closest with room for {room}"
         elif domain != NO_ROW:
@@ -273,5 +374,4 @@ class StartRule:
             detail += f"; what was promised to it in {where} can no longer be had"
         if fault := fault_of(topology, constraint):
             detail += f"; out of use: {fault}"
-        reason = PLACES_SEARCH_ENDED if self._search.has_ended(work.job) else TOPOLOGY
-        return JobVerdict(reason, detail, int(session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
+        return JobVerdict(TOPOLOGY, detail, int(session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))

@@ -75,6 +75,7 @@ class Capacity(Plugin):
         self._priority = [-record.priority for record in queues.records]
         self._deserved: list[list[int]] = standing.deserved.tolist()
         self._limits: list[list[int]] = standing.limits.tolist()
+        self._entrance = self._books.entrance_limits(standing.limits)
         self._best_effort = [
             not any(amount for column, amount in enumerate(row) if column != self._pods) for row in self._deserved
         ]
@@ -154,7 +155,7 @@ class Capacity(Plugin):
         for row in self._chains[queue]:
             taken = [held + promised for held, promised in zip(self._held(row), promises[row], strict=True)]
             whose = f"queue resource quota insufficient: queue {queues.records[row].name}"
-            refusal = self._books.refusal(whose, minimum, taken, self._limits[row])
+            refusal = self._books.refusal(whose, minimum, taken, self._entrance[row])
             if refusal is not None:
                 return refusal
         return Vote.PERMIT

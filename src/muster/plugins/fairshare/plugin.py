@@ -1,15 +1,17 @@
 """Fair shares for a tree of queues: quotas are guaranteed, the rest is divided by priority and weight.
 
-The shares are made once, when the session opens (`tree`). From then on queues take turns by them (`rules`),
-are kept within limits and quotas (`tree`), and take back from queues that have more (`rules`). What
-queues hold is read from the snapshot, except while victims are looked for: then validators compare with what it was
-when the search began, as the dry run has taken the victims already.
-Differences from KAI: fair shares never exceed demand; moved victims are charged unless `chargeMovedVictims` is off.
+The shares are made once in a session, of what was held and wanted when it opened (`tree`), when somebody first asks
+for them. Queues take turns by them (`rules`), are kept within limits and quotas (`tree`), and take back from queues
+that have more (`rules`). What queues hold is read from the snapshot, except while victims are looked for: then
+validators compare with what it was when the search began, as the dry run has taken the victims already.
+Differences from KAI: fair shares never exceed demand; moved victims are charged unless `chargeMovedVictims` is off; a
+queue gives nothing for having much of what is not asked for, unless `countUnrequested` is on.
 """
 
 from __future__ import annotations
 
 import math
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 
 import msgspec
@@ -32,7 +34,7 @@ from muster.framework.plugin import (
 )
 from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_CLOSED, QUEUE_FULL, QUEUE_MISSING, Reason
 from muster.plugins.fairshare.rules import Charges, QueueTurns, ReclaimRules, gang_units, victim_units
-from muster.plugins.fairshare.tree import Bounds, Excess, fair_shares, past_usage
+from muster.plugins.fairshare.tree import Excess, FairShares, fair_shares, layout_of, past_usage
 from muster.snapshot import GATED, NO_ROW, Amounts, Rows, TaskStatus
 
 if TYPE_CHECKING:
@@ -61,6 +63,13 @@ class FairShareArgs(Arguments, frozen=True, kw_only=True):
             description="Whether victims that find another node count as taken from their queue; false is KAI's way."
         ),
     ] = msgspec.field(default=True, name="chargeMovedVictims")
+    count_unrequested: Annotated[
+        bool,
+        msgspec.Meta(
+            description="Whether a queue gives also for having too much of a resource that the job which takes does "
+            "not ask for; true is KAI's way."
+        ),
+    ] = msgspec.field(default=False, name="countUnrequested")
     k: Annotated[
         float,
         msgspec.Meta(
@@ -111,21 +120,35 @@ class FairShare(Plugin):
         snapshot = session.snapshot
         self._queues = snapshot.queues
         self._jobs = snapshot.jobs
-        #: Every queue's entitlements and its fair share.
-        self.shares = fair_shares(session, self._arguments.k if session.usage else 0.0)
+        self._layout = layout_of(snapshot)
+        #: Shares are divided when somebody first asks for them, by what was held and wanted at the beginning.
+        self._held_by_jobs = snapshot.jobs.allocated.copy()
         if self.history is not None and self._arguments.k and snapshot.jobs.pending.any():
             self._wake_when_shares_move(session, self.history)
-        self._turns = QueueTurns(self.shares, [record.priority for record in snapshot.queues.records])
-        self._limits = Bounds(self.shares, self.shares.limits)
-        self._firm_limits = Bounds(self.shares, self.shares.firm_limits)
-        self._rules = ReclaimRules(self.shares, self._arguments.multiplier)
-        self._books = QueueBooks(session)
         self._nothing = [0] * len(snapshot.axis)
         #: By job, as of the states of its tasks; by class, what one task asks for. Both are asked for all the time.
         self._next_requests: dict[int, tuple[bytes, Sequence[int]]] = {}
         self._requests: dict[int, list[int]] = {}
         self._held_at_start: Amounts = snapshot.queues.tree_allocated
         self._firm_at_start: Amounts = snapshot.queues.tree_firm
+
+    @cached_property
+    def shares(self) -> FairShares:
+        """Every queue's entitlements and its fair share."""
+        session = self.session
+        return fair_shares(session, self._arguments.k if session.usage else 0.0, held=self._held_by_jobs)
+
+    @cached_property
+    def _turns(self) -> QueueTurns:
+        return QueueTurns(self.shares, [record.priority for record in self._queues.records])
+
+    @cached_property
+    def _rules(self) -> ReclaimRules:
+        return ReclaimRules(self.shares, self._arguments.multiplier, unrequested=self._arguments.count_unrequested)
+
+    @cached_property
+    def _books(self) -> QueueBooks:
+        return QueueBooks(self.session)
 
     def _wake_when_shares_move(self, session: Session, history: UsageHistory) -> None:
         """Look again if shares will be others although nothing happens: past usage comes near to what is held now."""
@@ -158,7 +181,7 @@ class FairShare(Plugin):
 
     def queue_order(self, queue: int) -> OrderKey:
         """Leaves in one line: compared from the top down, as if queues took turns."""
-        return [self._standing(row) for row in reversed(self.shares.lines[queue])]
+        return [self._standing(row) for row in reversed(self._layout.lines[queue])]
 
     def _standing(self, queue: int) -> tuple[OrderKey, float, str]:
         record = self._queues.records[queue]
@@ -179,21 +202,21 @@ class FairShare(Plugin):
         seen = states.tobytes()
         known = self._next_requests.get(job)
         if known is None or known[0] != seen:
-            waiting = self._waiting(rows.tolist(), states.tolist())
+            waiting = self._waiting(rows, states.tolist())
             chunk = next_tasks(self.session, job, self.session.sort_tasks(waiting) if len(waiting) > 1 else waiting)
             known = self._next_requests[job] = seen, self._sum(chunk)
         return known[1]
 
-    def _waiting(self, tasks: Sequence[int], states: Sequence[int]) -> Rows:
+    def _waiting(self, tasks: Rows, states: Sequence[int]) -> Rows:
         table = self.session.snapshot.tasks
         # One by one: nearly all jobs have so few tasks that columns would only cost more.
         waiting = [
             task
-            for task, state in zip(tasks, states, strict=True)
+            for task, state in zip(tasks.tolist(), states, strict=True)
             if (state == _PENDING and not table.flags[task] & GATED)
             or (state == _RELEASING and table.pods[task].metadata.deletion_timestamp is None)
         ]
-        return np.array(waiting, np.int32)
+        return tasks if len(waiting) == len(tasks) else np.array(waiting, np.intp)
 
     # -- limits ------------------------------------------------------------------------------------------------
 
@@ -201,7 +224,7 @@ class FairShare(Plugin):
         queue, wanted = int(self._jobs.queue[job]), self._sum(tasks)
         if queue == NO_ROW:
             return Rejection(QUEUE_MISSING)
-        excess = self._limits.excess(queue, wanted, self._queues.tree_allocated)
+        excess = self._layout.limits.excess(queue, wanted, self._queues.tree_allocated)
         if excess is not None:
             return self._rejection(QUEUE_FULL, excess)
         return self._over_quota(job, queue, wanted)
@@ -212,7 +235,7 @@ class FairShare(Plugin):
     def _over_quota(self, job: int, queue: int, wanted: Sequence[int]) -> Rejection | None:
         if self._jobs.preemptible[job] or queue == NO_ROW:
             return None
-        excess = self._firm_limits.excess(queue, wanted, self._queues.tree_firm)
+        excess = self._layout.firm_limits.excess(queue, wanted, self._queues.tree_firm)
         return None if excess is None else self._rejection(OVER_QUOTA, excess)
 
     def _rejection(self, reason: Reason, excess: Excess) -> Rejection:
@@ -224,20 +247,20 @@ class FairShare(Plugin):
     def queue_allocatable(self, queue: int, request: Amounts) -> int:
         if not self._queues.records[queue].open:
             return 0
-        return self._limits.slots(queue, request.tolist(), self._queues.tree_allocated)
+        return self._layout.limits.slots(queue, request.tolist(), self._queues.tree_allocated)
 
     def job_enqueueable(self, job: int) -> Vote | Rejection:
         """Nobody is admitted whose minimum the limits do not allow now."""
         queue = int(self._jobs.queue[job])
         if queue == NO_ROW or not self._queues.records[queue].open:
             return Rejection(QUEUE_CLOSED, self._jobs.records[job].queue)
-        excess = self._limits.excess(queue, self._books.minimum(job), self._queues.tree_allocated)
+        excess = self._layout.limits.excess(queue, self._books.minimum(job), self._queues.tree_allocated)
         return Vote.ABSTAIN if excess is None else self._rejection(QUEUE_FULL, excess)
 
-    def _sum(self, tasks: Rows) -> Sequence[int]:
+    def _sum(self, tasks: Rows | list[int]) -> Sequence[int]:
         """What tasks ask for together; to be read only."""
         if len(tasks) != 1:
-            amounts: list[int] = requests_of(self.session.snapshot, tasks).tolist()
+            amounts: list[int] = requests_of(self.session.snapshot, np.asarray(tasks, np.intp)).tolist()
             return amounts
         cls = int(self.session.snapshot.tasks.cls[tasks[0]])
         known = self._requests.get(cls)
@@ -256,15 +279,25 @@ class FairShare(Plugin):
     def preemptive(self, queue: int, tasks: Rows) -> bool:
         """May the queue take from others: does it stay within its fair share?"""
         snapshot = self.session.snapshot
-        is_firm = not snapshot.jobs.preemptible[snapshot.tasks.job[tasks]].all()
+        is_firm = False in snapshot.jobs.preemptible[snapshot.tasks.job[tasks]].tolist()
         return self._may_take(queue, self._sum(tasks), is_firm=is_firm) is None
 
     def _may_take(self, queue: int, wanted: Sequence[int], *, is_firm: bool) -> Rejection | None:
-        if not self._rules.within_share(queue, self._queues.tree_allocated[queue].tolist(), wanted):
-            return Rejection(OVER_FAIR_SHARE, f"queue {self._queues.records[queue].name}")
-        if is_firm and not self._rules.within_firm_limit(queue, self._queues.tree_firm[queue].tolist(), wanted):
-            return Rejection(OVER_QUOTA, f"queue {self._queues.records[queue].name}")
+        held = self._queues.tree_allocated[queue].tolist()
+        if not self._rules.within_share(queue, held, wanted):
+            return self._beyond(OVER_FAIR_SHARE, queue, held, wanted, self._rules.fair[queue])
+        firm = self._queues.tree_firm[queue].tolist()
+        if is_firm and not self._rules.within_firm_limit(queue, firm, wanted):
+            return self._beyond(OVER_QUOTA, queue, firm, wanted, self.shares.firm_limits[queue].tolist())
         return None
+
+    def _beyond(
+        self, reason: Reason, queue: int, held: Sequence[int], wanted: Sequence[int], bound: Sequence[int]
+    ) -> Rejection:
+        """Of the resources that the queue would have too much of, the first that is asked for, if any is."""
+        over = [column for column in self.shares.columns if held[column] + wanted[column] > bound[column]]
+        column = next((column for column in over if wanted[column] > 0), over[0])
+        return self._rejection(reason, Excess(queue, column, held[column], bound[column], wanted[column]))
 
     # -- taking back: scenarios of the solver ------------------------------------------------------------------
 
@@ -277,7 +310,7 @@ class FairShare(Plugin):
         if kind is not Eviction.RECLAIM:
             return ()
         free = self.session.snapshot.nodes.future_total()
-        charges = Charges(self._rules, int(self._jobs.queue[job]), self._nothing, self._queues.tree_allocated.copy())
+        charges = Charges(self._rules, int(self._jobs.queue[job]), self._nothing, self._held_at_start)
         gives: dict[int, bool] = {NO_ROW: False}
 
         def somebody_gives(scenario: Scenario) -> bool:
@@ -309,7 +342,7 @@ class FairShare(Plugin):
                 if charged and not charges.may_give(giver):
                     return False
                 if charged:
-                    charges.take(giver, self._sum(np.array(charged, np.int32)))
+                    charges.take(giver, self._sum(charged))
         return charges.stays_in_bounds()
 
     def _fits_firmly(self, queue: int, wanted: Sequence[int]) -> bool:
@@ -350,7 +383,7 @@ class FairShare(Plugin):
     ) -> Rows:
         """Which candidates go, while the rules allow it; what their queue may not give is passed over."""
         if taker == NO_ROW:
-            return np.empty(0, np.int32)
+            return np.empty(0, np.intp)
         charges = Charges(self._rules, taker, wanted, self._queues.tree_allocated)
         taken: set[int] = set()
         spent: set[int] = set()
@@ -361,7 +394,7 @@ class FairShare(Plugin):
             if not charges.may_give(giver):
                 spent.add(giver)
                 continue
-            amounts = self._sum(np.array(unit, np.int32))
+            amounts = self._sum(unit)
             charges.take(giver, amounts)
             if charges.stays_in_bounds():
                 taken.update(unit)

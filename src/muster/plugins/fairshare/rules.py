@@ -8,9 +8,9 @@ resource that differs decides. Age and name come last and are added by the sessi
 nothing here allocates more than the key.
 
 Who reclaims and who gives are compared where their lines part. There the giver may lose a unit while it has more than
-it may keep of some resource, or while it has more than its quota and the taker stays within its own. A unit is asked
-about before it goes, so the last one may take the giver below. At the end no queue above the taker may be further
-beyond its fair share than the siblings it took from. Numbers are those at the start of the search for victims.
+it may keep of some resource that the taker wants, or more than its quota of one while the taker stays within its own. A
+unit is asked about before it goes, so the last one may take the giver below. At the end no queue above the taker may be
+further beyond its fair share than the siblings it took from. Numbers are those at the start of the search for victims.
 
 A unit is a task beyond a pod set's minimum, or the core of a job: as many victims of each pod set as its minimum, the
 first ones; the core is the last unit. So a gang is never half charged, and an elastic job pays task by task.
@@ -18,7 +18,7 @@ first ones; the core is the last unit. So a gang is never half charged, and an e
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 from typing import Final
@@ -94,9 +94,13 @@ class QueueTurns:
 
 
 class ReclaimRules:
-    """The rules of one session; `multiplier` of 1 or more makes it harder for a taker that is beyond its share."""
+    """The rules of one session; `multiplier` of 1 or more makes it harder for a taker that is beyond its share.
 
-    def __init__(self, shares: FairShares, multiplier: float = 1.0) -> None:
+    With `unrequested`, queues give also for having too much of what the taker does not ask for, as in KAI.
+    """
+
+    def __init__(self, shares: FairShares, multiplier: float = 1.0, *, unrequested: bool = False) -> None:
+        self.unrequested = unrequested
         self.lines = shares.lines
         self.columns = shares.columns
         # By way of its text, so that 1.1 means eleven tenths.
@@ -105,37 +109,48 @@ class ReclaimRules:
         self._quota: list[list[int]] = shares.quota.tolist()
         self._firm: list[list[int]] = shares.firm_limits.tolist()
         self._keeps: list[list[int]] = shares.allocatable().tolist()
+        self._partings: dict[tuple[int, int], tuple[int, int]] = {}
 
     def within_share(self, queue: int, held: Sequence[int], wanted: Sequence[int]) -> bool:
         """Would the queue stay within its fair share?"""
-        fair = self.fair[queue]
-        return all(held[column] + wanted[column] <= fair[column] for column in self.columns)
+        return self._within(held, wanted, self.fair[queue])
 
     def within_firm_limit(self, queue: int, firm: Sequence[int], wanted: Sequence[int]) -> bool:
         """Would jobs that are not preemptible stay within what they may hold in the queue?"""
-        limit = self._firm[queue]
-        return all(firm[column] + wanted[column] <= limit[column] for column in self.columns)
+        return self._within(firm, wanted, self._firm[queue])
 
-    def gives_surplus(self, giver: int, left: Sequence[int]) -> bool:
-        """Has the giver more than it may keep, of some resource?"""
-        keeps = self._keeps[giver]
-        return any(left[column] > keeps[column] for column in self.columns)
+    def _within(self, held: Sequence[int], wanted: Sequence[int], bound: Sequence[int]) -> bool:
+        return all(held[column] + wanted[column] <= bound[column] for column in self.columns)
+
+    def gives_surplus(self, giver: int, left: Sequence[int], columns: Collection[int] = ()) -> bool:
+        """Has the giver more than it may keep, of some resource, or some of these?"""
+        return self._exceeds(left, self._keeps[giver], columns)
+
+    def _exceeds(self, left: Sequence[int], bound: Sequence[int], columns: Collection[int]) -> bool:
+        return any(left[column] > bound[column] for column in columns or self.columns)
 
     def owes_quota(
-        self, taker: int, held: Sequence[int], wanted: Sequence[int], giver: int, left: Sequence[int]
+        self,
+        taker: int,
+        held: Sequence[int],
+        wanted: Sequence[int],
+        giver: int,
+        left: Sequence[int],
+        columns: Collection[int] = (),
     ) -> bool:
-        """Has the giver more than its quota of some resource, while the taker stays within its quota in all?"""
-        mine, theirs = self._quota[taker], self._quota[giver]
-        return all(held[column] + wanted[column] <= mine[column] for column in self.columns) and any(
-            left[column] > theirs[column] for column in self.columns
-        )
+        """Has the giver more than its quota of some resource (of these), while the taker stays within its own?"""
+        return self._within(held, wanted, self._quota[taker]) and self._exceeds(left, self._quota[giver], columns)
 
     def parting(self, one: int, other: int) -> tuple[int, int]:
         """The first two queues, from the top, in which the lines of two queues differ."""
+        known = self._partings.get((one, other))
+        if known is not None:
+            return known
         first = second = NO_ROW
         for first, second in zip(reversed(self.lines[one]), reversed(self.lines[other]), strict=False):
             if first != second:
                 break
+        self._partings[one, other] = first, second
         return first, second
 
     def parent(self, queue: int) -> int:
@@ -161,8 +176,10 @@ class Charges:
         """May a unit be taken from the queue, as things stand?"""
         taker, giver = self._rules.parting(self._taker, queue)
         left = self._left.get(giver) or self._row(giver)
-        return self._rules.gives_surplus(giver, left) or self._rules.owes_quota(
-            taker, self._row(taker), self._wanted, giver, left
+        # Having much of what the taker does not want exposes no queue.
+        columns = () if self._rules.unrequested else self._asks
+        return self._rules.gives_surplus(giver, left, columns) or self._rules.owes_quota(
+            taker, self._row(taker), self._wanted, giver, left, columns
         )
 
     def take(self, queue: int, amounts: Sequence[int], sign: int = 1) -> None:

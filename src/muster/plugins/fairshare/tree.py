@@ -15,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
@@ -163,21 +164,65 @@ class FairShares:
         return kept
 
 
-def fair_shares(session: Session, k: float = 0.0, usage: Weights | None = None) -> FairShares:
-    """Divide the cluster of a session among its queues; `k`: how strongly past usage, or another one, counts."""
-    snapshot = session.snapshot
+@dataclass(frozen=True)
+class Layout:
+    """What follows from queues and resources alone; the same in every session while neither changes."""
+
+    said: Entitlements
+    #: Rows from each queue up to the top.
+    lines: list[Line]
+    #: Columns that count, and those of cpu, memory and GPUs.
+    columns: tuple[int, ...]
+    core: tuple[int, ...]
+    units: Amounts
+
+    @cached_property
+    def limits(self) -> Bounds:
+        return Bounds(self, self.said.limits)
+
+    @cached_property
+    def firm_limits(self) -> Bounds:
+        return Bounds(self, self.said.firm_limits)
+
+
+def layout_of(snapshot: Snapshot) -> Layout:
+    """The layout of the queues, made when they were first asked about."""
     queues, axis = snapshot.queues, snapshot.axis
-    said = read_entitlements(queues.records, axis)
-    broken = sorted(queues.broken)
-    said.shared[broken] = False
-    lines, total, units = lines_of(queues), session.shared_total, whole_units(axis)
-    demand = tree_sums(_own_demand(snapshot), lines)
+    known = queues.derived.get("fairshare")
+    if not isinstance(known, Layout):
+        said = read_entitlements(queues.records, axis)
+        said.shared[sorted(queues.broken)] = False
+        known = Layout(said, lines_of(queues), counted_columns(axis), core_columns(axis), whole_units(axis))
+        queues.derived["fairshare"] = known
+    return known
+
+
+def fair_shares(
+    session: Session, k: float = 0.0, usage: Weights | None = None, held: Amounts | None = None
+) -> FairShares:
+    """Divide the cluster of a session among its queues; `k`: how strongly past usage, or another one, counts.
+
+    `held`: what jobs held when the session opened; None: what they hold.
+    """
+    snapshot = session.snapshot
+    queues, layout, total = snapshot.queues, layout_of(snapshot), session.shared_total
+    said = layout.said
+    demand = tree_sums(_own_demand(snapshot, snapshot.jobs.allocated if held is None else held), layout.lines)
     if k and usage is None:
         usage = past_usage(session)
-    fair = divide_tree(queues.records, said, lines, total, demand, units, usage, k)
-    fair[broken] = 0
-    columns, core = counted_columns(axis), core_columns(axis)
-    return FairShares(said.quota, said.limits, said.firm_limits, fair, total, lines, columns, core, units)
+    fair = divide_tree(queues.records, said, layout.lines, total, demand, layout.units, usage, k)
+    fair[sorted(queues.broken)] = 0
+    return FairShares(
+        said.quota,
+        said.limits,
+        said.firm_limits,
+        fair,
+        total,
+        layout.lines,
+        layout.columns,
+        layout.core,
+        layout.units,
+    )
 
 
 # -- sums ---------------------------------------------------------------------------------------------------
@@ -206,10 +251,10 @@ def lines_of(queues: QueueTable) -> list[Line]:
     return lines
 
 
-def _own_demand(snapshot: Snapshot) -> Amounts:
-    """int64[queues, resources]: what the jobs of each queue hold, and what their pending tasks ask for."""
+def _own_demand(snapshot: Snapshot, held: Amounts) -> Amounts:
+    """int64[queues, resources]: what the jobs of each queue held, and what their pending tasks asked for."""
     jobs, tasks = snapshot.jobs, snapshot.tasks
-    wanted = jobs.allocated + np.where(jobs.has_group[:, None], jobs.pending, 0)
+    wanted = held + np.where(jobs.has_group[:, None], jobs.pending, 0)
     gated = np.flatnonzero(((tasks.flags & GATED) != 0) & (tasks.status == TaskStatus.PENDING) & (tasks.job >= 0))
     gated = gated[jobs.has_group[tasks.job[gated]]]
     np.subtract.at(wanted, tasks.job[gated], snapshot.classes.requests[tasks.cls[gated], 0])
@@ -230,10 +275,10 @@ def tree_sums(own: Amounts, lines: list[Line]) -> Amounts:
 
 def _levels(lines: list[Line]) -> Iterator[tuple[Rows, Rows | None]]:
     """Queues by their distance from the top, with their parents; top queues have none."""
-    depths = np.array([len(line) for line in lines], np.int32)
-    above = np.array([line[1] if len(line) > 1 else NO_ROW for line in lines], np.int32)
+    depths = np.array([len(line) for line in lines], np.intp)
+    above = np.array([line[1] if len(line) > 1 else NO_ROW for line in lines], np.intp)
     for depth in np.unique(depths).tolist():
-        rows = np.flatnonzero(depths == depth).astype(np.int32)
+        rows = np.flatnonzero(depths == depth).astype(np.intp)
         yield rows, above[rows] if depth > 1 else None
 
 
@@ -252,9 +297,9 @@ def divide_tree(
 ) -> Amounts:
     """int64[queues, resources]: everybody's fair share, UNLIMITED where a queue takes no part in the division."""
     fair: Amounts = np.full(demand.shape, UNLIMITED, np.int64)
-    rank = np.empty(len(records), np.int32)
+    rank = np.empty(len(records), np.intp)
     rank[sorted(range(len(records)), key=lambda row: (records[row].created, records[row].name))] = np.arange(len(rank))
-    priority = np.array([record.priority for record in records], np.int32)
+    priority = np.array([record.priority for record in records], np.intp)
     able = np.minimum(demand, said.limits)
     for rows, parents in _levels(lines):
         pots = total[None, :] if parents is None else np.minimum(fair[np.unique(parents)], total)
@@ -262,7 +307,7 @@ def divide_tree(
         at, column = np.nonzero(said.shared[rows])
         row = rows[at]
         claims = Claims(
-            pot=(number[at] * len(total) + column).astype(np.int32),
+            pot=(number[at] * len(total) + column).astype(np.intp),
             quota=said.quota[row, column],
             demand=able[row, column],
             weight=said.weights[row, column],
@@ -289,9 +334,9 @@ class Excess:
 class Bounds:
     """Upper bounds of all queues, of one kind."""
 
-    def __init__(self, shares: FairShares, bounds: Amounts) -> None:
-        self._lines = shares.lines
-        self._columns = shares.columns
+    def __init__(self, queues: FairShares | Layout, bounds: Amounts) -> None:
+        self._lines = queues.lines
+        self._columns = queues.columns
         self._bounds: list[list[int]] = bounds.tolist()
 
     def excess(self, queue: int, wanted: Sequence[int], held: Amounts) -> Excess | None:

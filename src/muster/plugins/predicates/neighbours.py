@@ -62,14 +62,14 @@ class _Column:
         for value in dict.fromkeys(values):
             if value is not None:
                 codes[value] = self.known[value] = len(self.known)
-        self.codes = np.fromiter(map(codes.__getitem__, values), np.int32, len(values))
+        self.codes = np.fromiter(map(codes.__getitem__, values), np.intp, len(values))
         self._order: Rows | None = None
         self._starts: NDArray[np.int64] | None = None
 
     def rows_of(self, value: str) -> Rows:
         """Rows with this value, sorted."""
         if self._order is None or self._starts is None:
-            self._order = np.argsort(self.codes, kind="stable").astype(np.int32)
+            self._order = np.argsort(self.codes, kind="stable").astype(np.intp)
             self._starts = np.searchsorted(self.codes[self._order], np.arange(len(self.known) + 1))
         code = self.known.get(value)
         if code is None:
@@ -144,10 +144,10 @@ class PodIndex:
     def _find(self, selector: PodSelector) -> Rows:
         conditions = selector.conditions
         if conditions is None:
-            return np.empty(0, np.int32)
+            return np.empty(0, np.intp)
         # Start from the rows of one value where a condition allows it: most selectors pick one application.
         seed = next((c for c in conditions if c[1] == "In" and len(c[2]) == 1), None)
-        rows = self._column(seed[0]).rows_of(seed[2][0]) if seed else np.arange(len(self._pods), dtype=np.int32)
+        rows = self._column(seed[0]).rows_of(seed[2][0]) if seed else np.arange(len(self._pods), dtype=np.intp)
         rows = rows[self._live[rows]]
         rows = rows[self._namespace_column().is_in(rows, sorted(selector.namespaces))]
         for condition in conditions:
@@ -220,7 +220,7 @@ class Residents:
         placed: Rows = nodes[nodes != NO_ROW]
         return placed
 
-    def per_domain(self, rows: Rows, codes: NDArray[np.int32], *, terminating: bool = True) -> NDArray[np.int64]:
+    def per_domain(self, rows: Rows, codes: NDArray[np.intp], *, terminating: bool = True) -> NDArray[np.int64]:
         """How many of `rows` sit in each domain of a coded label column.
 
         The result has one entry more than there are domains, always 0: nodes without the label have the code

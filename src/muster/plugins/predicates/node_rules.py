@@ -92,7 +92,7 @@ def _on_label(nodes: NodeTable, requirement: NodeSelectorRequirement) -> Mask:
     return _by_value(codes, list(known), requirement)
 
 
-def _by_value(codes: NDArray[np.int32], values: Sequence[str], requirement: NodeSelectorRequirement) -> Mask:
+def _by_value(codes: NDArray[np.intp], values: Sequence[str], requirement: NodeSelectorRequirement) -> Mask:
     """Ask the condition once per distinct value; the last entry stands for nodes without the label (code -1)."""
     answers = [requirement.matches({requirement.key: value}) for value in values]
     answers.append(requirement.matches({}))

@@ -190,11 +190,11 @@ class Predicates(Plugin):
 
     def live_tasks(self) -> Rows:
         if not self._has_rules:
-            return np.empty(0, np.int32)
+            return np.empty(0, np.intp)
         pending = self._snapshot.pending_tasks()
         own = {task for task in pending[self._flagged[pending]].tolist() if any(r.live(task) for r in self._rules)}
         concerned = set(self._affinity.concerned()) if self._on.pod_affinity else set()
-        return np.array(sorted(own | (concerned & set(pending.tolist()))), np.int32)
+        return np.array(sorted(own | (concerned & set(pending.tolist()))), np.intp)
 
     def task_mask(self, task: int) -> Verdicts | None:
         if not self._has_rules:
@@ -260,7 +260,7 @@ class HostPorts:
             address, protocol, port = wanted
             holders = self._holders[protocol, port]
             rivals = [row for other, row in holders if _ANY in (address, other) or address == other]
-            rows = self._rivals[wanted] = np.array(rivals, np.int32)
+            rows = self._rivals[wanted] = np.array(rivals, np.intp)
         return rows
 
 

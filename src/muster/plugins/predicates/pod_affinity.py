@@ -66,7 +66,7 @@ class AffinityRules:
         self._index = neighbours.index
         self._residents = neighbours.residents
 
-    def codes(self, term: Term) -> NDArray[np.int32]:
+    def codes(self, term: Term) -> NDArray[np.intp]:
         return self._snapshot.nodes.labels.codes(term.topology_key)
 
     def near(self, rows: Rows, term: Term) -> NDArray[np.int64]:
@@ -92,7 +92,7 @@ class AffinityRules:
             if pod.spec.affinity is not None:
                 for term in read(pod, pod.spec.affinity):
                     owners[term].append(row)
-        return [_Owned(term, np.array(rows, np.int32)) for term, rows in owners.items()]
+        return [_Owned(term, np.array(rows, np.intp)) for term, rows in owners.items()]
 
     def concerned(self, owned: Iterable[_Owned]) -> dict[int, list[_Owned]]:
         """Turn owned terms round: which of them are about each pending task?"""
@@ -169,7 +169,7 @@ class RequiredPodAffinity:
     def _read(self, pod: Pod) -> _Required:
         given = pod.spec.affinity or Affinity()
         affinity = tuple(self._rules.term(pod, term) for term in _required(given.pod_affinity))
-        companions = np.empty(0, np.int32)
+        companions = np.empty(0, np.intp)
         if affinity:
             companions = self._rules.selected(affinity[0])
             for term in affinity[1:]:

@@ -48,7 +48,7 @@ class _Constraint:
     max_skew: int
     min_domains: int
     #: The domain of each node, -1: none.
-    codes: NDArray[np.int32]
+    codes: NDArray[np.intp]
     #: Nodes whose pods count.
     counted: Mask
     #: Domains that counted nodes make; one entry more than there are codes, as in `Residents.per_domain`.
@@ -160,7 +160,7 @@ class TopologySpread:
         )
 
     def _pods(self, selector: PodSelector) -> Rows:
-        return self._index.rows(selector) if selector.conditions else np.empty(0, np.int32)
+        return self._index.rows(selector) if selector.conditions else np.empty(0, np.intp)
 
     def _labelled(self, constraints: Sequence[TopologySpreadConstraint]) -> Mask:
         """Nodes that have the topology keys of all constraints."""

@@ -39,15 +39,16 @@ class JobBook:
         self._resources = resources
         self.columns = Columns(
             live=np.bool_,
-            queue=np.int32,
-            min_member=np.int32,
-            min_roles_total=np.int32,
+            queue=np.intp,
+            min_member=np.intp,
+            min_roles_total=np.intp,
             created=np.float64,
-            priority=np.int32,
+            priority=np.intp,
             phase=np.int8,
             has_group=np.bool_,
+            has_source=np.bool_,
             preemptible=np.int8,
-            preemptible_below=np.int32,
+            preemptible_below=np.intp,
         )
         self.records: list[JobRecord] = []
         #: Row of each job by its id.
@@ -64,12 +65,12 @@ class JobBook:
         """Take in a new or changed job; returns whether its members have to enter their groups anew."""
         row = self.rows.get(record.id)
         regrouped = False
-        self._resources.add(record.min_resources or ())
+        self._resources.add(_resources_of(record))
         if row is None:
             row = self._add(record)
         else:
             before, self.records[row] = self.records[row], record
-            self._resources.remove(before.min_resources or ())
+            self._resources.remove(_resources_of(before))
             regrouped = before.sub_groups != record.sub_groups or before.min_roles != record.min_roles
             if regrouped:
                 self._drop_groups(row)
@@ -86,6 +87,7 @@ class JobBook:
             priority=self._priority_of(record),
             phase=phase_of(record.phase),
             has_group=has_group,
+            has_source=record.source is not None,
             preemptible=-1 if record.preemptible is None else int(record.preemptible),
             preemptible_below=NO_RULE if record.preemptible_below is None else record.preemptible_below,
         )
@@ -111,7 +113,7 @@ class JobBook:
         del self.rows[record.id]
         self._names = None
         self._drop_groups(row)
-        self._resources.remove(record.min_resources or ())
+        self._resources.remove(_resources_of(record))
         self.queues.give_back(int(self.columns["queue"][row]))
         self.records[row] = _NO_JOB
         self.columns.set(row, live=False, queue=NO_ROW)
@@ -183,6 +185,11 @@ class JobBook:
         self.rows = {record.id: row for row, record in enumerate(self.records)}
         self._names = None
         return moved
+
+
+def _resources_of(record: JobRecord) -> list[str]:
+    """The resources of a job's minimum that pods request; names of quotas (count/pods, requests.cpu) are no columns."""
+    return [name for name in record.min_resources or () if not name.startswith(("count/", "requests.", "limits."))]
 
 
 def match_values(policy: SubGroupPolicy, labels: Mapping[str, str]) -> tuple[str, ...] | None:

@@ -8,6 +8,7 @@ be used.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
 
 import msgspec
 
@@ -33,11 +34,11 @@ from muster.api.validate import check_countable
 from muster.snapshot.columns import FINISHED_STATUSES, ResourceAxis, status_of
 from muster.snapshot.kai_records import Priorities, job_from_kai, queue_from_kai
 from muster.snapshot.mirror.nodes import NodeBook
-from muster.snapshot.mirror.pictures import build_queues, take_picture
+from muster.snapshot.mirror.pictures import build_queues, take_picture, with_empty_totals
 from muster.snapshot.mirror.quarantine import Quarantine
 from muster.snapshot.mirror.tasks import TaskBook
 from muster.snapshot.records import QueueRecord, check_family, is_of_other_family, job_from_group, queue_from_volcano
-from muster.snapshot.tables import Snapshot
+from muster.snapshot.tables import QueueTable, Snapshot
 
 #: Kinds that say what devices nodes have.
 _DEVICE_KINDS = frozenset({"ResourceSlice", "DeviceClass"})
@@ -71,6 +72,9 @@ class Mirror:
         #: How a pod is looked at again when something has changed that it depends on.
         self.again: Callable[[Pod], None] = self.upsert
         self._queues: dict[str, QueueRecord] = {}
+        #: The queues laid out on an axis, without any totals; None: they have to be laid out anew.
+        self._queue_layout: QueueTable | None = None
+        self._axis = ResourceAxis()
         self._objects: dict[str, dict[str, object]] = {}
         self._nodes = NodeBook(self._objects, allocates_claims=allocates_claims)
         #: Counts changes of what decides where a class may go, free resources aside: nodes and volumes.
@@ -99,7 +103,7 @@ class Mirror:
             self._set_hyper_node(item.name, item)
         elif isinstance(item, Queue | KaiQueue):
             check_family(self._queue(item.name), item)
-            self._queues[item.name] = queue_from_volcano(item) if isinstance(item, Queue) else queue_from_kai(item)
+            self._set_queue(queue_from_volcano(item) if isinstance(item, Queue) else queue_from_kai(item))
         elif isinstance(item, PriorityClass):
             self._priorities.set(item)
             self._book.jobs.refresh_priorities()
@@ -125,7 +129,7 @@ class Mirror:
         elif isinstance(item, Queue | KaiQueue):
             if not is_of_other_family(self._queue(item.name), item):
                 parent = item.spec.parent if isinstance(item, Queue) else item.spec.parent_queue
-                self._queues[item.name] = QueueRecord(item.name, parent, source=item)
+                self._set_queue(QueueRecord(item.name, parent, source=item))
         elif isinstance(item, PodDisruptionBudget):
             spec = PodDisruptionBudgetSpec(selector=item.spec.selector or LabelSelector(), max_unavailable=0)
             self._objects.setdefault(item.kind, {})[item.key] = msgspec.structs.replace(item, spec=spec, status=None)
@@ -161,6 +165,7 @@ class Mirror:
         elif isinstance(item, Queue | KaiQueue):
             if not is_of_other_family(self._queue(item.name), item):
                 self._queues.pop(item.name, None)
+                self._queue_layout = None
         elif isinstance(item, PriorityClass):
             self._priorities.drop(item.name)
             self._book.jobs.refresh_priorities()
@@ -185,6 +190,12 @@ class Mirror:
     def group(self, job: str) -> PodGroup | KaiPodGroup | None:
         """The PodGroup of a job; None: it has none, or one that was put aside."""
         return self._book.group(job)
+
+    def _set_queue(self, record: QueueRecord) -> None:
+        """Take in a queue; one whose status alone has changed is laid out as it was."""
+        old, self._queues[record.name] = self._queues.get(record.name), record
+        if old is None or replace(old, source=record.source) != record:
+            self._queue_layout = None
 
     def _queue(self, name: str) -> Queue | KaiQueue | None:
         known = self._queues.get(name)
@@ -211,18 +222,35 @@ class Mirror:
         """Take a picture of the present state."""
         self._book.compact()
         axis = self._resource_axis()
-        queues = build_queues(self._queues, axis, self._why_queues_wait())
         tables = self._nodes.tables(axis)
-        return take_picture(self._book, axis, tables, queues, self.quarantine.jobs(), self._objects)
+        return take_picture(self._book, axis, tables, self._queue_table(axis), self.quarantine.jobs(), self._objects)
+
+    def _queue_table(self, axis: ResourceAxis) -> QueueTable:
+        why = self._why_queues_wait()
+        if self._queue_layout is not None and not why:
+            records = [self._queues[known.name] for known in self._queue_layout.records]
+            return with_empty_totals(self._queue_layout, records, axis)
+        table = build_queues(self._queues, axis, why)
+        if not why and all(self._queues[known.name] is known for known in table.records):
+            self._queue_layout = table
+            return with_empty_totals(table, table.records, axis)
+        self._queue_layout = None
+        return table
 
     def _resource_axis(self) -> ResourceAxis:
-        """A column for every resource that somebody names, and for no other."""
+        """A column for every resource that somebody names, and for no other; the same one while names are."""
         names = set(self._book.resources.names())
         for queue in self._queues.values():
             names.update(queue.capability, queue.deserved, queue.guarantee, queue.over_quota_weights or ())
-        return ResourceAxis().extended(names)
+        axis = ResourceAxis().extended(names)
+        if axis.names != self._axis.names:
+            self._axis = axis
+            self._queue_layout = None
+        return self._axis
 
     def _why_queues_wait(self) -> dict[str, str]:
         """What is wrong with queues that were put aside; one that only lost its name to another has no jobs to keep."""
+        if not len(self.quarantine):
+            return {}
         asides = (aside for aside in self.quarantine if isinstance(aside.object, Queue | KaiQueue))
         return {held.object.name: str(held) for held in asides if self._queue(held.object.name) is held.object}

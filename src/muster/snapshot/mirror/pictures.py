@@ -13,15 +13,18 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
 from muster.kernels.placement import BLOCK, FUTURE, fits
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, SCORED
-from muster.kernels.totals import add_rows, book_on_nodes, count_tasks, sum_requests
+from muster.kernels.totals import ABSENT, HOLDS, LEAVES, OCCUPIES, WAITS, add_rows, is_countable, tally_tasks
 from muster.snapshot.columns import (
     ALLOCATED_STATUSES,
+    ANY_MACHINE,
+    CEILING,
+    MAX_SUM,
     N_COUNTS,
     NO_ROW,
     OCCUPYING_STATUSES,
@@ -54,10 +57,17 @@ from muster.snapshot.tables import (
 )
 from muster.snapshot.topology import TopologyTable
 
-_COUNTED = np.zeros(N_COUNTS, np.bool_)
-_COUNTED[list(ALLOCATED_STATUSES)] = True
-_OCCUPYING = np.zeros(N_COUNTS, np.bool_)
-_OCCUPYING[list(OCCUPYING_STATUSES)] = True
+#: What each state means to the sums.
+_KINDS = np.zeros(N_COUNTS, np.uint8)
+_KINDS[list(ALLOCATED_STATUSES)] |= HOLDS
+_KINDS[list(OCCUPYING_STATUSES)] |= OCCUPIES
+_KINDS[TaskStatus.RELEASING] |= LEAVES
+_KINDS[TaskStatus.PENDING] |= WAITS
+_KINDS[TaskStatus.GONE] |= ABSENT
+_MARKS = np.array([BEST_EFFORT, GATED, PREEMPTABLE], np.uint8)
+
+#: Every queue is counted in all above it; nobody stacks more of them, and a chain of thousands would cost everybody.
+MAX_QUEUE_LEVELS: Final = 100
 
 
 def take_picture(
@@ -75,19 +85,9 @@ def take_picture(
     nodes, topology = tables
     classes = book.classes.table(axis)
     tasks = _task_table(book, nodes)
-    limit_columns(classes.requests, tasks.cls[tasks.status != TaskStatus.GONE], nodes.state[ALLOCATABLE])
-    beyond = impossible(classes.requests, nodes.state[ALLOCATABLE])
-    if beyond.any():
-        holding = np.flatnonzero(_COUNTED[tasks.status])
-        tasks.status[holding[beyond[tasks.cls[holding]]]] = TaskStatus.UNKNOWN
-    jobs = _job_table(book, tasks, classes, queues, asides)
-    book_on_nodes(
-        nodes.state,
-        classes.requests,
-        tasks.cls,
-        np.where(_OCCUPYING[tasks.status], tasks.node, NO_ROW).astype(np.int32),
-        tasks.status == TaskStatus.RELEASING,
-    )
+    if not is_countable(classes.requests, nodes.state[ALLOCATABLE], len(tasks), MAX_SUM, CEILING, ANY_MACHINE):
+        _limit(tasks, classes, nodes)
+    jobs, roles, subgroups = _tally(book, tasks, classes, nodes, queues, asides)
     stale = reserve_nominated(nodes, classes, tasks, book.columns["nominated"])
     return Snapshot(
         axis=axis,
@@ -95,16 +95,25 @@ def take_picture(
         classes=classes,
         tasks=tasks,
         jobs=jobs,
-        roles=_group_table(book.jobs.roles, tasks, tasks.role),
-        subgroups=_group_table(book.jobs.subgroups, tasks, tasks.subgroup),
+        roles=roles,
+        subgroups=subgroups,
         queues=queues,
         topology=topology,
         objects={kind: dict(items) for kind, items in objects.items()},
         stale_nominations=stale,
         holds=dict(book.holds),
-        touch_log=np.empty(max(1024, BLOCK), np.int32),
+        touch_log=np.empty(max(1024, BLOCK), np.intp),
         generation=book.generation,
     )
+
+
+def _limit(tasks: TaskTable, classes: ClassTable, nodes: NodeTable) -> None:
+    """Cut amounts down that sums could not hold, and let nobody hold what no machine has."""
+    limit_columns(classes.requests, tasks.cls[tasks.status != TaskStatus.GONE], nodes.state[ALLOCATABLE])
+    beyond = impossible(classes.requests, nodes.state[ALLOCATABLE])
+    if beyond.any():
+        holding = np.flatnonzero((_KINDS[tasks.status] & HOLDS) != 0)
+        tasks.status[holding[beyond[tasks.cls[holding]]]] = TaskStatus.UNKNOWN
 
 
 def _task_table(book: TaskBook, nodes: NodeTable) -> TaskTable:
@@ -128,17 +137,39 @@ def _task_table(book: TaskBook, nodes: NodeTable) -> TaskTable:
     )
 
 
-def _job_table(
-    book: TaskBook, tasks: TaskTable, classes: ClassTable, queues: QueueTable, asides: Mapping[str, str]
-) -> JobTable:
+def _tally(
+    book: TaskBook,
+    tasks: TaskTable,
+    classes: ClassTable,
+    nodes: NodeTable,
+    queues: QueueTable,
+    asides: Mapping[str, str],
+) -> tuple[JobTable, GroupTable, GroupTable]:
+    """Jobs, roles and sub-groups with their sums; what tasks hold is booked on their nodes and queues too."""
     jobs, columns = book.jobs, book.jobs.columns
+    n_jobs = columns.size
+    allocated, pending = (np.zeros((n_jobs, classes.requests.shape[2]), np.int64) for _ in range(2))
+    counts: Rows = np.zeros((n_jobs, N_COUNTS), np.intp)
+    roles, subgroups = _group_table(jobs.roles), _group_table(jobs.subgroups)
+    unwilling: Mask = np.zeros(n_jobs, np.bool_)
+    tally_tasks(
+        tasks.cls,
+        tasks.status,
+        tasks.flags,
+        (tasks.job, tasks.role, tasks.subgroup, tasks.node),
+        classes.requests,
+        _KINDS,
+        _MARKS,
+        nodes.state,
+        (counts, roles.counts, subgroups.counts),
+        (allocated, pending),
+        unwilling,
+    )
     live = columns["live"].copy()
     queue = jobs.queues.rows(queues.index)[columns["queue"]]
-    allocated = _requests_by_job(tasks, classes, _COUNTED[tasks.status], columns.size)
-    pending = _requests_by_job(tasks, classes, tasks.status == TaskStatus.PENDING, columns.size)
-    refuses, preemptible = _preemptible(book, tasks)
-    _add_to_queues(queues, np.where(live, queue, np.int32(NO_ROW)), allocated, preemptible)
-    return JobTable(
+    refuses, preemptible = _preemptible(book, unwilling)
+    _add_to_queues(queues, np.where(live, queue, np.intp(NO_ROW)), allocated, preemptible)
+    table = JobTable(
         records=list(jobs.records),
         index=dict(jobs.rows),
         names=jobs.names(),
@@ -151,33 +182,29 @@ def _job_table(
         phase=columns["phase"].copy(),
         preemptible=preemptible,
         spared=refuses,
-        counts=_count(tasks, tasks.job, columns.size),
+        counts=counts,
         allocated=allocated,
         pending=pending,
         has_group=columns["has_group"].copy(),
-        roles=list(jobs.roles.of_jobs),
-        subgroups=list(jobs.subgroups.of_jobs),
+        has_source=columns["has_source"].copy(),
+        roles=jobs.roles.of_jobs(),
+        subgroups=jobs.subgroups.of_jobs(),
         aside={jobs.rows[job]: why for job, why in asides.items() if job in jobs.rows},
     )
+    return table, roles, subgroups
 
 
-def _requests_by_job(tasks: TaskTable, classes: ClassTable, counted: Mask, n_jobs: int) -> Amounts:
-    """Sum the requests of the tasks that count."""
-    sums: Amounts = np.zeros((n_jobs, classes.requests.shape[2]), np.int64)
-    sum_requests(classes.requests, tasks.cls, np.where(counted, tasks.job, NO_ROW).astype(np.int32), sums)
-    return sums
+def _preemptible(book: TaskBook, unwilling: Mask) -> tuple[Mask, Mask]:
+    """Which jobs are nobody's victims, by their own word or by priority; and of which every pod may go.
 
-
-def _preemptible(book: TaskBook, tasks: TaskTable) -> tuple[Mask, Mask]:
-    """Which jobs are nobody's victims, by their own word or by priority; and of which every pod may go."""
+    `unwilling`: jobs of which some pod may not.
+    """
     columns = book.jobs.columns
-    unwilling = (tasks.job != NO_ROW) & (tasks.status != TaskStatus.GONE) & ((tasks.flags & PREEMPTABLE) == 0)
-    willing: Mask = np.bincount(tasks.job[unwilling], minlength=columns.size) == 0
     said = columns["preemptible"]
     by_priority = columns["priority"] < columns["preemptible_below"]
     has_rule = columns["preemptible_below"] != NO_RULE
     refuses: Mask = np.where(said >= 0, said == 0, has_rule & ~by_priority)
-    return refuses, ~refuses & (willing | (said > 0) | has_rule)
+    return refuses, ~refuses & (~unwilling | (said > 0) | has_rule)
 
 
 def _add_to_queues(queues: QueueTable, queue: Rows, allocated: Amounts, preemptible: Mask) -> None:
@@ -185,32 +212,21 @@ def _add_to_queues(queues: QueueTable, queue: Rows, allocated: Amounts, preempti
     add_rows(queues.own_allocated, queue, allocated)
     for row, path in enumerate(queues.paths):
         queues.tree_allocated[path] += queues.own_allocated[row]
-    firm = (queue != NO_ROW) & ~preemptible & allocated.any(axis=1)
-    for job in np.flatnonzero(firm).tolist():
+    firm = np.flatnonzero((queue != NO_ROW) & ~preemptible)
+    for job in firm[allocated[firm].any(axis=1)].tolist():
         queues.tree_firm[queues.paths[queue[job]]] += allocated[job]
 
 
-def _group_table(groups: GroupBook[Any], tasks: TaskTable, group: Rows) -> GroupTable:  # Any: keys are its own business
+def _group_table(groups: GroupBook[Any]) -> GroupTable:  # Any: keys are its own business
     columns = groups.columns
     return GroupTable(
         names=list(groups.names),
         job=columns["job"].copy(),
         minimum=columns["minimum"].copy(),
-        counts=_count(tasks, group, columns.size),
+        counts=np.zeros((columns.size, N_COUNTS), np.intp),
         policy=columns["policy"].copy(),
         index=columns["index"].copy(),
     )
-
-
-def _count(tasks: TaskTable, group: Rows, n_groups: int) -> Rows:
-    """Count tasks by group and state; the last column is pending best-effort tasks."""
-    counts: Rows = np.zeros((n_groups, N_COUNTS), np.int32)
-    if n_groups:
-        states = np.where(tasks.status == TaskStatus.GONE, np.int8(-1), tasks.status)
-        # Those that are held back cannot be counted on, though they ask for nothing.
-        free = (tasks.status == TaskStatus.PENDING) & ((tasks.flags & (BEST_EFFORT | GATED)) == BEST_EFFORT)
-        count_tasks(counts, group, states, free)
-    return counts
 
 
 def reserve_nominated(nodes: NodeTable, classes: ClassTable, tasks: TaskTable, named: Rows) -> Rows:
@@ -229,14 +245,14 @@ def reserve_nominated(nodes: NodeTable, classes: ClassTable, tasks: TaskTable, n
         nodes.state[PIPELINED, node] += request
         nodes.state[SCORED, node] += scored
         tasks.reserved[task] = True
-    return np.array(stale, np.int32)
+    return np.array(stale, np.intp)
 
 
 def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis, why: Mapping[str, str]) -> QueueTable:
     """Lay the queues out, sorted by name, with empty totals; `why` names those that were put aside."""
     ordered = _summable([records[name] for name in sorted(records)])
     index = {record.name: row for row, record in enumerate(ordered)}
-    parent = np.array([index.get(record.parent, NO_ROW) for record in ordered], np.int32)
+    parent = np.array([index.get(record.parent, NO_ROW) for record in ordered], np.intp)
     broken: dict[int, str] = {}
     aside: dict[int, str] = {}
     paths = []
@@ -248,12 +264,21 @@ def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis, why: Ma
                 aside[row] = broken[row] = wrong
         if fault:
             broken[row] = f"queue {record.name}: {fault}"
-        paths.append(np.array(path, np.int32))
+        paths.append(np.array(path, np.intp))
         steps.append(list(zip(path, (*path[1:], NO_ROW), strict=True)))
     shape = (len(ordered), len(axis))
     own, tree, firm = (np.zeros(shape, np.int64) for _ in range(3))
     parents = frozenset(parent[parent != NO_ROW].tolist())
-    return QueueTable(ordered, index, parent, paths, steps, own, tree, firm, parents, broken, aside)
+    upward: Rows = np.full((len(ordered), max(map(len, paths), default=0)), NO_ROW, np.intp)
+    for row, path_up in enumerate(paths):
+        upward[row, : len(path_up)] = path_up
+    return QueueTable(ordered, index, parent, paths, steps, upward, own, tree, firm, parents, broken, aside)
+
+
+def with_empty_totals(layout: QueueTable, records: list[QueueRecord], axis: ResourceAxis) -> QueueTable:
+    """The queues of a layout, as they stand now, for a picture to own."""
+    own, tree, firm = np.zeros((3, len(records), len(axis)), np.int64)
+    return replace(layout, records=records, own_allocated=own, tree_allocated=tree, tree_firm=firm)
 
 
 def _summable(records: list[QueueRecord]) -> list[QueueRecord]:
@@ -281,4 +306,6 @@ def _walk_up(row: int, records: list[QueueRecord], index: dict[str, int]) -> tup
         if above in path:
             names = " -> ".join(records[step].name for step in [*path[path.index(above) :], above])
             return path, f"parents form a cycle: {names}"
+        if len(path) == MAX_QUEUE_LEVELS:
+            return path, f"expected at most {MAX_QUEUE_LEVELS} queues one below the other, got more"
         path.append(above)

@@ -33,15 +33,15 @@ class TaskBook:
         #: Tasks that are held back for another reason than scheduling gates.
         self.holds: dict[int, Hold] = {}
         self.columns = Columns(
-            job=np.int32,
-            cls=np.int32,
-            role=np.int32,
-            subgroup=np.int32,
+            job=np.intp,
+            cls=np.intp,
+            role=np.intp,
+            subgroup=np.intp,
             status=np.int8,
-            node=np.int32,
-            nominated=np.int32,
-            priority=np.int32,
-            rank=np.int32,
+            node=np.intp,
+            nominated=np.intp,
+            priority=np.intp,
+            rank=np.intp,
             flags=np.uint8,
         )
         self.ids: list[str] = []

@@ -12,7 +12,6 @@ from muster.api import KaiPodGroup, KubeObject, ObjectMeta, Pod
 from muster.api.names import KAI_SUBGROUP, START_STAMP
 from muster.api.objects.scheduling import KaiPodGroupSpec, KaiSubGroup
 from muster.engine.evictions import pipeline
-from muster.engine.evictions.pipeline import Limits
 from muster.engine.evictions.solver.search import SolverOptions
 from muster.engine.evictions.solver.strategy import SolverStrategy
 from muster.framework import Eviction, SchedulerConfig, Session, profile
@@ -50,7 +49,7 @@ def kai(
 def run_solver(session: Session, options: SolverOptions) -> None:
     """Run preempt with these options of the strategy."""
     strategy = SolverStrategy(session, Eviction.PREEMPT, options, "preempt")
-    pipeline.run(session, Eviction.PREEMPT, strategy, Limits(options.max_disruption_ratio), "preempt")
+    pipeline.run(session, Eviction.PREEMPT, strategy, "preempt", max_disruption_ratio=options.max_disruption_ratio)
 
 
 def nodes(count: int, **amounts: Any) -> list[KubeObject]:
@@ -122,6 +121,8 @@ def open_session(objects: Iterable[KubeObject], config: SchedulerConfig) -> Sess
 def run(session: Session) -> Session:
     for name in session.config.actions:
         REGISTRY.make_action(name, session.config.arguments_of(name)).run(session)
+    # A turn that breaks off takes no other with it, and would go unseen.
+    assert [fault.why for fault in session.faults] == []
     return session
 
 
@@ -139,7 +140,7 @@ def task_row(session: Session, name: str) -> int:
 
 
 def task_rows(session: Session, *names: str) -> Rows:
-    return np.array([task_row(session, name) for name in names], np.int32)
+    return np.array([task_row(session, name) for name in names], np.intp)
 
 
 def task_names(session: Session, tasks: Rows) -> list[str]:

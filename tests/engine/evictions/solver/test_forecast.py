@@ -24,7 +24,7 @@ EACH = pytest.mark.parametrize("action", ["consolidation", "reclaim", "preempt"]
 def unit(job: int, **freed: int) -> Unit:
     """A unit of a job: GPUs that go free on nodes a, b, c, …"""
     rows = {ord(name) - ord("a"): amount for name, amount in freed.items()}
-    return Unit(job, np.array([job], np.int32), tuple(sorted(rows)), tuple([rows[row]] for row in sorted(rows)))
+    return Unit(job, np.array([job], np.intp), tuple(sorted(rows)), tuple([rows[row]] for row in sorted(rows)))
 
 
 def places(wanted: int, request: int, *free: int, closed: int | None = None) -> Places:

@@ -6,7 +6,7 @@ import pytest
 
 from muster.api import KubeObject
 from muster.engine.evictions.simulation import VictimRecords
-from muster.engine.evictions.solver.search import SolverOptions, TrialBudget, TrialsUsedUp
+from muster.engine.evictions.solver.search import SolverOptions
 from muster.engine.evictions.solver.strategy import ScenarioRecords
 from muster.framework import Session
 from muster.framework.reasons import SEARCH_ENDED
@@ -48,16 +48,6 @@ def solve(objects: list[KubeObject], options: SolverOptions) -> Session:
     session = open_session([*Q, *objects], kai("preempt"))
     run_solver(session, options)
     return session
-
-
-def test_an_allowance_is_spent_for_the_job_and_for_the_cycle() -> None:
-    allowance = TrialBudget(per_job=1, per_cycle=5)
-    allowance.spend()
-    assert (allowance.per_job, allowance.per_cycle) == (0, 4)
-    with pytest.raises(TrialsUsedUp):
-        allowance.spend()
-    with pytest.raises(TrialsUsedUp):
-        TrialBudget(per_job=5, per_cycle=0).spend()
 
 
 def test_a_search_that_needs_more_dry_runs_than_allowed_is_given_up_with_that_reason() -> None:

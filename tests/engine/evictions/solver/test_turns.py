@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from unittest.mock import patch
 
+import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -27,8 +28,7 @@ def in_line(session: Session, *names: str) -> Waiting:
 
 def turns(session: Session, waiting: Waiting, *names: str) -> list[str]:
     """The order in which these jobs are served."""
-    entries = [(session.job_key(job_row(session, name)), job_row(session, name)) for name in names]
-    line = Turns(session, waiting, entries)
+    line = Turns(session, waiting, [job_row(session, name) for name in names], session.job_key)
     served = []
     while (job := line.pop()) is not None:
         served.append(session.snapshot.jobs.records[job].name)
@@ -67,7 +67,7 @@ def test_jobs_that_wait_keep_their_place_in_line_and_hold_back_those_behind_them
 def test_a_job_that_was_served_leaves_the_line() -> None:
     session = stage(*gang("a", pending=1, gpu=8, created=1), *gang("b", pending=1, created=2))
     waiting = in_line(session, "a", "b")
-    waiting.discard(job_row(session, "a"))
+    waiting.served(job_row(session, "a"), np.empty(0, np.intp))
     (line,) = waiting.lines.values()
     assert [job for _, job in line] == [job_row(session, "b")]
 
@@ -89,7 +89,7 @@ def test_a_job_of_the_dry_run_stands_where_its_own_key_puts_it() -> None:
     waiting = in_line(session, "a", "b")
     a, b, c = (job_row(session, name) for name in "abc")
     last = (*session.job_key(b)[:-1], "z")
-    line = Turns(session, waiting, [(last, a), (session.job_key(c), c)])
+    line = Turns(session, waiting, [a, c], {a: last, c: session.job_key(c)}.__getitem__)
     assert [line.pop(), line.pop(), line.pop()] == [c, a, None]
 
 
@@ -111,6 +111,6 @@ def test_passing_over_equal_jobs_together_changes_no_turn(data: st.DataObject, c
     own = data.draw(st.lists(st.sampled_from(names), min_size=1, unique=True))
     others = [name for name in names if name not in own or data.draw(st.booleans())]
     together = turns(session, in_line(session, *others), *own)
-    with patch("muster.engine.evictions.solver.trial._shape", lambda _session, job, _tasks: job):
+    with patch.object(Waiting, "shape", lambda _self, job: job):
         one_by_one = turns(session, in_line(session, *others), *own)
     assert together == one_by_one

@@ -30,10 +30,10 @@ def stage(config: SchedulerConfig) -> Session:
 @pytest.mark.parametrize("config", [kai("reclaim"), parse_config(WITHOUT_BULK_KEYS, "test")], ids=["kai", "one by one"])
 def test_many_jobs_are_sorted_by_the_key_of_each(config: SchedulerConfig) -> None:
     session = stage(config)
-    jobs = np.flatnonzero(session.snapshot.jobs.live).astype(np.int32)
+    jobs = np.flatnonzero(session.snapshot.jobs.live).astype(np.intp)
     left = {job: session.snapshot.tasks_of(job) for job in jobs.tolist()}
     expected = sorted(left, key=lambda job: session.victim_key(job, left[job]))
-    bounds = np.cumsum([0, *(len(rows) for rows in left.values())]).astype(np.int32)
+    bounds = np.cumsum([0, *(len(rows) for rows in left.values())]).astype(np.intp)
     pieces = Pieces(np.concatenate(list(left.values())), bounds)
     assert expected not in (sorted(expected), sorted(expected, reverse=True))
     assert session.sort_victims(jobs, pieces).tolist() == expected
@@ -42,7 +42,7 @@ def test_many_jobs_are_sorted_by_the_key_of_each(config: SchedulerConfig) -> Non
 
 def test_tasks_are_ordered_by_job_and_then_as_the_job_alone_orders_them() -> None:
     session = stage(kai("reclaim"))
-    tasks = np.arange(len(session.snapshot.tasks), dtype=np.int32)[::-1]
+    tasks = np.arange(len(session.snapshot.tasks), dtype=np.intp)[::-1]
     expected = [
         task
         for job in sorted(set(session.snapshot.tasks.job.tolist()))

@@ -1,4 +1,4 @@
-"""Bundles: what a gang loses together. A safe bundle it can spare, a whole bundle ends it.
+"""Bundles: what goes together. A safe bundle is one task that its gang can spare, a whole bundle ends the gang.
 
 Inside a domain the candidates of each gang are split in two. Safe are tasks above the gang's minimum (of the job, of
 its roles while those hold, of its sub-groups), and all tasks of a gang that is broken already. The rest is one whole
@@ -10,7 +10,8 @@ beyond that is waste. Pods are not a resource here: every pod has one.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+import math
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import numpy as np
@@ -18,6 +19,8 @@ from numpy.typing import NDArray
 
 from muster.engine.evictions.surplus import job_surplus, safe_tasks
 from muster.snapshot import Amounts, Mask, Rows, Snapshot
+
+_MINUTE = 60.0
 
 
 class BundleKind(IntEnum):
@@ -41,6 +44,9 @@ class Bundles:
     local: Amounts
     #: int64[bundles, resources]: what the gang holds now, all of which is lost; zero for safe bundles.
     cost: Amounts
+    #: Where each stands by preference, the lowest goes first, and its return on investment; see `bundle_order`.
+    level: NDArray[np.int64]
+    roi: NDArray[np.float64]
 
     def __len__(self) -> int:
         return len(self.kind)
@@ -58,32 +64,49 @@ class Bundles:
         start = np.concatenate(([0], np.cumsum(sizes)))
         within = np.arange(int(start[-1])) - np.repeat(start[:-1], sizes)
         tasks = self.tasks[np.repeat(self.start[:-1][order], sizes) + within]
-        return Bundles(self.kind[order], self.job[order], tasks, start, self.local[order], self.cost[order])
+        local, cost, level, roi = self.local[order], self.cost[order], self.level[order], self.roi[order]
+        return Bundles(self.kind[order], self.job[order], tasks, start, local, cost, level, roi)
 
-    def shrunk(self, snapshot: Snapshot, allowed: Mask) -> Bundles:
-        """What is left when only the allowed tasks may go: a whole bundle goes whole or not at all."""
-        if bool(allowed.all()):
-            return self
-        owners = self.owners()
-        refused = np.bincount(owners[~allowed], minlength=len(self)) > 0
-        kept = allowed & ~(refused & (self.kind == BundleKind.WHOLE))[owners]
-        sizes = np.bincount(owners[kept], minlength=len(self))
-        lost = ~kept & (self.kind[owners] == BundleKind.SAFE)
-        local = self.local.copy()
-        np.subtract.at(local, owners[lost], snapshot.classes.requests[snapshot.tasks.cls[self.tasks[lost]], 0])
-        left = np.flatnonzero(sizes > 0)
-        start = np.concatenate(([0], np.cumsum(sizes[left])))
-        return Bundles(self.kind[left], self.job[left], self.tasks[kept], start, local[left], self.cost[left])
+    def having(self, tasks: Mask) -> Mask:
+        """Which bundles have one of the tasks that the mask marks."""
+        mask: Mask = np.bincount(self.owners()[tasks], minlength=len(self)) > 0
+        return mask
 
-    def without_whole(self) -> Bundles:
-        """The safe bundles alone."""
-        return self.taken(np.flatnonzero(self.kind == BundleKind.SAFE))
+    def within(self, allowed: Mask) -> Bundles:
+        """Those of which every task is allowed: a whole bundle goes whole or not at all."""
+        return self if bool(allowed.all()) else self.taken(np.flatnonzero(~self.having(~allowed)))
 
-    def without_whole_of(self, jobs: Rows) -> Bundles:
-        """All but the whole bundles of these jobs."""
-        if len(jobs) == 0:
-            return self
-        return self.taken(np.flatnonzero((self.kind == BundleKind.SAFE) | ~np.isin(self.job, jobs)))
+    def going(self, chosen: Mask) -> Bundles:
+        """The chosen bundles, gangs that they break with all they have here as one bundle.
+
+        What a gang could have spared runs for nothing once its core is gone.
+        """
+        core = self._cores(int(self.job.max(initial=0)) + 1, chosen)[self.job]
+        into = np.where(core >= 0, core, np.where(chosen, np.arange(len(self)), len(self)))
+        order = np.argsort(into, kind="stable")[: int((into < len(self)).sum())]
+        parts, cuts = self.taken(order), np.flatnonzero(np.diff(into[order], prepend=-1))
+        if len(cuts) == len(parts):
+            return parts
+        local, cost = (np.add.reduceat(amounts, cuts, axis=0) for amounts in (parts.local, parts.cost))
+        kind, level = (np.maximum.reduceat(values, cuts) for values in (parts.kind, parts.level))
+        start = np.append(parts.start[cuts], len(parts.tasks))
+        return Bundles(kind, parts.job[cuts], parts.tasks, start, local, cost, level, parts.roi[cuts])
+
+    def with_rest(self, snapshot: Snapshot, tasks: Rows) -> Bundles:
+        """The same when whole bundles take these tasks of their gangs too, which free nothing in the domain."""
+        into = self._cores(len(snapshot.jobs))[snapshot.tasks.job[tasks]]
+        owners = np.concatenate((self.owners(), into[into >= 0]))
+        order = np.argsort(owners, kind="stable")
+        every = np.concatenate((self.tasks, tasks[into >= 0]))[order]
+        return replace(self, tasks=every, start=np.searchsorted(owners[order], np.arange(len(self) + 1)))
+
+    def _cores(self, n_jobs: int, chosen: Mask | None = None) -> NDArray[np.int64]:
+        """By job: its whole bundle, if it has one (among the chosen), else -1."""
+        whole = self.kind == BundleKind.WHOLE
+        numbers = np.flatnonzero(whole if chosen is None else whole & chosen)
+        core = np.full(n_jobs, -1, np.int64)
+        core[self.job[numbers]] = numbers
+        return core
 
 
 def make_bundles(
@@ -91,79 +114,80 @@ def make_bundles(
     tasks: Rows,
     need: Amounts,
     rank: Rows | None = None,
-    inside: Mask | None = None,
     surplus: NDArray[np.int64] | None = None,
 ) -> Bundles:
     """Split candidates into bundles.
 
     `need` is what is missing; it decides which tasks of a gang go first. `rank` orders nodes by how near they are to a
-    free place. `inside`, a mask over the task table, marks the tasks that are in the domain; others join their gang's
-    whole bundle and free nothing there. `surplus` is that of `job_surplus`, if somebody has it already.
+    free place. `surplus` is that of `job_surplus`, if somebody has it already.
     """
     surplus = job_surplus(snapshot) if surplus is None else surplus
     own = surplus[snapshot.tasks.job[tasks]]
     # Gangs with exactly their minimum go whole, so the order of their tasks does not matter.
-    rigid, others = tasks[own == 0], tasks[own != 0]
+    rigid, others = tasks[own == 0], order_tasks(snapshot, tasks[own != 0], need, rank)
     rigid = rigid[np.argsort(snapshot.tasks.job[rigid], kind="stable")]
-    whole = np.full(len(rigid), BundleKind.WHOLE, np.int8)
-    if len(others) == 0:
-        return _cut(snapshot, rigid, whole, inside)
-    others = order_tasks(snapshot, others, need, rank, inside)
-    safe = safe_tasks(snapshot, others, surplus)
-    if inside is not None:
-        safe &= inside[others]
-    kinds = np.where(safe, BundleKind.SAFE, BundleKind.WHOLE).astype(np.int8)
+    kinds = np.where(safe_tasks(snapshot, others, surplus), BundleKind.SAFE, BundleKind.WHOLE).astype(np.int8)
     together = np.lexsort((kinds, snapshot.tasks.job[others]))
-    every = np.concatenate((others[together], rigid))
-    return _cut(snapshot, every, np.append(kinds[together], whole), inside)
-
-
-def _cut(snapshot: Snapshot, tasks: Rows, kinds: NDArray[np.int8], inside: Mask | None) -> Bundles:
-    """Cut tasks, ordered by job and kind, into bundles; those with nothing in the domain are left out."""
+    tasks = np.concatenate((others[together], rigid))
+    kinds = np.append(kinds[together], np.full(len(rigid), BundleKind.WHOLE, np.int8))
     jobs = snapshot.tasks.job[tasks]
-    cuts = np.flatnonzero((np.diff(jobs, prepend=-1) != 0) | (np.diff(kinds, prepend=np.int8(-1)) != 0))
+    begins = (np.diff(jobs, prepend=-1) != 0) | (np.diff(kinds, prepend=np.int8(-1)) != 0)
+    cuts = np.flatnonzero(begins | (kinds == BundleKind.SAFE))
     freed = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0]
-    if inside is not None:
-        freed = np.where(inside[tasks][:, None], freed, 0)
     local = np.add.reduceat(freed, cuts, axis=0) if len(cuts) else freed
     kind, job = kinds[cuts], jobs[cuts]
     cost = np.where((kind == BundleKind.WHOLE)[:, None], snapshot.jobs.allocated[job], 0)
-    bundles = Bundles(kind, job, tasks, np.append(cuts, len(tasks)), local, cost)
-    if inside is None or len(cuts) == 0:
-        return bundles
-    return bundles.taken(np.flatnonzero(np.add.reduceat(inside[tasks].astype(np.int64), cuts) > 0))
+    level, roi = np.zeros(len(kind), np.int64), np.zeros(len(kind))
+    return Bundles(kind, job, tasks, np.append(cuts, len(tasks)), local, cost, level, roi)
 
 
-def order_tasks(
-    snapshot: Snapshot, tasks: Rows, need: Amounts, rank: Rows | None = None, inside: Mask | None = None
-) -> Rows:
-    """Order candidates by job, and inside a job: coverage, low priority, least waste, nearest place, youngest.
+def order_tasks(snapshot: Snapshot, tasks: Rows, need: Amounts, rank: Rows | None = None) -> Rows:
+    """Order candidates by job, and inside a job: coverage, low priority, least waste, nearest place, least work lost.
 
     The nearest place (the node where the least is missing for one more task, see `rank`) stands before age, because a
-    pod that frees no place for anybody has no worth as a victim. Tasks outside the domain come last.
+    pod that frees no place for anybody has no worth as a victim. Pods that began together go node by node, the last in
+    order first.
     """
     table = snapshot.tasks
     requests = snapshot.classes.requests[table.cls[tasks], 0]
-    asked = need > 0
-    waste = burden(np.maximum(requests - need, 0), np.where(asked, need, 0))
-    nearness = np.zeros(len(tasks), np.int32) if rank is None else rank[table.node[tasks]]
-    outside = np.zeros(len(tasks), np.bool_) if inside is None else ~inside[tasks]
-    keys = (-table.rank[tasks], nearness, waste, table.priority[tasks], -coverage(requests, need), outside)
-    ordered: Rows = tasks[np.lexsort((*keys, table.job[tasks]))]
+    waste = burden(np.maximum(requests - need, 0), need)
+    nearness = np.zeros(len(tasks), np.intp) if rank is None else rank[table.node[tasks]]
+    together = nearness if rank is None else table.node[tasks]
+    keys = (
+        -table.rank[tasks],
+        together,
+        -_minutes_late(snapshot, tasks),
+        nearness,
+        waste,
+        table.priority[tasks],
+        -coverage(requests, need),
+        table.job[tasks],
+    )
+    ordered: Rows = tasks[np.lexsort(keys)]
     return ordered
+
+
+def _minutes_late(snapshot: Snapshot, tasks: Rows) -> NDArray[np.float64]:
+    """How much later than the first of its job each task has begun: pods of a gang never start at the same second."""
+    table = snapshot.tasks
+    begun = (table.pods[task].status.start_time for task in tasks.tolist())
+    since = np.array([math.inf if start is None else start.timestamp() for start in begun], np.float64)
+    first = np.full(len(snapshot.jobs), math.inf)
+    np.minimum.at(first, table.job[tasks], since)
+    late = since - np.where(np.isfinite(first), first, 0.0)[table.job[tasks]]
+    return np.floor(late / _MINUTE)
 
 
 def bundle_order(
     snapshot: Snapshot,
     bundles: Bundles,
-    levels: NDArray[np.int64],
     worth: NDArray[np.float64],
     need: Amounts,
     preferred: Mask | None = None,
 ) -> NDArray[np.int64]:
     """Numbers of the bundles in the order in which they are taken: the one place where preference is written down.
 
-    `levels` come first: broken gangs, then what gangs can spare, then whole gangs; inside these the victim queue (for
+    Levels come first: broken gangs, then what gangs can spare, then whole gangs; inside these the victim queue (for
     reclaim) and the job's priority, the lowest first. Then what the plan for the domain prefers; then `worth`,
     the return on investment in buckets, larger first; among spare pods larger coverage. Then the youngest job, and
     the name.
@@ -172,7 +196,7 @@ def bundle_order(
     gain = np.where(bundles.kind == BundleKind.SAFE, coverage(bundles.local, need), 0.0)
     plain = np.zeros(len(bundles), np.bool_) if preferred is None else ~preferred
     names = jobs.names.places(bundles.job, jobs.records)
-    return np.lexsort((names, -jobs.created[bundles.job], -gain, -worth, plain, levels)).astype(np.int64)
+    return np.lexsort((names, -jobs.created[bundles.job], -gain, -worth, plain, bundles.level)).astype(np.int64)
 
 
 def buckets(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64]:

@@ -1,14 +1,13 @@
-"""The cheapest units to evict in a domain, found from places alone: how many of the gang's tasks each node can take.
+"""The cheapest bundles to evict in a domain, found from places alone: how many of the gang's tasks each node can take.
 
 For a gang of equal tasks places are exact, so what is found here is feasible and minimal without a trial. For mixed
-gangs it is a proposal that the dry run checks. Costs of units are compared level by level (safe before whole, then by
+gangs it is a proposal that the dry run checks. Costs of bundles are compared level by level (safe before whole, then by
 policy), so that nothing dear is taken because it is efficient.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,7 +20,7 @@ from muster.snapshot import Amounts, Mask, Snapshot, slots_in
 
 #: Where a task may not go counts as having less than nothing free.
 _CLOSED: Final = -(2**60)
-#: One unit of a level outweighs everything below it.
+#: One bundle of a level outweighs everything below it.
 _LEVEL: Final = 1e6
 #: So many levels fit into the range of numbers.
 MAX_LEVELS: Final = 45
@@ -29,124 +28,87 @@ MAX_LEVELS: Final = 45
 _LATER: Final = 1e-5
 #: Pieces × places up to which a proposal is worth improving; beyond, greedy is good enough.
 _SMALL: Final = 6144
+#: Pieces × places that are looked at, in all, to improve one.
+_EFFORT: Final = 100_000
 
 
-@dataclass(frozen=True, slots=True)
-class Units:
-    """What goes together: every task of a safe bundle alone, every whole bundle as one; in the order of bundles."""
-
-    #: Unit of each task of the bundles.
-    of_task: NDArray[np.int64]
-    #: Bundle of each unit.
-    bundle: NDArray[np.int64]
-
-    def __len__(self) -> int:
-        return len(self.bundle)
-
-
-def units_of(bundles: Bundles) -> Units:
-    """Cut bundles into units."""
-    owners = bundles.owners()
-    begins = bundles.kind[owners] == BundleKind.SAFE
-    begins[bundles.start[:-1]] = True
-    return Units(np.cumsum(begins) - 1, owners[begins])
-
-
-def merged(units: Units, bundles: Bundles, chosen: Mask) -> Units | None:
-    """Units in which gangs that the choice breaks go with all they have; None: none of them can spare anything.
-
-    What a gang could have spared runs for nothing once its core is gone.
-    """
-    whole = bundles.kind[units.bundle] == BundleKind.WHOLE
-    broken = np.flatnonzero(chosen & whole)
-    unit_of_job = dict(zip(bundles.job[units.bundle[broken]].tolist(), broken.tolist(), strict=True))
-    of_task = units.of_task.copy()
-    for bundle in np.flatnonzero(bundles.kind == BundleKind.SAFE).tolist():
-        unit = unit_of_job.get(int(bundles.job[bundle]))
-        if unit is not None:
-            of_task[bundles.start[bundle] : bundles.start[bundle + 1]] = unit
-    return None if np.array_equal(of_task, units.of_task) else Units(of_task, units.bundle)
-
-
-def unit_costs(
-    snapshot: Snapshot,
+def bundle_costs(
     bundles: Bundles,
-    units: Units,
     levels: NDArray[np.int64],
     loss: Callable[[Amounts], NDArray[np.float64]],
     per_gang: float = 0.0,
 ) -> NDArray[np.float64]:
-    """What taking each unit costs: all that its gang loses, as `loss` measures it, weighed by the level of its bundle.
+    """What taking each bundle costs: all that its gang loses, as `loss` measures it, weighed by its level.
 
-    Levels of bundles count from 0; those too far below the highest are not told apart.
+    Levels count from 0; those too far below the highest are not told apart.
     """
-    firsts = np.flatnonzero(np.diff(units.of_task, prepend=-1))
-    own = loss(snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks[firsts]], 0])
-    gangs = loss(bundles.cost)[units.bundle] + per_gang
-    whole = bundles.kind[units.bundle] == BundleKind.WHOLE
+    whole = bundles.kind == BundleKind.WHOLE
     # Something that holds nothing of what is wanted is no free gift.
-    base = np.maximum(np.where(whole, gangs, own), 1e-9)
+    base = np.maximum(np.where(whole, loss(bundles.cost) + per_gang, loss(bundles.local)), 1e-9)
     base *= 1 + _LATER * np.arange(len(base)) / max(1, len(base))
     weight = np.maximum(levels - max(0, int(levels.max(initial=0)) - MAX_LEVELS + 1), 0)
-    costs: NDArray[np.float64] = base * _LEVEL ** weight[units.bundle].astype(np.float64)
+    costs: NDArray[np.float64] = base * _LEVEL ** weight.astype(np.float64)
     return costs
 
 
 class Clearing:
-    """Units laid out over the nodes lo..hi of a domain."""
+    """Bundles laid out over the nodes lo..hi of a domain."""
 
-    def __init__(
-        self, snapshot: Snapshot, bundles: Bundles, units: Units, costs: NDArray[np.float64], span: tuple[int, int]
-    ) -> None:
+    def __init__(self, snapshot: Snapshot, bundles: Bundles, costs: NDArray[np.float64], span: tuple[int, int]) -> None:
         lo, hi = span
         self._costs = costs
-        self._units = units
         self._lo = lo
         self._free = snapshot.nodes.future_idle()[lo:hi]
         nodes = snapshot.tasks.node[bundles.tasks] - lo
         inside = np.flatnonzero((nodes >= 0) & (nodes < hi - lo))
         requests = snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks[inside]], 0]
-        self._lay_out(nodes[inside].astype(np.int64), units.of_task[inside], requests, hi - lo)
+        self._lay_out(nodes[inside].astype(np.int64), bundles.owners()[inside], requests, hi - lo)
 
     def _lay_out(self, nodes: NDArray[np.int64], units: NDArray[np.int64], requests: Amounts, n_nodes: int) -> None:
-        """Sum tasks up to pieces (what a unit holds on a node), sorted by node and, once more, by unit."""
-        keys = nodes * len(self._units) + units
+        """Sum tasks up to pieces (what a bundle holds on a node), sorted by node and, once more, by bundle."""
+        keys = nodes * len(self._costs) + units
         order = np.argsort(keys, kind="stable")
         firsts = np.flatnonzero(np.diff(keys[order], prepend=-1))
         self._amounts = np.add.reduceat(requests[order], firsts, axis=0) if len(firsts) else requests
         piece_node, piece_unit = nodes[order][firsts], units[order][firsts]
         by_unit = np.argsort(piece_unit, kind="stable")
-        self._pieces = np.stack((piece_unit, piece_node, by_unit)).astype(np.int32)
+        self._pieces = np.stack((piece_unit, piece_node, by_unit)).astype(np.intp)
         by_node = np.searchsorted(piece_node, np.arange(n_nodes + 1))
-        starts = np.searchsorted(piece_unit[by_unit], np.arange(len(self._units) + 1))
-        self._starts = np.concatenate((by_node, starts)).astype(np.int32)
+        starts = np.searchsorted(piece_unit[by_unit], np.arange(len(self._costs) + 1))
+        self._starts = np.concatenate((by_node, starts)).astype(np.intp)
 
     def plan(self, demands: Sequence[Demand], *, polish: bool = False) -> Mask | None:
-        """Units whose eviction gives every demand its places; None: there are none. Larger demands come first.
+        """Bundles whose eviction gives every demand its places; None: there are none. Larger demands come first.
 
-        Units that cost infinitely much are not taken.
+        Those that cost infinitely much are not taken.
         """
-        chosen: Mask = np.zeros(len(self._units), np.bool_)
+        chosen: Mask = np.zeros(len(self._costs), np.bool_)
         taken = np.zeros_like(self._free)
         for demand in demands:
             free = self._open(demand, chosen, taken)
-            found = self._solve(free, demand, chosen, polish=polish and self.is_small(demands))
+            found = self._run(free, demand, chosen, self._costs)
             if found is None:
                 return None
-            chosen = found
+            chosen = self._improve(free, demand, found) if polish and self.rounds(demands) > 0 else found
             if len(demands) > 1:
                 self._take(demand, chosen, taken)
         return chosen
 
-    def is_small(self, demands: Sequence[Demand]) -> bool:
-        """Whether a plan is worth improving."""
-        return len(demands) == 1 and self._pieces.shape[1] * demands[0].count <= _SMALL
+    def rounds(self, demands: Sequence[Demand]) -> int:
+        """How many plans for these demands are worth improving."""
+        if len(demands) > 1 or self._size(demands[0]) > _SMALL:
+            return 0
+        nodes = len(np.unique(self._pieces[1]))
+        return 1 + _EFFORT // (self._size(demands[0]) * max(1, nodes))
+
+    def _size(self, demand: Demand) -> int:
+        return max(1, len(self._amounts) * demand.count)
 
     def cost(self, chosen: Mask) -> float:
         return float(self._costs[chosen].sum())
 
     def _open(self, demand: Demand, chosen: Mask, taken: Amounts) -> Amounts:
-        """What is free for a demand when the chosen units are gone and earlier demands have had their places."""
+        """What is free for a demand when the chosen bundles are gone and earlier demands have had their places."""
         free = self._free - taken
         if chosen.any():
             gone = chosen[self._pieces[0]]
@@ -161,10 +123,6 @@ class Clearing:
         ends = np.minimum(np.cumsum(places), demand.count)
         taken += np.diff(ends, prepend=0)[:, None] * demand.request
 
-    def _solve(self, free: Amounts, demand: Demand, before: Mask, *, polish: bool) -> Mask | None:
-        best = self._run(free, demand, before, self._costs)
-        return best if best is None or not polish else self._improve(free, demand, best)
-
     def _run(
         self, free: Amounts, demand: Demand, before: Mask, costs: NDArray[np.float64], first: int = -1
     ) -> Mask | None:
@@ -176,18 +134,23 @@ class Clearing:
         return chosen if places >= demand.count else None
 
     def _improve(self, free: Amounts, demand: Demand, best: Mask) -> Mask:
-        """Begin at every node in turn, then do without each chosen unit in turn, and keep what is cheapest."""
-        nobody = np.zeros_like(best)
+        """Begin at every node in turn, then do without each chosen bundle in turn, and keep what is cheapest.
+
+        As far as the effort allows: at nodes that cost the least first, without bundles that cost the most.
+        """
+        nobody, tries = np.zeros_like(best), _EFFORT // self._size(demand)
         lowest = self.cost(best)
-        for first in np.unique(self._pieces[1]).tolist():
+        bundle, node, _ = self._pieces
+        by_cost = np.argsort(np.bincount(node, self._costs[bundle]), kind="stable")
+        for first in by_cost[np.isin(by_cost, node)][:tries].tolist():
             other = self._run(free, demand, nobody, self._costs, first)
             if other is not None and self.cost(other) < lowest * (1 - 1e-9):
                 best, lowest = other, self.cost(other)
         banned: set[int] = set()
-        while True:
+        for _ in range(tries):
             left = [unit for unit in np.flatnonzero(best).tolist() if unit not in banned]
             if not left:
-                return best
+                break
             unit = max(left, key=lambda unit: (self._costs[unit], unit))
             banned.add(unit)
             costs = self._costs.copy()
@@ -195,3 +158,4 @@ class Clearing:
             other = self._run(free, demand, nobody, costs)
             if other is not None and self.cost(other) < lowest * (1 - 1e-9):
                 best, lowest = other, self.cost(other)
+        return best

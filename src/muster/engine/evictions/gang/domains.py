@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -20,8 +21,9 @@ from muster.engine.constraints import constraint_of, domain_of
 from muster.engine.domains import ROOT, gradients
 from muster.engine.evictions.candidates import Candidates
 from muster.engine.evictions.gang.choice import Chooser, Proposal
-from muster.engine.evictions.gang.need import GangNeed, domains_with_room, without_pods
+from muster.engine.evictions.gang.need import GangNeed, without_pods
 from muster.engine.evictions.simulation import RunnerUp
+from muster.engine.evictions.supply import places_in
 from muster.framework import Plugin, Purpose, Session, points
 from muster.snapshot import NO_ROW, Rows
 
@@ -29,37 +31,50 @@ from muster.snapshot import NO_ROW, Rows
 _COMPARED: Final = 64
 
 
+@dataclass
 class DomainProposals:
     """Domains for one job, with a proposal of victims for each."""
 
-    def __init__(self, session: Session, need: GangNeed, candidates: Candidates, chooser: Chooser, limit: int) -> None:
-        self._session = session
-        self._need = need
-        self._candidates = candidates
-        self._chooser = chooser
-        self._limit = limit
-        #: Proposals and domains that stand behind the one that was yielded last.
-        self._waiting: list[Proposal] = []
-        self._unseen: list[int] = []
+    session: Session
+    need: GangNeed
+    candidates: Candidates
+    chooser: Chooser
+    limit: int
+    #: Proposals and domains that stand behind the one that was yielded last.
+    _waiting: list[Proposal] = field(default_factory=list)
+    _unseen: list[int] = field(default_factory=list)
 
     def __iter__(self) -> Iterator[Proposal]:
         """Proposals in order, until dry runs were made in as many domains as the limit says."""
-        constraint = constraint_of(self._session, self._need.job)
-        placed = domain_of(self._session.snapshot, self._need.job)
-        steps = gradients(self._session.snapshot.topology, constraint, ROOT, placed)
-        roomy = [kept for step in steps if len(kept := self._with_room(step))]
-        proposals = self._gentlest(roomy) if constraint.soft else self._proposals(roomy)
+        constraint = constraint_of(self.session, self.need.job)
+        placed = domain_of(self.session.snapshot, self.need.job)
+        tiers = gradients(self.session.snapshot.topology, constraint, ROOT, placed)
+        steps = self._arranged([self._with_room(tier).tolist() for tier in tiers])
+        proposals = self._gentlest(steps) if constraint.soft else self._proposals(steps)
         tried = 0
         for seen, proposal in enumerate(proposals, 1):
-            before = self._chooser.trials
+            before = self.chooser.trials
             yield proposal
             # A domain that budgets or protection rule out does not use up the list.
-            tried += self._chooser.trials > before
-            if tried >= self._limit:
-                self._session.tally.cut_short += seen < sum(map(len, roomy))
+            tried += self.chooser.trials > before
+            if tried >= self.limit:
+                self.session.tally.cut_short += seen < sum(map(len, steps))
                 return
 
-    def _gentlest(self, steps: list[Rows]) -> Iterator[Proposal]:
+    def _arranged(self, tiers: list[list[int]]) -> list[list[int]]:
+        """Domains that are compared with each other, in the order in which they are tried."""
+        valid = {domain for tier in tiers for domain in tier}
+        answer, is_final = self._answer()
+        if answer is not None and is_final:
+            return [[domain] for domain in dict.fromkeys(answer.tolist()) if domain in valid]
+        if answer is not None:
+            self.limit = min(self.limit, len(answer))
+        promised = self._promised()
+        if promised not in valid:
+            return tiers
+        return [[promised], *([domain for domain in tier if domain != promised] for tier in tiers)]
+
+    def _gentlest(self, steps: list[list[int]]) -> Iterator[Proposal]:
         """Under a soft constraint: the fewest gangs broken first, then as for a hard one.
 
         Where no gang is broken, larger tiers are not looked at.
@@ -79,7 +94,7 @@ class DomainProposals:
 
     def runner_up(self, taken: Proposal) -> RunnerUp | None:
         """The domain that would have been next, and why it was not taken; None: there is none."""
-        topology = self._session.snapshot.topology
+        topology = self.session.snapshot.topology
         if self._waiting:
             following = self._waiting[0]
             name = topology.names[following.domain]
@@ -100,28 +115,21 @@ class DomainProposals:
         )
 
     def _with_room(self, domains: Rows) -> Rows:
-        kept: Rows = domains[domains_with_room(self._session.snapshot, self._chooser.held, self._need.demands, domains)]
+        """Domains that would have places for every demand if all candidates were gone."""
+        demands = self.need.demands
+        slots = (np.where(one.nodes, self.chooser.supply.slots(one.request), 0) for one in demands)
+        counts = [one.count for one in demands]
+        kept: Rows = domains[places_in(self.session.snapshot, domains, zip(slots, counts, strict=True)) == sum(counts)]
         return kept
 
-    def _proposals(self, steps: list[Rows]) -> Iterator[Proposal]:
-        valid = np.concatenate(steps) if steps else np.empty(0, np.int32)
-        answer, is_final = self._answer()
-        if answer is not None and is_final:
-            yield from self._in_order(list(dict.fromkeys(answer[np.isin(answer, valid)].tolist())))
-            return
-        if answer is not None:
-            self._limit = min(self._limit, len(answer))
-        promised = self._promised()
-        if promised in valid:
-            yield from self._in_order([promised])
+    def _proposals(self, steps: list[list[int]]) -> Iterator[Proposal]:
         for number, step in enumerate(steps):
-            above = [int(domain) for later in steps[number + 1 :] for domain in later]
-            yield from self._ranked(step[step != promised], above)
+            yield from self._ranked(step, [domain for later in steps[number + 1 :] for domain in later])
 
     def _answer(self) -> tuple[Rows | None, bool]:
         """The first plugin's word, and whether it is final."""
-        for ask in self._session.asked(points.SEARCH_SPACE):
-            answer: Rows | None = ask(self._need.job, Purpose.EVICT)
+        for ask in self.session.asked(points.SEARCH_SPACE):
+            answer: Rows | None = ask(self.need.job, Purpose.EVICT)
             if answer is not None and len(answer):
                 plugin = getattr(ask, "__self__", None)
                 return answer, not isinstance(plugin, Plugin) or plugin.search_space_is_final
@@ -129,44 +137,40 @@ class DomainProposals:
 
     def _promised(self) -> int:
         """The domain that holds the nodes that the job was promised; NO_ROW: it was promised none."""
-        snapshot = self._session.snapshot
-        nodes = snapshot.tasks.nominated[self._need.tasks]
+        snapshot = self.session.snapshot
+        nodes = snapshot.tasks.nominated[self.need.tasks]
         domain = snapshot.topology.domain_of_nodes(nodes[nodes != NO_ROW])
-        if domain != NO_ROW and constraint_of(self._session, self._need.job).limit is None:
+        if domain != NO_ROW and constraint_of(self.session, self.need.job).limit is None:
             return ROOT
         return domain
 
-    def _in_order(self, domains: list[int]) -> Iterator[Proposal]:
-        for number, domain in enumerate(domains):
-            proposal = self._chooser.propose(domain, polish=True)
-            self._waiting, self._unseen = [], domains[number + 1 :]
-            if proposal is not None:
-                yield proposal
-
-    def _ranked(self, domains: Rows, above: list[int]) -> Iterator[Proposal]:
-        """Domains of one tier: compared roughly, the best of them once more with care."""
-        names = self._session.snapshot.topology.names
-        line = sorted(domains.tolist(), key=lambda domain: (self._missing[domain], names[domain]))
+    def _ranked(self, domains: list[int], behind: list[int]) -> Iterator[Proposal]:
+        """Domains that are compared roughly, and the best of them once more with care."""
+        names = self.session.snapshot.topology.names
+        line = sorted(domains, key=lambda domain: (self._missing[domain], names[domain])) if domains[1:] else domains
         found, unseen = self._compared(line[:_COMPARED])
-        careful = [
-            (self._chooser.propose(one.domain, polish=True) or one) if one.improvable else one
-            for one in found[: self._limit]
-        ]
+        careful = found[: self.limit]
+        if len(line) > 1:
+            careful = [self.chooser.propose(one.domain, polish=True) or one if one.rounds else one for one in careful]
+        rest = [*(one.domain for one in found[self.limit :]), *unseen, *line[_COMPARED:]]
         self._waiting = sorted(careful, key=lambda one: (one.cost, names[one.domain]))
-        self._unseen = [*unseen, *above]
+        self._unseen = [*unseen, *behind]
         while self._waiting:
             yield self._waiting.pop(0)
         # Nobody there was good enough after all: those that could not have been cheaper are asked in their turn.
-        yield from self._in_order([*(one.domain for one in found[self._limit :]), *unseen, *line[_COMPARED:]])
-        self._unseen = above
+        for number, domain in enumerate(rest, 1):
+            self._unseen = [*rest[number:], *behind]
+            proposal = self.chooser.propose(domain, polish=True)
+            if proposal is not None:
+                yield proposal
 
     def _compared(self, line: list[int]) -> tuple[list[Proposal], list[int]]:
         """Proposals, the cheapest first, and the domains that need not be looked at: they cannot be cheaper."""
-        names = self._session.snapshot.topology.names
+        names = self.session.snapshot.topology.names
         found: list[Proposal] = []
         unseen = list(line)
         while unseen and not any(self._is_unbeatable(one, unseen[0]) for one in found):
-            proposal = self._chooser.propose(unseen.pop(0))
+            proposal = self.chooser.propose(unseen.pop(0), polish=len(line) == 1)
             if proposal is not None:
                 found.append(proposal)
         return sorted(found, key=lambda one: (one.cost, names[one.domain])), unseen
@@ -183,15 +187,15 @@ class DomainProposals:
     @cached_property
     def _gangs_per_request(self) -> float:
         """How many gangs at least hold together what is requested, of the resource where that is the fewest."""
-        snapshot, request = self._session.snapshot, self._need.request
+        snapshot, request = self.session.snapshot, self.need.request
         columns = without_pods(snapshot, request)
-        largest = np.maximum(snapshot.jobs.allocated[self._candidates.jobs][:, columns].max(axis=0, initial=0), 1)
+        largest = np.maximum(snapshot.jobs.allocated[self.candidates.jobs][:, columns].max(axis=0, initial=0), 1)
         return float((request[columns] / largest).min())
 
     @cached_property
     def _missing(self) -> NDArray[np.float64]:
         """Per domain: what is missing of what is requested, of the resource that is missing most."""
-        snapshot, request = self._session.snapshot, self._need.request
+        snapshot, request = self.session.snapshot, self.need.request
         columns = without_pods(snapshot, request)
         free = np.maximum(snapshot.nodes.future_idle()[:, columns], 0)
         sums = np.concatenate((np.zeros((1, free.shape[1]), np.int64), np.cumsum(free, axis=0)))

@@ -6,79 +6,71 @@ that works and is accepted is taken.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
 
 from muster.api import format_amount
-from muster.engine.evictions.budgets import Budgets, disruption_ratio
+from muster.engine.evictions.budgets import disruption_ratio
 from muster.engine.evictions.candidates import Candidates, Pool
 from muster.engine.evictions.gang.bundles import BundleKind
 from muster.engine.evictions.gang.choice import Choice, Chooser, GangOptions
 from muster.engine.evictions.gang.domains import DomainProposals
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
-from muster.engine.evictions.pipeline import Need, Plan, jobs_in_need, queue_by_queue, why_not_ask
-from muster.engine.evictions.simulation import RunnerUp, Simulation, VictimRecord, facts_of, joined, shortest_prefix
+from muster.engine.evictions.pipeline import Need, Strategy, why_not_ask
+from muster.engine.evictions.simulation import (
+    Plan,
+    RunnerUp,
+    Simulation,
+    VictimRecord,
+    facts_of,
+    joined,
+    shortest_prefix,
+)
 from muster.engine.placing import Goal, promise
 from muster.framework import Eviction, Session
-from muster.snapshot import NO_ROW, Amounts, Rows, Snapshot, TaskStatus
+from muster.snapshot import BEST_EFFORT, NO_ROW, Amounts, Mask, Rows, Snapshot, TaskStatus
 
 _PASSED: Final = "it comes first in order, but plugins, budgets or limits leave too few victims there"
 
 
-class GangStrategy:
+class GangStrategy(Strategy[Candidates]):
     """Victims as bundles of gangs, domain by domain."""
 
-    breaks_gangs = True
-    piecewise = False
-    asks_validators = False
-    grows = False
-
     def __init__(self, session: Session, kind: Eviction, options: GangOptions, action: str) -> None:
-        self._session = session
-        self._kind = kind
-        self._options = options
-        self._budgets = Budgets(session, options.ignore_pdb)
+        super().__init__(session, kind, ignore_pdb=options.ignore_pdb)
         self._pool = Pool(session, kind)
+        self._options = options
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()
         self._is_before_allocate = "allocate" in later
 
-    def jobs(self) -> dict[int, Rows]:
-        return jobs_in_need(self._session, self._kind)
-
-    def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
-        return queue_by_queue(self._session, self._kind, jobs)
-
     def need(self, job: int, pending: Rows) -> Rows:
-        return needed_tasks(self._session, job, pending)
+        return needed_tasks(self._session, job, self._sized(pending))
+
+    def _sized(self, tasks: Rows) -> Rows:
+        """Those that ask for something: for others nobody has to go."""
+        sized: Rows = tasks[(self._session.snapshot.tasks.flags[tasks] & BEST_EFFORT) == 0]
+        return sized
 
     def candidates(self, job: int) -> Candidates:
         return self._pool.of(job)
 
-    def obstacles(self, job: int) -> str:
-        return self._budgets.and_kept_by(self._pool.obstacles(job))
+    def has_hope(self, job: int) -> bool:
+        return self._is_before_allocate or bool(self._pool.of(job))
 
-    def settled(self, need: Need, plan: Plan | None) -> None:
-        self._budgets.kept_by.clear()
-
-    def solve(
-        self, need: Need, candidates: Candidates, simulation: Simulation, accepts: Callable[[Plan], bool]
-    ) -> Plan | None:
+    def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START
         placements = simulation.placements(need.tasks, need.tasks[:0])
         if placements is None:
-            wanted = gang_need(self._session, need.job, need.tasks)
-            return self._in_domains(wanted, candidates, simulation, accepts)
+            wanted = gang_need(self._session, need.job, need.tasks) if candidates else None
+            return None if wanted is None else self._in_domains(wanted, candidates, simulation)
         if self._is_before_allocate or self.grows:
             return None  # a promise would only keep allocate from binding the pods at once
         simulation.statement.redo(promise(placements))
         return Plan(need.tasks, need.tasks[:0])
 
-    def _in_domains(
-        self, need: GangNeed, candidates: Candidates, simulation: Simulation, accepts: Callable[[Plan], bool]
-    ) -> Plan | None:
+    def _in_domains(self, need: GangNeed, candidates: Candidates, simulation: Simulation) -> Plan | None:
         """Try the domains in order; take the first choice that is accepted."""
         session = self._session
         chooser = Chooser(session, self._kind, self._options, self._budgets, need, candidates, simulation)
@@ -88,12 +80,12 @@ class GangStrategy:
             choice = chooser.choose(proposal)
             if choice is not None:
                 mark = simulation.statement.mark()
-                simulation.evict(choice.taken.tasks)
+                simulation.evict(choice.victims)
                 simulation.statement.redo(promise(choice.placements))
                 placed = joined([placed.tasks for placed in choice.placements])
                 records = BundleRecords(session.snapshot, need, choice, passed or proposals.runner_up(proposal))
-                plan = Plan(placed, choice.taken.tasks, record=records)
-                if accepts(plan):
+                plan = Plan(placed, choice.victims, record=records)
+                if simulation.accepts(plan):
                     return plan
                 simulation.statement.rollback(mark)
             passed = RunnerUp(session.snapshot.topology.names[proposal.domain], _PASSED)
@@ -106,9 +98,25 @@ class GrowthStrategy(GangStrategy):
     piecewise = True
     grows = True
 
-    def jobs(self) -> dict[int, Rows]:
-        found = jobs_in_need(self._session, self._kind, grows=True)
-        return {job: pending for job, pending in found.items() if self._has_settled(job) and self.candidates(job)}
+    def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
+        """Those that want more, but for those from whom a job of their queue would take it next, to start with."""
+        session, jobs, first = self._session, self._session.snapshot.jobs, dict[int, int]()
+        for job in waiting:
+            if session.job_starving(job):
+                queue, priority = int(jobs.queue[job]), int(jobs.priority[job])
+                first[queue] = max(priority, first.get(queue, priority))
+        found = super().jobs(waiting)
+        return {
+            job: tasks
+            for job, tasks in found.items()
+            if jobs.priority[job] >= first.get(int(jobs.queue[job]), int(jobs.priority[job]))
+        }
+
+    def asks(self, job: int) -> bool:
+        """Whether it has what it needs, waits for more, and somebody has something to spare."""
+        session = self._session
+        needs = session.job_starving(job) or session.job_deficit(job) > 0
+        return not needs and self._has_settled(job) and bool(self.candidates(job))
 
     def _has_settled(self, job: int) -> bool:
         """Whether it waits for nobody to leave: who is still being served takes no more."""
@@ -116,14 +124,13 @@ class GrowthStrategy(GangStrategy):
         return not ((table.status[own] == TaskStatus.PIPELINED) | (table.nominated[own] != NO_ROW)).any()
 
     def need(self, job: int, pending: Rows) -> Rows:
-        return pending
+        return self._sized(pending)
 
     def candidates(self, job: int) -> Candidates:
-        return super().candidates(job).sparing(self._session.snapshot)
+        found = super().candidates(job)
+        return found.keeping(self._session.snapshot, found.jobs)
 
-    def solve(
-        self, need: Need, candidates: Candidates, simulation: Simulation, accepts: Callable[[Plan], bool]
-    ) -> Plan | None:
+    def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
         """As many of the pods as others can make room for, the first in order."""
         mark, count = simulation.statement.mark(), len(need.tasks)
 
@@ -131,9 +138,7 @@ class GrowthStrategy(GangStrategy):
             tasks = need.tasks[:pods]
             if pods == 0 or why_not_ask(self._session, self._kind, need.job, tasks) is not None:
                 return None
-            return super(GrowthStrategy, self).solve(
-                Need(need.job, tasks, need.pending), candidates, simulation, accepts
-            )
+            return super(GrowthStrategy, self).solve(Need(need.job, tasks), candidates, simulation)
 
         def works(left_out: int) -> bool:
             plan = grown(count - left_out)
@@ -152,26 +157,32 @@ class BundleRecords:
     need: GangNeed
     choice: Choice
     next_domain: RunnerUp | None
-    #: By bundle, as far as somebody asked.
+    #: By the first bundle of those that a gang loses for the same reason, as far as somebody asked.
     _made: dict[int, VictimRecord] = field(default_factory=dict)
 
     def of_task(self, task: int) -> VictimRecord:
-        taken = self.choice.taken
-        bundle = int(np.searchsorted(taken.start, np.flatnonzero(taken.tasks == task)[0], side="right")) - 1
-        if bundle not in self._made:
-            self._made[bundle] = self.of_bundle(bundle)
-        return self._made[bundle]
+        bundles = self.choice.bundles
+        alike = self._alike(int(bundles.owners()[np.flatnonzero(bundles.tasks == task)[0]]))
+        first = int(np.flatnonzero(alike)[0])
+        if first not in self._made:
+            self._made[first] = self._record(first, alike)
+        return self._made[first]
 
-    def of_bundle(self, bundle: int) -> VictimRecord:
-        """The record of all tasks of one bundle that was taken."""
-        snapshot, taken = self.snapshot, self.choice.taken
-        job, domain = int(taken.job[bundle]), self.choice.domain
-        ends = bool(((taken.job == job) & (taken.kind == BundleKind.WHOLE)).any())
-        is_safe = taken.kind[bundle] == BundleKind.SAFE
-        roi = None if is_safe else round(float(self.choice.roi[self.choice.places[bundle]]), 6)
-        names = [snapshot.tasks.ids[task] for task in taken.tasks_of(bundle).tolist()]
+    def _alike(self, bundle: int) -> Mask:
+        """What goes of the same gang for the same reason."""
+        bundles = self.choice.bundles
+        mask: Mask = (bundles.job == bundles.job[bundle]) & (bundles.kind == bundles.kind[bundle])
+        return mask & self.choice.taken
+
+    def _record(self, first: int, alike: Mask) -> VictimRecord:
+        snapshot, choice, bundles = self.snapshot, self.choice, self.choice.bundles
+        job, domain = int(bundles.job[first]), choice.domain
+        ends = bool((choice.taken & (bundles.job == job) & (bundles.kind == BundleKind.WHOLE)).any())
+        is_safe = bundles.kind[first] == BundleKind.SAFE
+        roi = None if is_safe else round(float(bundles.roi[first]), 6)
+        names = [snapshot.tasks.ids[task] for task in bundles.tasks[alike[bundles.owners()]].tolist()]
         kind = "whole" if not is_safe else "rest" if ends else "safe"
-        following = self._next_bundle(bundle)
+        following = self._next_bundle(first)
         beneficiary, owner = (snapshot.jobs.records[row].id for row in (self.need.job, job))
         where = f" in {snapshot.topology.names[domain]}" if domain else ""
         text = f"makes room for {beneficiary}{where}: {_what(kind, owner, len(names), where, roi)}"
@@ -186,13 +197,13 @@ class BundleRecords:
                 "kind": kind,
                 "job": owner,
                 "tasks": names,
-                "frees": self._amounts(taken.local[bundle]),
-                "costs": self._amounts(taken.cost[bundle]),
+                "frees": self._amounts(bundles.local[alike].sum(axis=0)),
+                "costs": self._amounts(bundles.cost[alike].sum(axis=0)),
                 "roi": roi,
             },
             "nextBundle": facts_of(following),
             "nextDomain": facts_of(self.next_domain),
-            "ratio": round(disruption_ratio(snapshot, taken.tasks, self.need.tasks), 6),
+            "ratio": round(disruption_ratio(snapshot, choice.victims, self.need.tasks), 6),
         }
         return VictimRecord(kind, text, facts)
 
@@ -201,18 +212,19 @@ class BundleRecords:
             name: format_amount(name, amount) for name, amount in sorted(self.snapshot.axis.amounts(amounts).items())
         }
 
-    def _next_bundle(self, bundle: int) -> RunnerUp | None:
-        """The first bundle in order that was left alone, and why it lost: the first row of preference that differs."""
-        left = np.setdiff1d(np.arange(len(self.choice.considered)), self.choice.places)
+    def _next_bundle(self, taken: int) -> RunnerUp | None:
+        """The first gang in order that was left alone, and why it lost: the first row of preference that differs."""
+        bundles = self.choice.bundles
+        groups = bundles.job.astype(np.int64) * len(BundleKind) + bundles.kind
+        left = np.flatnonzero(~np.isin(groups, groups[self.choice.taken]))
         if len(left) == 0:
             return None
         first = int(left[0])
-        name = self.snapshot.jobs.records[int(self.choice.considered.job[first])].id
-        return RunnerUp(name, self._why_not(first, int(self.choice.places[bundle])))
+        return RunnerUp(self.snapshot.jobs.records[int(bundles.job[first])].id, self._why_not(first, taken))
 
     def _why_not(self, spared: int, taken: int) -> str:
-        jobs, queues, bundles = self.snapshot.jobs, self.snapshot.queues, self.choice.considered
-        levels, roi = self.choice.levels, self.choice.roi
+        jobs, queues, bundles = self.snapshot.jobs, self.snapshot.queues, self.choice.bundles
+        levels, roi = bundles.level, bundles.roi
         mine, theirs = int(bundles.job[taken]), int(bundles.job[spared])
         if (levels[spared], spared) < (levels[taken], taken):
             return "it comes first in order, but what it frees makes no place that is still needed"

@@ -94,12 +94,8 @@ class Places:
         return lost
 
     def _slots(self, free: list[int]) -> int:
-        return max(0, min((free[r] // amount for r, amount in self.request), default=self.wanted))
-
-    def forget_offers(self) -> None:
-        self.offered.clear()
-        self.spread.clear()
-        self.spread_gain = 0
+        slots = self.wanted if not self.request else min([free[r] // amount for r, amount in self.request])
+        return max(0, slots)
 
 
 def _sum(left: list[int] | None, right: list[int]) -> list[int]:
@@ -112,39 +108,41 @@ class FreePlaces:
     def __init__(self, snapshot: Snapshot, boards: Boards) -> None:
         self._snapshot = snapshot
         self._boards = boards
-        self._usable_by_class: dict[int, Mask] = {}
+        #: By class: the nodes it may use, and what one task asks for.
+        self._known: dict[int, tuple[Mask, list[tuple[int, int]]]] = {}
         #: By class, as of a length of the touch log.
         self._slots_by_class: dict[int, tuple[int, Rows, int]] = {}
 
     def _slots(self, cls: int) -> tuple[Rows, int]:
         """Slots of a class on every node, and their sum; counted once, and then where something was touched."""
-        snapshot, board = self._snapshot, self._boards.get(cls, FUTURE)
-        known = self._slots_by_class.get(cls)
+        snapshot, known = self._snapshot, self._slots_by_class.get(cls)
         if known is None:
-            slots = board.slots(snapshot, 0, len(snapshot.nodes))
+            slots = self._boards.get(cls, FUTURE).slots(snapshot, 0, len(snapshot.nodes))
             total = int(slots.sum())
         else:
             seen, slots, total = known
             if seen == snapshot.touched:
                 return slots, total
-            total += board.recount(snapshot, seen, slots)
+            total += self._boards.get(cls, FUTURE).recount(snapshot, seen, slots)
         self._slots_by_class[cls] = snapshot.touched, slots, total
         return slots, total
 
-    def _usable(self, cls: int) -> Mask:
-        usable = self._usable_by_class.get(cls)
-        if usable is None:
-            usable = self._usable_by_class[cls] = np.isfinite(self._boards.fixed(cls))
-        return usable
+    def _class(self, cls: int) -> tuple[Mask, list[tuple[int, int]]]:
+        known = self._known.get(cls)
+        if known is None:
+            asked = enumerate(self._snapshot.classes.requests[cls, 0].tolist())
+            known = np.isfinite(self._boards.fixed(cls)), [(r, amount) for r, amount in asked if amount]
+            self._known[cls] = known
+        return known
 
     def suffices(self, pending: Rows) -> bool:
         """Could all of `pending` have a place now?"""
         classes, wanted = _classes(self._snapshot, pending)
         return all(self._slots(cls)[1] >= count for cls, count in zip(classes, wanted, strict=True))
 
-    def any_for(self, classes: Iterable[int]) -> bool:
-        """Is there a place left for a task of any of these classes?"""
-        return any(self._slots(cls)[1] for cls in classes)
+    def any_for(self, tasks: Rows) -> bool:
+        """Is there a place left for any of these tasks?"""
+        return any(self._slots(cls)[1] for cls in _classes(self._snapshot, tasks)[0])
 
     def reach(self, pending: Rows, tasks: int) -> int:
         """How many of `pending`, from the first, might have a place now; at least `tasks`."""
@@ -163,12 +161,11 @@ class FreePlaces:
         classes, wanted = _classes(snapshot, pending)
         counts = []
         for cls, count in zip(classes, wanted, strict=True):
-            (slots, have), usable = self._slots(cls), self._usable(cls)
+            (slots, have), (usable, request) = self._slots(cls), self._class(cls)
             if hi is not None:
                 have = int(slots[lo:hi].sum())
                 usable = usable.copy()
                 usable[:lo] = usable[hi:] = False
-            request = [(r, amount) for r, amount in enumerate(snapshot.classes.requests[cls, 0].tolist()) if amount]
             counts.append(Places(request, count, have, snapshot.nodes.future_idle_of, usable))
         return counts
 
@@ -180,7 +177,7 @@ def could_suffice(counts: list[Places], node: int) -> bool:
 
 def _classes(snapshot: Snapshot, tasks: Rows) -> tuple[list[int], list[int]]:
     """Classes of tasks, and how many there are of each."""
-    if len(tasks) == 1:
+    if len(tasks) == 1:  # most jobs have one task
         return [int(snapshot.tasks.cls[tasks[0]])], [1]
     classes, counts = np.unique(snapshot.tasks.cls[tasks], return_counts=True)
     return classes.tolist(), counts.tolist()
@@ -216,7 +213,9 @@ def forecast(places: Places, units: Iterable[Unit]) -> list[Unit] | None:
 
 def _offer_again(places: Places, waiting: list[Unit]) -> list[Unit]:
     """Offer anew those who wait, until some of them make one more place; what was taken may have opened their nodes."""
-    places.forget_offers()
+    places.offered.clear()
+    places.spread.clear()
+    places.spread_gain = 0
     for position, unit in enumerate(waiting):
         places.offer(unit)
         added = _added(places, waiting, unit, position + 1)

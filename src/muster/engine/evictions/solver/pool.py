@@ -10,14 +10,14 @@ from __future__ import annotations
 from bisect import insort
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from operator import itemgetter
 
 import numpy as np
 
 from muster.engine.evictions.candidates import Candidates, Pool, willing
 from muster.engine.evictions.surplus import job_surplus, keep_minimum
 from muster.engine.gangs import next_victims, requests_of
-from muster.engine.lines import Key
-from muster.engine.queue_tree import QueueTree
+from muster.engine.lines import Key, QueueTree
 from muster.framework import Eviction, Session
 from muster.snapshot import NO_ROW, Amounts, Mask, Pieces, Rows, Snapshot, TaskStatus
 
@@ -28,9 +28,9 @@ _TAKEABLE: Mask = np.isin(np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskS
 _OR_TAKEN_BACK: Mask = _TAKEABLE | (np.arange(len(TaskStatus)) == TaskStatus.ALLOCATED)
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Unit:
-    """Tasks of one job that go together, in eviction order."""
+    """Tasks of one job that go together, in eviction order; each is equal to itself alone."""
 
     job: int
     tasks: Rows
@@ -69,25 +69,23 @@ class Givers:
 _Entry = tuple[Key, int, Rows]
 
 
-class VictimPool:
-    """All jobs that the action may take from, by queue."""
+class VictimPool(Pool):
+    """The pool with all jobs that the action may take from, by queue, in the order in which they go."""
 
     def __init__(
         self, session: Session, kind: Eviction, *, pass_over_protected: bool = True, take_back_binds: bool = False
     ) -> None:
-        self._session = session
-        self._kind = kind
-        self._pass_over_protected = pass_over_protected
-        self._may_go = _OR_TAKEN_BACK if take_back_binds else _TAKEABLE
-        snapshot = session.snapshot
+        statuses = _OR_TAKEN_BACK if take_back_binds else _TAKEABLE
+        super().__init__(session, kind, statuses, bars=pass_over_protected)
+        snapshot, tasks = session.snapshot, session.snapshot.tasks
         #: By queue and priority of the beneficiary.
-        self._known: dict[tuple[int, int], Givers] = {}
-        tasks = snapshot.tasks
-        #: By task: whether this action has anything to do with it at all.
+        self._givers: dict[tuple[int, int], Givers] = {}
+        #: By task: whether this action has anything to do with it at all. Others went for the place of a task that was
+        #: nominated: who took it back would have them go for nothing.
         self._concerned: Mask = willing(snapshot)
-        self._pool = Pool(session, kind, self._may_go, bars=pass_over_protected)
-        rows = session.sort_tasks(self._takeable(np.arange(len(tasks), dtype=np.int32)))
-        bounds = np.searchsorted(tasks.job[rows], np.arange(len(snapshot.jobs) + 1)).astype(np.int32)
+        self._concerned &= (tasks.status != TaskStatus.ALLOCATED) | (tasks.nominated == NO_ROW)
+        rows = session.sort_tasks(self._takeable(np.arange(len(tasks), dtype=np.intp)))
+        bounds = np.searchsorted(tasks.job[rows], np.arange(len(snapshot.jobs) + 1)).astype(np.intp)
         #: By job, its tasks when the pool was made; those of jobs that have changed since; keys that were asked for.
         self._at_first = Pieces(rows, bounds)
         self._left: dict[int, Rows] = {}
@@ -95,17 +93,15 @@ class VictimPool:
         #: Which jobs are in the pool, by row.
         self._present: Mask = np.diff(bounds) > 0
         self._by_queue = self._lines()
-
-    def __bool__(self) -> bool:
-        """Is anybody in the pool?"""
-        return bool(self._by_queue)
+        #: By queue, the jobs that have changed since somebody asked for its line, and whether they stand there.
+        self._changed: dict[int, dict[int, bool]] = {}
 
     def _lines(self) -> dict[int, list[int]]:
         """The jobs of every queue; the last one goes first."""
-        jobs = np.flatnonzero(self._present).astype(np.int32)
-        bounds = np.append(self._at_first.bounds[jobs], np.int32(len(self._at_first.rows)))
-        jobs = self._session.sort_victims(jobs, Pieces(self._at_first.rows, bounds))
-        queues = self._session.snapshot.jobs.queue[jobs]
+        jobs = np.flatnonzero(self._present).astype(np.intp)
+        bounds = np.append(self._at_first.bounds[jobs], np.intp(len(self._at_first.rows)))
+        jobs = self.session.sort_victims(jobs, Pieces(self._at_first.rows, bounds))
+        queues = self.session.snapshot.jobs.queue[jobs]
         order = np.argsort(queues, kind="stable")
         found, starts = np.unique(queues[order], return_index=True)
         lines = np.split(jobs[order], starts[1:])
@@ -120,84 +116,86 @@ class VictimPool:
         """Where a job stands in its queue; victims come from the last one."""
         key = self._keys.get(job)
         if key is None:
-            key = self._keys[job] = self._session.victim_key(job, self.left(job))
+            key = self._keys[job] = self.session.victim_key(job, self.left(job))
         return key
 
     def _takeable(self, rows: Rows) -> Rows:
         """Those of the tasks that may be taken as things stand."""
-        tasks = self._session.snapshot.tasks
-        # Others went for the place that it was nominated to: who took it back would have them go for nothing.
-        owed = (tasks.status[rows] == TaskStatus.ALLOCATED) & (tasks.nominated[rows] != NO_ROW)
-        left: Rows = rows[self._may_go[tasks.status[rows]] & self._concerned[rows] & ~owed]
+        status = self.session.snapshot.tasks.status
+        if len(rows) == 1:  # most jobs have one task, and arrays are slow to begin
+            only = rows[0]
+            return rows if self.statuses[status[only]] and self._concerned[only] else rows[:0]
+        left: Rows = rows[self.statuses[status[rows]] & self._concerned[rows]]
         return left
 
     def refresh(self, jobs: Iterable[int]) -> None:
         """Tasks of these jobs were evicted, moved or promised a place for good."""
+        snapshot = self.session.snapshot
         for job in jobs:
-            line = self._by_queue.setdefault(int(self._session.snapshot.jobs.queue[job]), [])
-            was_present = bool(self._present[job])
-            if was_present:
-                # Who has just gone stood near the end.
-                del line[next(at for at in range(len(line) - 1, -1, -1) if line[at] == job)]
-            left = self._takeable(self._session.snapshot.tasks_of(job))
-            is_present = len(left) > 0
-            if is_present:
-                self._left[job] = self._session.sort_tasks(left) if len(left) > 1 else left
-                self._keys.pop(job, None)
-                insort(line, job, key=self.key)
-            self._note(job, was_present=was_present, is_present=is_present)
-
-    def _note(self, job: int, *, was_present: bool, is_present: bool) -> None:
-        """Keep what is known of choices in step with who is in the pool."""
-        self._present[job] = is_present
-        if is_present and not was_present:
-            kept = [asker for asker in self._known if not self._concerns(job, *asker)]
-            self._known = {asker: self._known[asker] for asker in kept}
-        elif was_present and not is_present:
-            for givers in self._known.values():
-                givers.allowed[job] = False
+            own = snapshot.tasks_of(job)
+            left = self._takeable(own)
+            self._left[job] = self.session.sort_tasks(left) if len(left) > 1 else left
+            self._keys.pop(job, None)
+            was_present, is_present = bool(self._present[job]), len(left) > 0
+            self._present[job] = is_present
+            self._changed.setdefault(int(snapshot.jobs.queue[job]), {}).setdefault(job, was_present)
+            # Keep what is known of choices in step with who is in the pool.
+            if is_present and not was_present:
+                kept = [asker for asker in self._givers if not self._concerns(job, *asker)]
+                self._givers = {asker: self._givers[asker] for asker in kept}
+            elif was_present and not is_present:
+                for givers in self._givers.values():
+                    givers.allowed[job] = False
 
     def _concerns(self, job: int, queue: int, priority: int) -> bool:
         """Whether a job could be a victim of beneficiaries of this queue and priority."""
-        jobs = self._session.snapshot.jobs
-        if self._kind is Eviction.PREEMPT:
+        jobs = self.session.snapshot.jobs
+        if self.kind is Eviction.PREEMPT:
             return bool(jobs.queue[job] == queue and jobs.priority[job] < priority)
-        return self._kind is Eviction.CONSOLIDATE or bool(jobs.queue[job] != queue)
+        return self.kind is Eviction.CONSOLIDATE or bool(jobs.queue[job] != queue)
 
     def line(self, evictor: int, *, spare_only: bool = False) -> VictimLine:
         """The victims of one beneficiary; with `spare_only`, everybody keeps its minimum."""
-        jobs = self._session.snapshot.jobs
+        givers = self._givers_for(evictor)
+        if spare_only:
+            allowed = givers.allowed & (job_surplus(self.session.snapshot) > 0)
+            givers = replace(givers, allowed=allowed, protected=frozenset(np.flatnonzero(allowed).tolist()))
+        return VictimLine(self.session, self, givers, ends_there=not self.bars and not spare_only)
+
+    def of(self, job: int) -> Candidates:
+        return self._givers_for(job).found
+
+    def _givers_for(self, evictor: int) -> Givers:
+        jobs = self.session.snapshot.jobs
         asker = int(jobs.queue[evictor]), int(jobs.priority[evictor])
         # A beneficiary that may be a victim itself must not be offered to itself, so it is asked for alone.
         is_victim = evictor != NO_ROW and bool(self._present[evictor])
-        givers = None if is_victim else self._known.get(asker)
+        givers = None if is_victim else self._givers.get(asker)
         if givers is None:
             givers = self._choose(evictor)
             if not is_victim:
-                self._known[asker] = givers
-        self._last = givers.found
-        if spare_only:
-            allowed = givers.allowed & (job_surplus(self._session.snapshot) > 0)
-            givers = replace(givers, allowed=allowed, protected=frozenset(np.flatnonzero(allowed).tolist()))
-        ends_there = not self._pass_over_protected and not spare_only
-        return VictimLine(self._session, self, givers, ends_there=ends_there)
+                self._givers[asker] = givers
+        return givers
 
     def jobs_of(self, queue: int) -> Sequence[int]:
         """The jobs of a queue; the last one goes first."""
-        return self._by_queue[queue]
-
-    def obstacles(self) -> str:
-        """Who is kept from being evicted for the job whose line was asked for last."""
-        return self._last.obstacles(self._session)
+        line = self._by_queue.setdefault(queue, [])
+        changed = self._changed.pop(queue, {})
+        for job in (job for job, stands_there in changed.items() if stands_there):
+            # Who has just gone stood near the end.
+            del line[next(at for at in range(len(line) - 1, -1, -1) if line[at] == job)]
+        for job in (job for job in changed if self._present[job]):
+            insort(line, job, key=self.key)
+        return line
 
     def _choose(self, evictor: int) -> Givers:
-        snapshot = self._session.snapshot
-        found = self._pool.find(evictor)
+        snapshot = self.session.snapshot
+        found = self.find(evictor)
         jobs = found.jobs[self._present[found.jobs]]
         allowed = np.zeros(len(snapshot.jobs), np.bool_)
         allowed[jobs] = True
         refused = (
-            self._concerned & self._may_go[snapshot.tasks.status] & np.append(allowed, np.False_)[snapshot.tasks.job]
+            self._concerned & self.statuses[snapshot.tasks.status] & np.append(allowed, np.False_)[snapshot.tasks.job]
         )
         refused[found.tasks] = False
         staying = frozenset(np.flatnonzero(refused).tolist())
@@ -221,10 +219,8 @@ class VictimLine:
         self._returned: dict[int, list[_Entry]] = {}
         #: By leaf, what was held by all that has been offered.
         self._leaving: dict[int, Amounts] = {}
-        #: Tasks that were only promised a place when the line was made: they hold nothing yet.
-        self._promised: Mask = session.snapshot.tasks.status == _PROMISED
         occupied = [queue for queue in givers.queues if self._peek(queue) != NO_ROW]
-        self._tree = QueueTree(session.snapshot.queues, occupied, self._turn_key, last_first=True)
+        self._tree = QueueTree(session.snapshot.queues.steps, occupied, self._turn_key, last_first=True)
 
     def __bool__(self) -> bool:
         """Is there anybody to take from?"""
@@ -232,34 +228,33 @@ class VictimLine:
 
     def pop(self) -> Unit | None:
         """The next unit; None: nobody is left."""
+        snapshot = self._session.snapshot
         while not self._ended:
             leaf = self._tree.next_leaf(self._turn_key)
             if leaf is None:
                 return None
             job, tasks, rest = self._take(leaf)
-            if job not in self._givers.protected or self._can_go(job, rest):
-                return make_unit(self._session.snapshot, job, tasks)
+            if job not in self._givers.protected:
+                return make_unit(snapshot, job, tasks)
+            own = self._left(job)
+            gone = own[~np.isin(own, rest)]
+            # A protected job must have its minimum with what is left, or all later scenarios would be refused.
+            if keep_minimum(snapshot, np.array([job], np.intp), gone, gone[:0]):
+                return make_unit(snapshot, job, tasks)
             self._ended = self._ends_there
         return None
-
-    def _can_go(self, job: int, rest: Rows) -> bool:
-        """Whether a protected job has its minimum with what is left; if not, all later scenarios would be refused."""
-        own = self._left(job)
-        gone = own[~np.isin(own, rest)]
-        return keep_minimum(self._session.snapshot, np.array([job], np.int32), gone, gone[:0])
 
     def _take(self, leaf: int) -> tuple[int, Rows, Rows]:
         """Take the next unit out of a leaf: its job, its tasks, and what is left of the job."""
         job, left = self._drop(leaf)
-        self._leaving[leaf] = self._leaving_with(leaf, left)
-        snapshot = self._session.snapshot
-        tasks = next_victims(snapshot, job, left)
+        if len(self._jobs) > 1:  # else queues are never compared
+            self._leaving[leaf] = self._leaving_with(leaf, left)
+        tasks = next_victims(self._session.snapshot, job, left)
         rest = left[:0] if len(tasks) == len(left) else left[~np.isin(left, tasks)]
         self._tree.changed(leaf, self._turn_key, occupied=self._peek(leaf) != NO_ROW)
         if len(rest):
-            insort(
-                self._returned.setdefault(leaf, []), (self._session.victim_key(job, rest), job, rest), key=_entry_key
-            )
+            back = self._returned.setdefault(leaf, [])
+            insort(back, (self._session.victim_key(job, rest), job, rest), key=itemgetter(0))
             self._tree.changed(leaf, self._turn_key, occupied=True)
         return job, tasks, rest
 
@@ -294,10 +289,9 @@ class VictimLine:
 
     def _leaving_with(self, leaf: int, tasks: Rows) -> Amounts:
         """What was held by all that has been offered from a leaf, and by these tasks."""
-        held = requests_of(self._session.snapshot, tasks[~self._promised[tasks]])
+        # Who was only promised a place holds nothing yet; nobody who was not offered has been touched by a dry run.
+        snapshot = self._session.snapshot
+        states = snapshot.tasks.status[tasks]
+        held = requests_of(snapshot, tasks[states != _PROMISED] if _PROMISED in states.tolist() else tasks)
         known = self._leaving.get(leaf)
         return held if known is None else known + held
-
-
-def _entry_key(entry: _Entry) -> Key:
-    return entry[0]

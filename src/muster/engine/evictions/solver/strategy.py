@@ -7,7 +7,7 @@ no search where one that is easier to serve has failed already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Hashable, Iterator, Mapping
+from collections.abc import Hashable, Iterator, Mapping
 from dataclasses import dataclass
 
 import msgspec
@@ -15,67 +15,52 @@ import numpy as np
 
 from muster.api import format_amount
 from muster.engine.boards import boards_of
-from muster.engine.evictions.budgets import Budgets
-from muster.engine.evictions.pipeline import Need, Plan
-from muster.engine.evictions.simulation import Simulation, VictimRecord
+from muster.engine.evictions.pipeline import Need, Strategy
+from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
-from muster.engine.evictions.solver.search import Search, SolverOptions, TrialBudget, TrialsUsedUp
+from muster.engine.evictions.solver.search import Search, SolverOptions, TrialsUsedUp
 from muster.engine.evictions.solver.trial import Trials, Waiting
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import next_tasks, requests_of
-from muster.engine.queue_tree import TreeLine
-from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
+from muster.engine.lines import Line
 from muster.framework import Eviction, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import NO_ROOM_BY_EVICTION, NO_ROOM_BY_MOVING, SEARCH_ENDED
-from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Amounts, Rows, Snapshot, TaskStatus
+from muster.snapshot import NEEDS_LIVE_CHECK, Amounts, Rows, Snapshot, TaskStatus
 
 _PENDING = int(TaskStatus.PENDING)
 
 
-class SolverStrategy:
+class SolverStrategy(Strategy[VictimLine]):
     """Victims gang by gang, by trying scenarios down the queue tree."""
 
-    breaks_gangs = True
-    piecewise = False
     asks_validators = True
-    grows = False
+    _pool: VictimPool
 
     def __init__(self, session: Session, kind: Eviction, options: SolverOptions, action: str) -> None:
-        self._session = session
-        self._kind = kind
+        super().__init__(session, kind, ignore_pdb=options.ignore_pdb)
         self._options = options
         self._action = action
         self._places = FreePlaces(session.snapshot, boards_of(session))
         self._failed = FailedJobs(session, kind)
         self._trials_left = options.max_trials_per_cycle
 
-    def jobs(self) -> dict[int, Rows]:
+    def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
         session = self._session
         if self._kind is Eviction.RECLAIM and not session.asked(points.CAN_RECLAIM):
             return {}  # nobody says what queues may take back
         #: Pending tasks, in order, of all jobs that could be placed.
-        self._pending: dict[int, Rows] = {}
-        for job, tasks in tasks_by_job(session, schedulable_tasks(session)):
-            with session.turn(job):
-                if job != NO_ROW and why_not_schedulable(session, job) is None:
-                    self._pending[job] = tasks
+        self._pending = waiting
         # Only those move others that may be moved themselves.
         asking = dict(self._pending)
         if self._kind is Eviction.CONSOLIDATE:
             asking = {job: tasks for job, tasks in asking.items() if session.snapshot.jobs.preemptible[job]}
         if not asking:
             return {}
-        options = self._options
-        self._pool = VictimPool(
-            session,
-            self._kind,
-            pass_over_protected=options.pass_over_protected,
-            take_back_binds=options.take_back_binds,
-        )
-        self._budgets = Budgets(session, options.ignore_pdb)
+        options, able = self._options, self._pending
+        pass_over, take_back = options.pass_over_protected, options.take_back_binds
+        self._pool = VictimPool(session, self._kind, pass_over_protected=pass_over, take_back_binds=take_back)
         # Who may never have what it waits for keeps nobody waiting.
-        able = self._pending
         if options.pass_over_blocked:
             able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
@@ -83,7 +68,8 @@ class SolverStrategy:
         return asking
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
-        line = TreeLine(self._session, jobs, depth=self._options.max_jobs_per_queue)
+        depth, known = self._options.max_jobs_per_queue, self._waiting.keys()
+        line = Line(self._session, jobs, is_tree=True, depth=depth, known=known)
         while (job := line.pop()) is not None:
             yield job
 
@@ -98,7 +84,7 @@ class SolverStrategy:
         refusal = None
         if len(tasks) and self._kind is Eviction.CONSOLIDATE:
             refusal = self._why_moving_is_vain(tasks)
-        if len(tasks) and refusal is None and self._options.use_signatures:
+        if len(tasks) and refusal is None and self._options.use_signatures and self._failed:
             refusal = self._why_ruled_out(job, tasks)
         if refusal is not None:
             session.note_no_eviction(job, self._action, refusal, tried=False)
@@ -118,9 +104,9 @@ class SolverStrategy:
 
     def _why_ruled_out(self, job: int, tasks: Rows) -> Rejection | None:
         """An easier job has failed for a reason that holds for this one, too."""
-        if not self._failed.rule_out(job, tasks, spare_only=self._takes_spare_only(job)):
+        other = self._failed.easier(job, tasks, spare_only=self._takes_spare_only(job))
+        if other is None:
             return None
-        other = self._failed.easier
         known = self._session.no_evictions.get(other, {}).get(self._action, Rejection(NO_ROOM_BY_EVICTION))
         name = self._session.snapshot.jobs.records[other].id
         return Rejection(known.reason, f"as for {name}" + (f": {known.detail}" if known.detail else ""))
@@ -133,21 +119,16 @@ class SolverStrategy:
         snapshot = self._session.snapshot
         if self._options.growth_breaks_gangs or not snapshot.jobs.allocated_count(job):
             return False
-        return bool(job_surplus(snapshot, np.array([job], np.int32), promised=True)[job] >= 0)
+        return bool(job_surplus(snapshot, np.array([job], np.intp), promised=True)[job] >= 0)
 
-    def obstacles(self, job: int) -> str:
-        return self._budgets.and_kept_by(self._pool.obstacles())
-
-    def solve(
-        self, need: Need, candidates: VictimLine, simulation: Simulation, accepts: Callable[[Plan], bool]
-    ) -> Plan | None:
+    def solve(self, need: Need, candidates: VictimLine, simulation: Simulation) -> Plan | None:
         session, options = self._session, self._options
         if not candidates and not self._places.suffices(need.tasks):
             return None
-        budget = TrialBudget(options.max_trials_per_job, self._trials_left)
+        most = min(options.max_trials_per_job, self._trials_left)
         self._trials.start(simulation)
         search = Search(
-            session, self._kind, options, self._budgets, budget, candidates, self._trials, self._places, simulation
+            session, self._kind, options, self._budgets, most, candidates, self._trials, self._places, simulation
         )
         outcome = None
         try:
@@ -155,29 +136,30 @@ class SolverStrategy:
         except TrialsUsedUp:
             session.tally.cut_short += 1
             session.record(need.job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {search.made} dry runs"))
-        self._trials_left = budget.per_cycle
+        self._trials_left -= search.made
         if outcome is None:
             return None
         records = ScenarioRecords(
             session.snapshot, need.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
         )
         plan = Plan(need.tasks, outcome.evicted, outcome.moved, records)
-        return plan if accepts(plan) else None
+        return plan if simulation.accepts(plan) else None
 
     def settled(self, need: Need, plan: Plan | None) -> None:
         job, table = need.job, self._session.snapshot.tasks
-        self._budgets.kept_by.clear()
+        super().settled(need, plan)
         if plan is None:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:
                 self._failed.note(job, need.tasks, spare_only=self._takes_spare_only(job))
             return
         self._failed.forget()
-        self._pending[job] = pending = self._pending[job][table.status[self._pending[job]] == _PENDING]
-        if len(pending) == 0:
-            self._waiting.discard(job)
+        pending = self._pending[job]
+        pending = pending[:0] if len(plan.placed) == len(pending) else pending[table.status[pending] == _PENDING]
+        self._pending[job] = pending
+        self._waiting.served(job, pending)
         # Those who were promised places may be dealt others for the sake of the next ones.
-        touched = sorted(set(table.job[np.concatenate((plan.evicted, plan.moved))].tolist()))
+        touched = sorted({*table.job[plan.evicted].tolist(), *table.job[plan.moved].tolist()})
         self._pool.refresh([*touched, job])
 
 
@@ -250,8 +232,9 @@ class FailedJobs:
         self._kind = kind
         self._failed: dict[Hashable, list[_Wish]] = {}
         self._nodes: dict[int, bytes] = {}
-        #: The job by whose failure the last one was ruled out.
-        self.easier = NO_ROW
+
+    def __bool__(self) -> bool:
+        return bool(self._failed)
 
     def forget(self) -> None:
         self._failed.clear()
@@ -262,17 +245,11 @@ class FailedJobs:
         if signature is not None:
             self._failed.setdefault(signature, []).append(self._wish(job, tasks))
 
-    def rule_out(self, job: int, tasks: Rows, *, spare_only: bool = False) -> bool:
-        """Whether an easier job has failed."""
-        if not self._failed:
-            return False
-        signature = self._signature(job, tasks, spare_only=spare_only)
-        if signature is None or signature not in self._failed:
-            return False
-        wish = self._wish(job, tasks)
-        easier = next((failed for failed in self._failed[signature] if failed.is_easier_than(wish)), None)
-        self.easier = NO_ROW if easier is None else easier.job
-        return easier is not None
+    def easier(self, job: int, tasks: Rows, *, spare_only: bool = False) -> int | None:
+        """A job that has failed and is no harder to serve than this one; None: there is none."""
+        known = self._failed.get(self._signature(job, tasks, spare_only=spare_only), [])
+        wish = self._wish(job, tasks) if known else None
+        return next((failed.job for failed in known if wish and failed.is_easier_than(wish)), None)
 
     def _wish(self, job: int, tasks: Rows) -> _Wish:
         snapshot = self._session.snapshot

@@ -10,8 +10,7 @@ what allocate will do.
 
 from __future__ import annotations
 
-from bisect import bisect_left
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,17 +19,16 @@ from muster.api.resources import is_gpu
 from muster.engine.evictions.simulation import Simulation
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.gangs import next_tasks
-from muster.engine.lines import Key
+from muster.engine.lines import Key, QueueTree
 from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope
-from muster.engine.queue_tree import QueueTree
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
-from muster.snapshot import NO_ROW, Mask, Rows, TaskStatus
+from muster.snapshot import NO_ROW, Mask, OperationKind, Rows, TaskStatus
 
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
-_ALLOCATED = int(TaskStatus.ALLOCATED)
-_NOBODY: Rows = np.empty(0, np.int32)
+_RECALL = OperationKind.RECALL
+_NOBODY: Rows = np.empty(0, np.intp)
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,9 +49,10 @@ class Trials:
         self._places = places
         self._waiting = waiting
         self._kind = kind
-        self._gpus = _gpu_columns(session)
-        #: Classes that ask for a GPU.
-        self._gpu_classes: Mask = np.any(session.snapshot.classes.requests[:, 0, self._gpus] > 0, axis=1)
+        #: Columns of GPUs and of slices of them, and whether a class asks for any.
+        self._gpus = [column for name, column in session.snapshot.axis.index.items() if is_gpu(name)]
+        asks = session.snapshot.classes.requests[:, 0, self._gpus]
+        self._gpu_classes: list[bool] = np.any(asks > 0, axis=1).tolist()
         self._job = NO_ROW
         #: Nodes where GPUs were or would go free before the dry runs, as of a length of the touch log.
         self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
@@ -64,26 +63,30 @@ class Trials:
         self._origins: Rows = _NOBODY
         #: Whether a node of some victim is not opened.
         self._closed = False
-        #: Tasks that the cycle had placed when the dry runs began: they may wait again, as nobody went for them.
-        self._placed: Mask = session.snapshot.tasks.status == _ALLOCATED
 
     def start(self, simulation: Simulation) -> None:
         """The next dry runs are for the job of this simulation."""
-        tasks = self._session.snapshot.tasks
+        snapshot = self._session.snapshot
         self._job = job = simulation.job
         self._simulation = simulation
-        self._placed = tasks.status == _ALLOCATED
-        self._needs_gpus = all(self._gpu_classes[tasks.cls[self._session.snapshot.tasks_of(job)]].tolist())
+        classes = snapshot.tasks.cls[snapshot.tasks_of(job)].tolist()
+        self._needs_gpus = all(self._gpu_classes[cls] for cls in classes)
         if self._needs_gpus:
             self._count_gpus()
         self._keys.clear()
 
     def _count_gpus(self) -> None:
         """Find the nodes with a GPU that is free, or that goes free and is promised to nobody."""
-        snapshot = self._session.snapshot
-        rows = slice(None) if self._counted < 0 else snapshot.touch_log[self._counted : snapshot.touched]
-        gpus = snapshot.nodes.state[:, rows][:, :, self._gpus].sum(axis=2)
-        self._with_gpus[rows] = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
+        snapshot, state = self._session.snapshot, self._session.snapshot.nodes.state
+        if self._counted < 0:
+            gpus = state[:, :, self._gpus].sum(axis=2)
+            self._with_gpus = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
+        else:
+            for node in set(snapshot.touch_log[self._counted : snapshot.touched].tolist()):
+                planes = state[:, node].tolist()
+                free = sum(planes[ALLOCATABLE][gpu] - planes[USED][gpu] for gpu in self._gpus)
+                going = sum(planes[RELEASING][gpu] - planes[PIPELINED][gpu] for gpu in self._gpus)
+                self._with_gpus[node] = free > 0 or going > 0
         self._counted = snapshot.touched
 
     def _scope(self, tasks: Rows) -> Scope:
@@ -91,7 +94,8 @@ class Trials:
 
         A beneficiary that needs GPUs can be served where one is or goes free: nobody is moved anywhere else for it.
         """
-        if not self._closed and True in self._gpu_classes[self._session.snapshot.tasks.cls[tasks]].tolist():
+        classes = self._session.snapshot.tasks.cls[tasks].tolist()
+        if not self._closed and any(self._gpu_classes[cls] for cls in classes):
             return EVERYWHERE
         return self._open()
 
@@ -108,12 +112,12 @@ class Trials:
 
         `stayed`: victims that are only here because others of their gang had to go; their nodes are not opened.
         """
-        by_job = self._by_job(victims)
+        in_order = self._session.sort_tasks(victims) if len(victims) > 1 else victims
+        by_job = dict(tasks_by_job(self._session, in_order))
         opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
         self._origins = self._session.snapshot.tasks.node[opening]
         self._closed = len(stayed) > 0
-        turns = Turns(self._session, self._waiting, [(self._key(job), job) for job in (*by_job, self._job)])
-        classes = set(self._session.snapshot.tasks.cls[victims].tolist())
+        turns = Turns(self._session, self._waiting, (*by_job, self._job), self._key)
         placed = False
         while (job := turns.pop()) is not None:
             if job == self._job:
@@ -123,13 +127,12 @@ class Trials:
                 placed = True
             else:
                 found = self._bring_back(job, by_job.pop(job))
-                if not found and placed and not self._places.any_for(classes):
+                if not found and placed and by_job and not self._places.any_for(victims):
                     break
         status = self._session.snapshot.tasks.status[victims]
-        evicted = victims[status == _RELEASING]
-        if len(evicted) == len(victims):
-            return TrialResult(evicted, victims[:0], evicted)
-        moved = victims[status == _PIPELINED]
+        if set(status.tolist()) == {_RELEASING}:
+            return TrialResult(victims, victims[:0], victims)
+        evicted, moved = victims[status == _RELEASING], victims[status == _PIPELINED]
         return TrialResult(evicted, moved, np.concatenate((evicted, moved)))
 
     def _bring_back(self, job: int, evicted: Rows) -> bool:
@@ -138,12 +141,6 @@ class Trials:
         if len(tasks) == 0 or not self._places.suffices(tasks):
             return False
         return bool(self._simulation.place(tasks, self._scope(tasks), PROMISES, Goal.ALL, job=job))
-
-    def _by_job(self, victims: Rows) -> dict[int, Rows]:
-        """Victims by job, in task order."""
-        if len(victims) == 1:
-            return {int(self._session.snapshot.tasks.job[victims[0]]): victims}
-        return dict(tasks_by_job(self._session, self._session.sort_tasks(victims)))
 
     def _key(self, job: int) -> Key:
         """Order of a job in its queue; it depends on how much of its gang is left."""
@@ -159,16 +156,13 @@ class Trials:
         if self._kind is Eviction.CONSOLIDATE and len(outcome.evicted):
             return False
         pods = self._session.snapshot.tasks.pods
-        if any(not pods[task].spec.node_name and not self._placed[task] for task in outcome.evicted.tolist()):
-            return False  # it was promised a place at the cost of others, who would then go for nothing
+        for operation in self._simulation.statement.operations:
+            if operation.kind is _RECALL:
+                lost = operation.tasks[np.isin(operation.tasks, outcome.evicted)].tolist()
+                if not all(pods[task].spec.node_name for task in lost):
+                    return False  # who waited was promised a place at the cost of others, who would go for nothing
         scenario = Scenario(self._kind, self._job, pending, offered, outcome.evicted, outcome.moved)
         return self._session.is_valid_scenario(scenario)
-
-
-def _gpu_columns(session: Session) -> list[int]:
-    """Columns of GPUs and of slices of them."""
-    index = session.snapshot.axis.index
-    return [column for name, column in index.items() if is_gpu(name)]
 
 
 #: Where a job stands in its queue, and the job.
@@ -180,32 +174,43 @@ class Waiting:
 
     def __init__(self, session: Session, jobs: Mapping[int, Rows]) -> None:
         """`jobs`: the tasks that wait, by job."""
+        self._session = session
+        self._jobs = dict(jobs)
+        self._shapes: dict[int, Hashable] = {}
         self.lines: dict[int, list[Place]] = {}
-        #: Equal for jobs that may be passed over together.
-        self.shapes = {job: _shape(session, job, tasks) for job, tasks in jobs.items()}
-        self._places: dict[int, tuple[int, Place]] = {}
         for job in jobs:
-            queue, place = int(session.snapshot.jobs.queue[job]), (session.job_key(job), job)
-            self.lines.setdefault(queue, []).append(place)
-            self._places[job] = queue, place
+            queue = int(session.snapshot.jobs.queue[job])
+            self.lines.setdefault(queue, []).append((session.job_key(job), job))
         for line in self.lines.values():
             line.sort()
 
-    def discard(self, job: int) -> None:
-        """A job has been served; one that stood in no line had none to leave."""
-        if job in self._places:
-            queue, place = self._places.pop(job)
-            del self.lines[queue][bisect_left(self.lines[queue], place)]
+    def keys(self) -> dict[int, Key]:
+        """Where the jobs stood among those of their queues when they were sorted."""
+        return {job: key for line in self.lines.values() for key, job in line}
 
+    def shape(self, job: int) -> Hashable:
+        """Equal for jobs that may be passed over together: their next chunks ask for the same."""
+        shape, jobs = self._shapes.get(job), self._session.snapshot.jobs
+        if shape is None and jobs.has_pod_sets(job):
+            shape = self._shapes[job] = job
+        elif shape is None:
+            tasks = self._jobs[job]
+            held = sum(jobs.counts[job].tolist()) - len(tasks)
+            classes = self._session.snapshot.tasks.cls[tasks].tobytes()
+            shape = self._shapes[job] = classes, int(jobs.min_member[job]), held if held == 0 else -job
+        return shape
 
-def _shape(session: Session, job: int, tasks: Rows) -> Hashable:
-    """Equal for jobs whose next chunk asks for the same."""
-    snapshot = session.snapshot
-    if snapshot.jobs.has_pod_sets(job):
-        return job
-    classes = snapshot.tasks.cls[tasks]
-    held = sum(snapshot.jobs.counts[job].tolist()) - len(tasks)
-    return classes.tobytes(), int(snapshot.jobs.min_member[job]), held if held == 0 else -job
+    def served(self, job: int, left: Rows) -> None:
+        """A job has been served but for these tasks; one that stood in no line has none to leave."""
+        self._shapes.pop(job, None)
+        line = self.lines.get(int(self._session.snapshot.jobs.queue[job]), []) if job in self._jobs else []
+        if len(left):
+            self._jobs[job] = left
+            return
+        # Who is served stood near the beginning.
+        at = next((at for at, (_, other) in enumerate(line) if other == job), None)
+        if at is not None:
+            del line[at]
 
 
 class Turns:
@@ -215,20 +220,24 @@ class Turns:
     jobs that follow each other in a queue are passed over together.
     """
 
-    def __init__(self, session: Session, waiting: Waiting, own: Iterable[Place]) -> None:
+    def __init__(self, session: Session, waiting: Waiting, jobs: Collection[int], key_of: Callable[[int], Key]) -> None:
         self._session = session
         self._waiting = waiting
-        places = sorted(own, reverse=True)
-        self._own = {job for _, job in places}
+        self._own = set(jobs)
         #: By leaf, the next one at the end.
         self._left: dict[int, list[Place]] = {}
-        for place in places:
-            self._left.setdefault(int(session.snapshot.jobs.queue[place[1]]), []).append(place)
         #: By leaf, how many of those who wait have been passed over.
         self._passed: dict[int, int] = {}
-        leaves: Iterable[int] = {**waiting.lines, **self._left} if len(self._left) > 1 else ()
-        occupied = [leaf for leaf in leaves if self._first(leaf) is not None]
-        self._tree = QueueTree(session.snapshot.queues, occupied, self._turn_key)
+        by_leaf: dict[int, list[int]] = {}
+        for job in jobs:
+            by_leaf.setdefault(int(session.snapshot.jobs.queue[job]), []).append(job)
+        for leaf, own in by_leaf.items():
+            # Who is compared with nobody needs no key.
+            alone = len(own) == 1 and (len(by_leaf) == 1 or leaf not in waiting.lines)
+            self._left[leaf] = [((), own[0])] if alone else sorted([(key_of(job), job) for job in own], reverse=True)
+        if len(by_leaf) > 1:
+            occupied = [leaf for leaf in {**waiting.lines, **self._left} if self._first(leaf) is not None]
+            self._tree = QueueTree(session.snapshot.queues.steps, occupied, self._turn_key)
 
     def pop(self) -> int | None:
         """The next job of the dry run; None: everybody had a turn."""
@@ -256,11 +265,11 @@ class Turns:
         return line[at]
 
     def _pass_over(self, leaf: int) -> None:
-        line, shapes, shape = self._waiting.lines[leaf], self._waiting.shapes, None
+        line, shape = self._waiting.lines[leaf], None
         while (first := self._first(leaf)) is not None and self._passed[leaf] < len(line):
-            if first is not line[self._passed[leaf]] or shape not in (None, shapes[first[1]]):
+            if first is not line[self._passed[leaf]] or shape not in (None, self._waiting.shape(first[1])):
                 return
-            shape = shapes[first[1]]
+            shape = self._waiting.shape(first[1])
             self._passed[leaf] += 1
 
     def _serve(self, leaf: int) -> int:

@@ -1,10 +1,8 @@
-"""What nodes could give to a task: who might be evicted there, who may, and the fewest that have to go.
+"""What nodes could offer to a task: who may be evicted there, in which order, and the fewest that have to go.
 
-Candidates lie sorted by node, so that those of any set of nodes are gathered without a loop; how many tasks a node
-could hold without them is an upper bound, made before any plugin is asked: a node that fails by it cannot work. Plugins
-are asked by `Session.evictable`; what they allow is cut down to what protected gangs, PodDisruptionBudgets and, across
-queues, deserved shares allow, whatever tier said yes. Of these the first in order go, and the dearest come back while
-the tasks still fit without them: no single victim could stay.
+Plugins are asked by `Session.evictable`; what they allow is cut down to what protected gangs, PodDisruptionBudgets and,
+across queues, deserved shares allow, whatever tier said yes. Of these the first in order go, and the dearest come back
+while the tasks still fit without them: no single victim could stay.
 """
 
 from __future__ import annotations
@@ -17,54 +15,11 @@ from numpy.typing import NDArray
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import RunnerUp, VictimRecord, facts_of
+from muster.engine.evictions.supply import Supply, sums_by_node
 from muster.engine.evictions.surplus import spare_of_protected
 from muster.framework import Eviction, Evictor, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
-from muster.snapshot import BEST_EFFORT, Amounts, Mask, Rows, Snapshot, TaskStatus, slots_in
-
-_NOBODY: Rows = np.empty(0, np.int32)
-
-
-class Supply:
-    """Candidates of one evictor, or of several that may evict the same tasks, by node."""
-
-    def __init__(self, session: Session, candidates: Rows, protected: Rows = _NOBODY) -> None:
-        self._snapshot = session.snapshot
-        #: Jobs that must keep their minimum.
-        self.protected = protected
-        nodes = self._snapshot.tasks.node[candidates]
-        order = np.argsort(nodes, kind="stable")
-        #: All candidates, gone ones included, by node.
-        self.tasks: Rows = candidates[order]
-        self._starts = np.searchsorted(nodes[order], np.arange(len(self._snapshot.nodes) + 1))
-        #: int64[nodes, resources]: what the candidates of a node hold.
-        self.room: Amounts = np.zeros_like(self._snapshot.nodes.state[0])
-        #: Nodes that have candidates, gone ones included.
-        self.has_candidates: Mask = np.diff(self._starts) > 0
-        self.refresh(np.flatnonzero(self.has_candidates).astype(np.int32))
-
-    def __bool__(self) -> bool:
-        return len(self.tasks) > 0
-
-    def on(self, nodes: Rows) -> tuple[Rows, NDArray[np.int64]]:
-        """Candidates still there on the given nodes, node after node, and the position of each one's node."""
-        starts = self._starts[nodes]
-        lengths = self._starts[nodes + 1] - starts
-        where = np.repeat(np.arange(len(nodes)), lengths)
-        before = np.cumsum(lengths) - lengths
-        tasks = self.tasks[np.arange(len(where)) + (starts - before)[where]]
-        staying = self._snapshot.tasks.status[tasks] != TaskStatus.RELEASING
-        return tasks[staying], where[staying]
-
-    def refresh(self, nodes: Rows) -> None:
-        """Count again what could be freed on nodes where tasks were evicted, or came back."""
-        tasks, where = self.on(nodes)
-        held = self._snapshot.classes.requests[self._snapshot.tasks.cls[tasks], 0]
-        self.room[nodes] = sums_by_node(held, where, len(nodes))
-
-    def slots(self, request: Amounts, nodes: Rows | slice = np.s_[:]) -> NDArray[np.int64]:
-        """How many tasks with this request each node, or each of some nodes, could hold if every candidate went."""
-        return slots_in(self._snapshot.nodes.future_idle()[nodes] + self.room[nodes], request)
+from muster.snapshot import BEST_EFFORT, Amounts, Mask, Rows, Snapshot, slots_in
 
 
 def free_on(snapshot: Snapshot, nodes: Rows) -> Amounts:
@@ -72,15 +27,6 @@ def free_on(snapshot: Snapshot, nodes: Rows) -> Amounts:
     state = snapshot.nodes.state
     free: Amounts = state[ALLOCATABLE, nodes] - state[USED, nodes] + state[RELEASING, nodes] - state[PIPELINED, nodes]
     return free
-
-
-def sums_by_node(amounts: Amounts, where: NDArray[np.int64], n_nodes: int) -> Amounts:
-    """Add up rows that are sorted by the position of their node; int64[nodes, resources]."""
-    sums: Amounts = np.zeros((n_nodes, amounts.shape[1]), np.int64)
-    if len(where):
-        starts = np.flatnonzero(np.diff(where, prepend=-1))
-        sums[where[starts]] = np.add.reduceat(amounts, starts, axis=0)
-    return sums
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,9 +101,9 @@ class CandidateFilter:
     def allowed(self, task: int, candidates: Rows, supply: Supply) -> Mask:
         """Which candidates the task may evict, all of them together, taken in the order given."""
         session = self._session
-        evictor = Evictor(int(session.snapshot.tasks.job[task]), np.array([task], np.int32))
+        evictor = Evictor(int(session.snapshot.tasks.job[task]), np.array([task], np.intp))
         mask: Mask = np.isin(candidates, session.evictable(self._kind, evictor, candidates))
-        mask[mask] = spare_of_protected(session.snapshot, supply.protected, candidates[mask])
+        mask[mask] = spare_of_protected(session.snapshot, supply.found.protected, candidates[mask])
         if self._budgets:
             mask[mask] = self._budgets.allowed(candidates[mask])
         if self._kind is Eviction.RECLAIM:

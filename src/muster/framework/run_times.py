@@ -1,0 +1,144 @@
+"""How long jobs are expected to run, and how sure that is: their own word, their deadline, or their owner's record.
+
+A pod says it by the annotation `muster.sh/expected-seconds`, on itself or its PodGroup; else its deadline is an upper
+bound. Where neither is said, the jobs that the same owner has run before tell: half of them ran no longer than the
+median of the last ones, and how far these lay apart is the error. Owners are named by `muster.sh/owner`, else by who
+made the pod, else by queue. Like all that is counted over time the record lives in memory, and is lost with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from statistics import median
+from typing import Final
+
+import numpy as np
+from msgspec.structs import replace
+
+from muster.api import Pod
+from muster.api.names import EXPECTED_SECONDS, OWNER, RUN_SECONDS
+from muster.snapshot import JobRecord, Snapshot
+
+#: So many runs of an owner are remembered, and so few tell nothing.
+_REMEMBERED: Final = 64
+_FEW: Final = 3
+#: A job that runs for longer than expected is expected to run for so much of that time again.
+_OVERRUN: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """A run time, where it comes from, and by what factor it may be wrong, as far as anybody knows."""
+
+    seconds: float
+    source: str
+    error: float = 1.0
+
+    def remaining(self, ran_s: float) -> float:
+        """What is left of it after some time; one that is over has been estimated too low, and goes on for a while."""
+        return self.seconds - ran_s if ran_s < self.seconds else max(60.0, _OVERRUN * ran_s)
+
+
+def expected_seconds(pod: Pod, marks: Mapping[str, str] | None = None) -> float | None:
+    """How long a pod says that it will run, or may at most; `marks`: annotations of its PodGroup. None: not said."""
+    for written in (pod.metadata.annotations, marks or {}):
+        for key in (EXPECTED_SECONDS, RUN_SECONDS):
+            seconds = _number(written.get(key))
+            if seconds is not None:
+                return seconds
+    deadline = pod.spec.active_deadline_seconds
+    return None if deadline is None else float(deadline)
+
+
+def _number(text: str | None) -> float | None:
+    try:
+        seconds = math.nan if text is None else float(text)
+    except ValueError:
+        return None
+    return seconds if 0 <= seconds < math.inf else None
+
+
+def owner_of(record: JobRecord, pod: Pod | None) -> str:
+    """Who stands behind a job."""
+    said = record.annotations.get(OWNER) or ("" if pod is None else pod.metadata.annotations.get(OWNER, ""))
+    if said:
+        return said
+    owners = () if pod is None else pod.metadata.owner_references
+    made_by = next((f"{owner.kind} {record.namespace}/{owner.name}" for owner in owners), "")
+    return made_by or f"queue {record.queue}"
+
+
+@dataclass(slots=True)
+class RunTimes:
+    """What owners' jobs took before, and what the jobs that run are expected to take."""
+
+    _record: dict[str, deque[float]] = field(default_factory=dict)
+    #: Jobs that ran in the last cycle: owner, and since when.
+    _running: dict[str, tuple[str, float]] = field(default_factory=dict)
+
+    def follow(self, snapshot: Snapshot, now: float) -> None:
+        """Take in a picture: jobs that ran and are gone have ended."""
+        running: dict[str, tuple[str, float]] = {}
+        jobs = snapshot.jobs
+        for row in np.flatnonzero(jobs.allocated.any(axis=1)).tolist():
+            record = jobs.records[row]
+            known = self._running.get(record.id)
+            if known is None:
+                tasks = snapshot.tasks_of(row)
+                pod = snapshot.tasks.pods[int(tasks[0])] if len(tasks) else None
+                known = owner_of(record, pod), now if record.started is None else record.started
+            running[record.id] = known
+        for job, (owner, since) in self._running.items():
+            if job not in running and job not in jobs.index:
+                self._remember(owner, now - since)
+        self._running = running
+
+    def ended(self, job: str, owner: str, seconds: float) -> None:
+        """Note what a job took, where somebody knows it better than by looking now and then."""
+        self._running.pop(job, None)
+        self._remember(owner, seconds)
+
+    def _remember(self, owner: str, seconds: float) -> None:
+        self._record.setdefault(owner, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
+
+    def of(self, record: JobRecord, pods: Iterable[Pod]) -> Expected | None:
+        """What is expected of a job; None: nothing is known."""
+        first: Pod | None = None
+        said: list[float] = []
+        for pod in pods:
+            first = first or pod
+            seconds = expected_seconds(pod, record.annotations)
+            if seconds is not None:
+                said.append(seconds)
+            if record.annotations.get(EXPECTED_SECONDS):
+                break  # the PodGroup speaks for all of them
+        if said:
+            is_bound = first is not None and expected_seconds(_without_deadline(first), record.annotations) is None
+            return Expected(max(said), "deadline" if is_bound else "said")
+        return self._by_owner(owner_of(record, first))
+
+    def since(self, record: JobRecord, now: float) -> float:
+        """When a job that runs began."""
+        known = self._running.get(record.id)
+        return record.started if record.started is not None else now if known is None else known[1]
+
+    def _by_owner(self, owner: str) -> Expected | None:
+        before = self._record.get(owner, ())
+        if len(before) < _FEW:
+            return None
+        middle = median(before)
+        apart = median(
+            max(run, 1.0) / max(middle, 1.0) if run > middle else max(middle, 1.0) / max(run, 1.0) for run in before
+        )
+        return Expected(middle, f"record of {owner}", round(apart, 2))
+
+
+def _without_deadline(pod: Pod) -> Pod:
+    return (
+        pod
+        if pod.spec.active_deadline_seconds is None
+        else replace(pod, spec=replace(pod.spec, active_deadline_seconds=None))
+    )
