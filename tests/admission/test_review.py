@@ -10,7 +10,7 @@ import pytest
 
 from muster.admission import HOOKS, BadReviewError, answer
 from muster.admission.hooks import Address, configurations
-from tests.admission.requests import SETTINGS, Json, document, facts, job, question, queue, review
+from tests.admission.requests import SETTINGS, Json, create, document, facts, job, question, queue, review, update
 
 
 def test_an_object_that_is_fine_is_allowed_without_a_word() -> None:
@@ -118,3 +118,19 @@ def test_pod_groups_are_asked_about_again_when_their_spec_changes_and_not_for_th
 def conditions(name: str) -> list[str]:
     [asked] = [each for each in webhooks(Address()) if each["name"] == name]
     return [condition["expression"] for condition in asked["matchConditions"]]
+
+
+def test_fields_that_nobody_knows_are_warned_about_by_name() -> None:
+    group = document("PodGroup", "g", {"minMembers": 3, "queue": "default"})
+    verdict = create(group)
+    assert (verdict.is_allowed, verdict.warnings) == (True, ["spec.minMembers: unknown field; did you mean minMember?"])
+
+
+def test_fields_that_stood_there_before_are_not_warned_about_again() -> None:
+    before = document("PodGroup", "g", {"minMembers": 3, "queue": "default"})
+    after = document("PodGroup", "g", {"minMembers": 3, "que": "a", "minMember": 1, "queue": "default"})
+    assert update(before, after).warnings == ["spec.que: unknown field; did you mean queue?"]
+
+
+def test_fields_of_pods_are_the_servers_business() -> None:
+    assert create(document("Pod", "p", {"containers": [], "fromTheFuture": 1})).warnings == []

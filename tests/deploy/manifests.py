@@ -1,7 +1,8 @@
 """Writes the files under deploy/ that are made from others: `python -m tests.deploy.manifests`, or `make manifests`.
 
-Into the chart go the definitions of `muster crds print` and the configuration of `muster config show`; beside it, plain
-manifests for kubectl, rendered from the chart with its default values. A test fails when one of them is behind.
+Into the chart go the definitions of `muster crds print`, the configuration of `muster config show`, and a dashboard and
+alert rules of the table of metrics; beside it, plain manifests for kubectl, rendered from the chart with its default
+values. A test fails when one of them is behind.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ from muster.admission.hooks import Address, configurations
 from muster.api.definitions import MANAGED_BY, definitions
 from muster.cli.manifests import as_yaml
 from muster.framework.config import DEFAULT_YAML
+from tests.deploy.monitoring import alert_rules, dashboard
 from tests.deploy.rendering import Chart
 
 DEPLOY = Path(__file__).resolve().parents[2] / "deploy"
@@ -57,11 +59,13 @@ def made_files() -> Iterator[tuple[Path, str]]:
         yield CHART / "crds" / f"{plural}.yaml", text
     yield DEPLOY / "manifests" / "crds.yaml", _NOTE.format("the types in muster.api") + "---\n".join(crds.values())
     yield CHART / "templates" / "webhook-configurations.yaml", webhook_template()
+    yield CHART / "files" / "dashboard.json", dashboard()
+    yield CHART / "files" / "alerts.yaml", alert_rules()
     chart, note = Chart(CHART), _NOTE.format("the chart")
     yield DEPLOY / "manifests" / "muster.yaml", note + _tidy(f"{_NAMESPACE}---\n{chart.render()}")
-    monitor = {"serviceMonitor": {"enabled": True}}
-    text = chart.render_file("service-monitor.yaml", monitor, name="muster", namespace=NAMESPACE)
-    yield DEPLOY / "manifests" / "service-monitor.yaml", note + _tidy(text)
+    for file, value in (("service-monitor", "serviceMonitor"), ("dashboard", "dashboard"), ("alerts", "alerts")):
+        text = chart.render_file(f"{file}.yaml", {value: {"enabled": True}}, name="muster", namespace=NAMESPACE)
+        yield DEPLOY / "manifests" / f"{file}.yaml", note + _tidy(text)
     yield DEPLOY / "manifests" / "webhooks.yaml", note + _tidy("---\n".join(_webhook_parts(chart)))
 
 

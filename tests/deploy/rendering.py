@@ -52,6 +52,8 @@ class Chart:
         self.directory = directory
         self.about: Values = yaml.safe_load((directory / "Chart.yaml").read_text())
         self.values: Values = yaml.safe_load((directory / "values.yaml").read_text())
+        #: Groups that the cluster has beside Kubernetes's own.
+        self.api_versions = {"monitoring.coreos.com/v1"}
         self._named: dict[str, Block] = {}
         self._templates = {
             path.name: _parse(path.read_text(), self._named) for path in sorted((directory / "templates").iterdir())
@@ -101,6 +103,8 @@ class Chart:
                 return self._render(self._named[name.strip('"')], scope)
             case [".Files.Get", path]:
                 return (self.directory / path.strip('"')).read_text()
+            case [".Capabilities.APIVersions.Has", version]:
+                return version.strip('"') in self.api_versions
             case ["toYaml", path]:
                 return yaml.safe_dump(_look_up(path, scope), sort_keys=False).rstrip("\n")
             case [word]:

@@ -39,6 +39,8 @@ def chart() -> Chart:
 
 
 def rendered(chart: Chart, values: Values | None = None) -> dict[str, Json]:
+    """What the scheduler alone is made of, by kind, or whatever else the values want."""
+    values = {"controllers": {"enabled": False}, **(values or {})}
     documents = [document for document in yaml.safe_load_all(chart.render(values)) if document]
     found = {document["kind"]: document for document in documents}
     assert len(found) == len(documents)
@@ -245,6 +247,7 @@ def test_metrics_over_tls_with_tokens(chart: Chart) -> None:
     values: Values = {
         "metrics": {"secretName": "muster-tls", "authentication": True},
         "serviceMonitor": {"enabled": True},
+        "controllers": {"enabled": False},
     }
     documents = list(yaml.safe_load_all(chart.render(values)))
     found = {document["kind"]: document for document in documents if "reader" not in document["metadata"]["name"]}
@@ -334,6 +337,106 @@ def test_nothing_else_may_be_read_or_written(chart: Chart) -> None:
         ("shard.volcano.sh", "nodeshards", "patch"),
         ("shard.volcano.sh", "nodeshards/status", "patch"),
         ("topology.volcano.sh", "hypernodes/status", "patch"),
+    ]
+
+
+def controllers_of(chart: Chart) -> dict[str, Json]:
+    """What belongs to the controllers alone, by kind."""
+    documents = [document for document in yaml.safe_load_all(chart.render()) if document]
+    return {each["kind"]: each for each in documents if each["metadata"]["name"].endswith("-controllers")}
+
+
+def test_controllers_have_an_account_of_their_own(chart: Chart) -> None:
+    found = controllers_of(chart)
+    assert set(found) == {
+        *("ClusterRole", "ClusterRoleBinding", "Role", "RoleBinding", "ServiceAccount", "Deployment"),
+    }
+    pod = found["Deployment"]["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == found["ServiceAccount"]["metadata"]["name"]
+    assert run_options(pod["containers"][0]["args"])["components"] == "controllers"
+    scheduler = rendered(chart)["Deployment"]["spec"]["template"]["spec"]["containers"][0]
+    assert run_options(scheduler["args"])["components"] == "scheduler"
+    names = [each.get("resourceNames") for each in found["Role"]["rules"]]
+    assert names == [None, ["muster-controllers"]]
+
+
+def test_one_process_has_all_parts_and_the_rights_of_all_of_them(chart: Chart) -> None:
+    values = {"oneProcess": True, "webhooks": {"enabled": True}, "controllers": {"takeOverJobs": True}}
+    documents = [document for document in yaml.safe_load_all(chart.render(values)) if document]
+    (deployment,) = [each for each in documents if each["kind"] == "Deployment"]
+    (account,) = [each["metadata"]["name"] for each in documents if each["kind"] == "ServiceAccount"]
+    pod = deployment["spec"]["template"]["spec"]
+    assert pod["serviceAccountName"] == account
+    options = run_options(pod["containers"][0]["args"])
+    assert options["components"] == "scheduler,controllers,admission"
+    assert (options["take_over_jobs"], str(options["webhook_cert"])) == (True, "/etc/muster-webhooks/tls.crt")
+    assert [port["name"] for port in pod["containers"][0]["ports"]] == ["http", "https"]
+    mounted = {each["name"] for each in pod["containers"][0]["volumeMounts"]}
+    assert mounted == {each["name"] for each in pod["volumes"]}
+    bindings = [each for each in documents if each["kind"] in ("ClusterRoleBinding", "RoleBinding")]
+    assert len(bindings) == 5
+    assert {subject["name"] for each in bindings for subject in each["subjects"]} == {account}
+    # A pod under two budgets could never be evicted.
+    assert len([each for each in documents if each["kind"] == "PodDisruptionBudget"]) == 1
+    (service,) = [each for each in documents if each["kind"] == "Service" and each["spec"]["ports"][0]["port"] == 443]
+    assert service["spec"]["selector"].items() <= deployment["spec"]["template"]["metadata"]["labels"].items()
+
+
+def test_rights_to_follow_the_network_come_with_its_description(chart: Chart) -> None:
+    text = "networkTopologyDiscovery:\n  - {source: label, enabled: true}\n"
+    values = {"controllers": {"discovery": {"config": text, "secretNames": ["ufm"]}}}
+    documents = [document for document in yaml.safe_load_all(chart.render(values)) if document]
+    found = {each["kind"]: each for each in documents if each["metadata"]["name"].endswith("-controllers")}
+    granted = set(rules(found["ClusterRole"])) - set(rules(controllers_of(chart)["ClusterRole"]))
+    assert granted == {
+        *(("", "nodes", verb) for verb in ("list", "watch")),
+        *(
+            ("topology.volcano.sh", "hypernodes", verb)
+            for verb in ("get", "list", "watch", "create", "patch", "delete")
+        ),
+    }
+    named = {(rule["resources"][0], *rule.get("resourceNames", ())): rule["verbs"] for rule in found["Role"]["rules"]}
+    assert named["configmaps", "muster-discovery"] == named["secrets", "ufm"] == ["get"]
+    arguments = found["Deployment"]["spec"]["template"]["spec"]["containers"][0]["args"]
+    assert run_options(arguments)["discovery"] == "muster-system/muster-discovery"
+    (config,) = [each for each in documents if each["metadata"]["name"] == "muster-discovery"]
+    assert yaml.safe_load(config["data"]["volcano-controller.conf"]) == yaml.safe_load(text)
+
+
+def test_controllers_may_do_what_they_have_to_and_no_more(chart: Chart) -> None:
+    granted = set(rules(controllers_of(chart)["ClusterRole"]))
+    assert not any("*" in part for rule in granted for part in rule)
+    changes = {rule for rule in granted if rule[2] not in {"get", "list", "watch"} and "/finalizers" not in rule[1]}
+    assert sorted(changes) == [
+        ("", "configmaps", "create"),
+        ("", "configmaps", "delete"),
+        ("", "configmaps", "patch"),
+        ("", "events", "create"),
+        ("", "persistentvolumeclaims", "create"),
+        ("", "pods", "create"),
+        ("", "pods", "delete"),
+        ("", "pods", "patch"),
+        ("", "secrets", "create"),
+        ("", "secrets", "delete"),
+        ("", "services", "create"),
+        ("", "services", "delete"),
+        ("batch.volcano.sh", "cronjobs/status", "patch"),
+        ("batch.volcano.sh", "jobs", "create"),
+        ("batch.volcano.sh", "jobs", "delete"),
+        ("batch.volcano.sh", "jobs/status", "patch"),
+        ("bus.volcano.sh", "commands", "delete"),
+        ("flow.volcano.sh", "jobflows/status", "patch"),
+        ("kai.scheduler", "topologies", "create"),
+        ("networking.k8s.io", "networkpolicies", "create"),
+        ("networking.k8s.io", "networkpolicies", "delete"),
+        ("scheduling.k8s.io", "podgroups/status", "patch"),
+        ("scheduling.run.ai", "podgroups", "create"),
+        ("scheduling.run.ai", "podgroups", "patch"),
+        ("scheduling.volcano.sh", "podgroups", "create"),
+        ("scheduling.volcano.sh", "podgroups", "delete"),
+        ("scheduling.volcano.sh", "podgroups", "patch"),
+        ("scheduling.volcano.sh", "queues", "patch"),
+        ("scheduling.volcano.sh", "queues/status", "patch"),
     ]
 
 

@@ -28,7 +28,6 @@ def definition(group: str, version: str, kind: str, plural: str, *, namespaced: 
 NODE_SHARD = definition("shard.volcano.sh", "v1alpha1", "NodeShard", "nodeshards")
 KAI_QUEUE = definition("scheduling.run.ai", "v2", "Queue", "queues")
 KAI_GROUP = definition("scheduling.run.ai", "v2alpha2", "PodGroup", "podgroups", namespaced=True)
-JOB_FLOW = definition("flow.volcano.sh", "v1alpha1", "JobFlow", "jobflows", namespaced=True)
 KUEUE_TOPOLOGY = definition("kueue.x-k8s.io", "v1beta1", "Topology", "topologies")
 
 

@@ -5,11 +5,12 @@ Independent of Muster's own client on purpose, so that a mistake there does not 
 
 from __future__ import annotations
 
+import contextlib
 import http.client
 import json
 import ssl
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import yaml
@@ -26,6 +27,16 @@ _PLURALS = {
     "Deployment": ("apis/apps/v1", "deployments"),
     "ReplicaSet": ("apis/apps/v1", "replicasets"),
     "Job": ("apis/batch/v1", "jobs"),
+    "VolcanoJob": ("apis/batch.volcano.sh/v1alpha1", "jobs"),
+    "VolcanoCronJob": ("apis/batch.volcano.sh/v1alpha1", "cronjobs"),
+    "JobFlow": ("apis/flow.volcano.sh/v1alpha1", "jobflows"),
+    "JobTemplate": ("apis/flow.volcano.sh/v1alpha1", "jobtemplates"),
+    "Command": ("apis/bus.volcano.sh/v1alpha1", "commands"),
+    "Service": ("api/v1", "services"),
+    "ConfigMap": ("api/v1", "configmaps"),
+    "Secret": ("api/v1", "secrets"),
+    "NetworkPolicy": ("apis/networking.k8s.io/v1", "networkpolicies"),
+    "Event": ("api/v1", "events"),
     "Lease": ("apis/coordination.k8s.io/v1", "leases"),
     "PodDisruptionBudget": ("apis/policy/v1", "poddisruptionbudgets"),
     "PodGroup": ("apis/scheduling.volcano.sh/v1beta1", "podgroups"),
@@ -44,6 +55,11 @@ _MADE_BY_TESTS = (
     "Deployment",
     "ReplicaSet",
     "Job",
+    "VolcanoCronJob",
+    "JobFlow",
+    "JobTemplate",
+    "VolcanoJob",
+    "Command",
     "Lease",
     "Pod",
     "PodDisruptionBudget",
@@ -86,6 +102,16 @@ class Kubectl:
 
     def get(self, kind: str, name: str, namespace: str = "default") -> Json:
         return self.request("GET", f"{_path(kind, namespace)}/{name}")
+
+    def watch(self, kind: str) -> Iterator[Json]:
+        """What happens to objects of a kind from now on, on a connection of its own, until the server ends it."""
+        root, plural = _PLURALS[kind]
+        version = self.request("GET", f"/{root}/{plural}?limit=1")["metadata"]["resourceVersion"]
+        apart = Kubectl(self._plane)._connect()
+        path = f"/{root}/{plural}?watch=1&resourceVersion={version}"
+        apart.timeout = None  # nothing may happen for long
+        apart.request("GET", path, headers={"Authorization": f"Bearer {self._plane.token}"})
+        return _lines(apart, apart.getresponse())
 
     def list(self, kind: str) -> list[Json]:
         root, plural = _PLURALS[kind]
@@ -175,9 +201,17 @@ class Kubectl:
         return self._connection
 
 
+def _lines(connection: http.client.HTTPSConnection, answer: http.client.HTTPResponse) -> Iterator[Json]:
+    with contextlib.closing(connection), contextlib.suppress(OSError, ValueError):
+        for line in answer:
+            yield json.loads(line)
+
+
 def kind_of(document: Json) -> str:
     """The name under which this module knows the kind of a document."""
     kind: str = document["kind"]
+    if document["apiVersion"].startswith("batch.volcano.sh/"):
+        return f"Volcano{kind}"
     return f"Kai{kind}" if document["apiVersion"].startswith("scheduling.run.ai/") else kind
 
 

@@ -11,7 +11,7 @@ from tests.kubernetes.foreign_kinds import definition, installed
 from tests.kubernetes.kubectl import Kubectl, gang, node, pod, queue
 from tests.kubernetes.stage import Stage
 
-COMMAND = definition("bus.volcano.sh", "v1alpha1", "Command", "commands", namespaced=True)
+NUMA_TOPOLOGY = definition("nodeinfo.volcano.sh", "v1alpha1", "Numatopology", "numatopologies")
 
 
 def connected(plane: ControlPlane) -> KubernetesCluster:
@@ -25,7 +25,7 @@ def test_a_pod_is_placed_with_the_gang_that_a_controller_gives_it(
     group, *members = gang("set", 3, minimum=3)
     for member in members:
         member["metadata"]["annotations"] = {}
-    with installed(kubectl, COMMAND), connected(control_plane) as cluster:
+    with installed(kubectl, NUMA_TOPOLOGY), connected(control_plane) as cluster:
         stage = Stage(cluster, kubectl)
         kubectl.create_all([queue("default"), node("n1", gpu=2), *members])
         for _ in range(5):
@@ -45,7 +45,7 @@ def test_a_pod_is_placed_with_the_gang_that_a_controller_gives_it(
 
 
 def test_a_pod_that_nobody_comes_for_is_placed_by_itself(control_plane: ControlPlane, kubectl: Kubectl) -> None:
-    with installed(kubectl, COMMAND), connected(control_plane) as cluster:
+    with installed(kubectl, NUMA_TOPOLOGY), connected(control_plane) as cluster:
         stage = Stage(cluster, kubectl)
         kubectl.create_all([queue("default"), node("n1"), pod("alone")])
         began = time.monotonic()

@@ -10,10 +10,12 @@ import pytest
 import yaml
 
 from muster.cluster.kubernetes import KubernetesCluster, LeaseOptions
+from muster.server.controllers import ControllerOptions, ControllerService
 from muster.testing.control_plane import ControlPlane
 from tests.deploy.manifests import DEPLOY, NAMESPACE
 from tests.kubernetes.kubectl import Json, Kubectl, gang, node, priority_class, queue
 from tests.kubernetes.stage import WITH_EVICTIONS, Stage
+from tests.kubernetes.test_volcano_jobs import KIND, job, pods_of
 
 _PLACES = {
     "Namespace": "/api/v1/namespaces",
@@ -46,12 +48,23 @@ def installed(kubectl: Kubectl) -> Iterator[list[Json]]:
 @pytest.fixture
 def account(control_plane: ControlPlane, kubectl: Kubectl, installed: list[Json], tmp_path: Path) -> Path:
     """A kubeconfig of the scheduler's account."""
+    del installed
+    return kubeconfig_of("muster", control_plane, kubectl, tmp_path)
+
+
+@pytest.fixture
+def controllers_account(control_plane: ControlPlane, kubectl: Kubectl, installed: list[Json], tmp_path: Path) -> Path:
+    """A kubeconfig of the controllers' account."""
+    del installed
+    return kubeconfig_of("muster-controllers", control_plane, kubectl, tmp_path)
+
+
+def kubeconfig_of(name: str, control_plane: ControlPlane, kubectl: Kubectl, folder: Path) -> Path:
     request = {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-    name = next(each["metadata"]["name"] for each in installed if each["kind"] == "ServiceAccount")
     answer = kubectl.request("POST", f"{_PLACES['ServiceAccount']}/{name}/token", request)
     config = yaml.safe_load(control_plane.kubeconfig.read_text())
     config["users"][0]["user"] = {"token": answer["status"]["token"]}
-    path = tmp_path / "kubeconfig"
+    path = folder / f"kubeconfig-{name}"
     path.write_text(json.dumps(config))
     return path
 
@@ -81,6 +94,28 @@ def test_the_account_of_the_manifests_is_enough_to_lead_to_start_gangs_and_to_ev
         kubectl.create_all(gang("high", 1, group={"priorityClassName": "high"}))
         stage.run_until(lambda: stage.is_bound("high-0"))
         stage.run_until(lambda: kubectl.get("PodGroup", "high")["status"].get("running") == 1)
+
+
+def test_the_account_of_the_controllers_is_enough_to_see_a_job_through(
+    account: Path, controllers_account: Path, kubectl: Kubectl
+) -> None:
+    kubectl.create_all([queue("default"), node("n1")])
+    lease = LeaseOptions(NAMESPACE, "muster-controllers", "this-one")
+    controllers = ControllerService(ControllerOptions(controllers_account, lease=lease))
+    plugins = {"svc": [], "ssh": ["--ssh-private-key=a", "--ssh-public-key=b"], "ray": ["--head=w"]}
+    volume = {"mountPath": "/out", "volumeClaim": {"storageClassName": "none", "accessModes": ["ReadWriteOnce"]}}
+    volume["volumeClaim"]["resources"] = {"requests": {"storage": "1Gi"}}  # type: ignore[index]  # it is a mapping
+    with KubernetesCluster(account, lease=LeaseOptions(NAMESPACE, "muster", "this-one")) as cluster:
+        stage = Stage(cluster, kubectl)
+        controllers.start()
+        try:
+            kubectl.create(job("train", 2, plugins=plugins, ttlSecondsAfterFinished=1))
+            kubectl.create(job("other", 1, volumes=[volume]))
+            stage.run_until(lambda: "train" not in [each["metadata"]["name"] for each in kubectl.list(KIND)], 60)
+            kubectl.wait(lambda: "other-w-0" in pods_of(kubectl, "other"))
+        finally:
+            controllers.stop()
+    assert controllers.trouble() == ""
 
 
 @pytest.mark.usefixtures("installed")

@@ -56,8 +56,20 @@ def test_a_gang_that_waits_says_why_once_for_many_cycles(cluster: KubernetesClus
     assert (said["status"], said["reason"]) == ("True", "NotEnoughResources")
     told = events(kubectl, "PodGroup", "waits", "Unschedulable", uid)
     assert said["message"] in [each["message"] for each in told]
+    assert said["message"].startswith(
+        "insufficient-resources: no node has room for 1 of 3 pods; "
+        "it needs 3 GPUs, 2 GPUs are free, 1 GPU missing; nodes: 1 could take one (n1)"
+    )
+    version = kubectl.get("PodGroup", "waits")["metadata"]["resourceVersion"]
+    for _ in range(5):
+        stage.run_once()
+    assert kubectl.get("PodGroup", "waits")["metadata"]["resourceVersion"] == version, "written only when it changes"
     assert all(each["count"] >= 1 and each["lastTimestamp"] >= each["firstTimestamp"] for each in told)
     stage.run_until(lambda: events(kubectl, "Pod", "waits-2", "FailedScheduling"))
+    [pod_told] = events(kubectl, "Pod", "waits-2", "FailedScheduling")
+    pod_said = condition(kubectl.get("Pod", "waits-2"), "PodScheduled")
+    assert "it needs 3 GPUs, 2 GPUs are free, 1 GPU missing" in pod_told["message"]
+    assert pod_said["message"] == pod_told["message"], "as in `kubectl describe pod`"
     kubectl.create(node("n2", gpu=2))
     stage.run_until(lambda: condition(kubectl.get("PodGroup", "waits"), "Scheduled").get("status") == "True")
     assert not condition(kubectl.get("PodGroup", "waits"), "Unschedulable")

@@ -78,6 +78,23 @@ def test_queues_and_topology_of_a_live_cluster_are_shown(
     assert run(["topology", "check", "--cluster", *reached]) == 0
 
 
+def test_jobs_queues_and_nodes_of_a_live_cluster_are_listed(
+    kubectl: Kubectl, reached: list[str], capsys: pytest.CaptureFixture[str]
+) -> None:
+    kubectl.create_all(crowd())
+    found: dict[str, list[Json]] = {}
+    for command in ("jobs", "queues", "nodes"):
+        assert run([command, "--cluster", *reached, "--output", "json"]) == 0
+        found |= json.loads(capsys.readouterr().out)
+    states = {row["job"]: row["state"] for row in found["jobs"]}
+    assert sorted(states) == ["default/pod/notebook", "default/sweep", "default/train"]
+    assert sorted(states.values()) == ["starting", "starting", "waiting"]
+    assert [row["line"]["overall"] for row in found["jobs"] if row["state"] == "waiting"] == [1]
+    assert {row["name"]: row["used"]["nvidia.com/gpu"] for row in found["nodes"]}.keys() == {"n1", "n2"}
+    assert "default" in {row["name"] for row in found["queues"]}
+    assert set(kubectl.nodes_of_pods().values()) == {"", "n1"}, "nothing was changed"
+
+
 def test_a_snapshot_holds_nothing_private(kubectl: Kubectl, reached: list[str], tmp_path: Path) -> None:
     secret = "correct-horse"
     private = pod("notebook")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import signal
 import socket
 import time
@@ -24,6 +25,9 @@ def test_it_serves_tells_how_it_is_and_ends_cleanly(
         assert process.get("/readyz") == "ok\n"
         metrics = process.get("/metrics")
         assert 'muster_decisions_total{kind="bind"} 4' in metrics
+        posts = re.search(r'muster_api_request_seconds_count\{method="POST"\} (\d+)', metrics)
+        assert posts is not None
+        assert int(posts[1]) >= 4, "each binding is one"
         assert "\nvolcano_unschedule_job_count 0" in metrics  # the name that dashboards for Volcano ask for
         assert process.end() == 0
         lines = process.log.read_text().splitlines()

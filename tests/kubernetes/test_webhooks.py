@@ -22,7 +22,6 @@ from muster.cluster.kubernetes import KubernetesCluster
 from muster.testing.control_plane import ControlPlane, free_ports
 from tests.deploy.manifests import DEPLOY
 from tests.kubernetes.accounts import account
-from tests.kubernetes.foreign_kinds import JOB_FLOW, installed, path_of
 from tests.kubernetes.kubectl import Json, Kubectl, RefusedError, gang, node, pod, queue
 from tests.kubernetes.stage import Stage
 
@@ -145,12 +144,11 @@ def test_a_hyper_node_without_members_is_refused_in_words_that_scripts_look_for(
 
 
 def test_job_flows_that_never_end_are_refused(asked: Kubectl) -> None:
-    with installed(asked, JOB_FLOW):
-        path = path_of(JOB_FLOW, "default")
-        asked.wait(lambda: "denied the request" in refusal(asked, path, job_flow(a=["a"])))
-        assert "jobflow Flow is not DAG" in refusal(asked, path, job_flow(a=["b"], b=["a"]))
-        assert "vertex is not defined: c" in refusal(asked, path, job_flow(a=["c"]))
-        assert refusal(asked, path, job_flow(a=[], b=["a"])) == ""
+    path = "/apis/flow.volcano.sh/v1alpha1/namespaces/default/jobflows"
+    asked.wait(lambda: "denied the request" in refusal(asked, path, job_flow(a=["a"])))
+    assert "jobflow Flow is not DAG" in refusal(asked, path, job_flow(a=["b"], b=["a"]))
+    assert "vertex is not defined: c" in refusal(asked, path, job_flow(a=["c"]))
+    assert refusal(asked, path, job_flow(a=[], b=["a"])) == ""
 
 
 def test_what_a_job_leaves_open_is_filled_in_and_then_checked(asked: Kubectl) -> None:

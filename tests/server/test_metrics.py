@@ -1,21 +1,20 @@
 from __future__ import annotations
 
-from pathlib import Path
+import re
 
 import pytest
 
 from muster.api import KubeObject
 from muster.cluster import MemoryCluster
+from muster.explain import QueueOverview, queue_overview
 from muster.framework import PluginOption, SchedulerConfig, Session, profile
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
+from muster.server.metric_table import FAMILIES
 from muster.server.metrics import Metrics
 from muster.snapshot import Mirror
 from muster.snapshot.messages import Evict
 from muster.testing import gang, node, pod, pod_group, priority_class, queue
 from tests.plugins.queue_stage import REGISTRY
-
-DOCS = Path(__file__).parents[2] / "docs"
-PAGES = (DOCS / "how-to" / "install.md", DOCS / "coming-from-volcano.md")
 
 
 def lines(metrics: Metrics) -> list[str]:
@@ -81,14 +80,70 @@ def test_every_metric_has_one_head() -> None:
     assert len(heads) == len(set(heads))
 
 
-def test_every_metric_is_documented() -> None:
+def test_the_table_has_every_metric_that_is_served_and_no_other() -> None:
     metrics = Metrics()
     metrics.record_leadership(is_leader=True)
+    metrics.record_waiting(1.0)
     metrics.record_session(session("capacity"))
-    names = {line.split()[2] for line in lines(metrics) if line.startswith("# TYPE ")}
-    assert {"muster_pods", "volcano_queue_deserved_milli_cpu"} <= names
-    text = "".join(page.read_text(encoding="utf-8") for page in PAGES)
-    assert [name for name in sorted(names) if f"`{name}" not in text] == []
+    served = {line.split()[2] for line in lines(metrics) if line.startswith("# TYPE ")}
+    assert served == set(FAMILIES)
+    for name, labels in re.findall(r"^(\w+)\{(.*)\} \S+$", metrics.text(), re.MULTILINE):
+        family = FAMILIES.get(name) or FAMILIES[re.sub("_(bucket|sum|count)$", "", name)]
+        found = tuple(re.findall(r'(\w+)="', labels))
+        assert found == (*family.labels, *(("le",) if name.endswith("_bucket") else ())), name
+
+
+def test_how_queues_stand_is_told_in_units_that_people_use() -> None:
+    metrics = Metrics()
+    metrics.record_session(session("proportion"))
+    found = lines(metrics)
+    assert 'muster_queue_held{queue="a",resource="cpu"} 1' in found
+    assert 'muster_queue_asked{queue="a",resource="cpu"} 3' in found
+    assert 'muster_queue_held{queue="a",resource="nvidia.com/gpu"} 2' in found
+    assert 'muster_queue_limit{queue="b",resource="nvidia.com/gpu"} 1' in found
+    assert 'muster_queue_fair_share{queue="a",resource="cpu"} 2' in found
+    assert not any(line.startswith("muster_queue_quota{") for line in found), "nobody was promised anything"
+    assert [line for line in found if line.startswith("muster_waiting_jobs{")] == [
+        'muster_waiting_jobs{queue="a",reason="not-admitted"} 1'
+    ]
+
+
+def test_queues_are_looked_at_once_for_each_scrape(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks: list[Session] = []
+
+    def look(seen: Session) -> QueueOverview:
+        looks.append(seen)
+        return queue_overview(seen)
+
+    monkeypatch.setattr("muster.server.metrics.queue_overview", look)
+    metrics = Metrics()
+    for _ in range(2):
+        metrics.record_session(last := session("proportion"))
+    assert looks == [], "nobody has asked"
+    for _ in range(2):
+        metrics.text()
+    assert looks == [last], "as they were at the end of the last cycle, however long ago that is"
+
+
+def test_queues_that_cannot_be_told_cost_no_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: Session) -> QueueOverview:
+        raise RuntimeError("no")
+
+    monkeypatch.setattr("muster.server.metrics.queue_overview", fail)
+    metrics = Metrics()
+    metrics.record_session(session("proportion"))
+    assert "muster_nodes 1" in lines(metrics)
+
+
+def test_requests_are_timed_by_method() -> None:
+    metrics = Metrics()
+    metrics.record_request("POST", 0.03)
+    metrics.record_request("GET", 0.3)
+    found = lines(metrics)
+    assert 'muster_api_request_seconds_bucket{method="POST",le="0.025"} 0' in found
+    assert 'muster_api_request_seconds_bucket{method="POST",le="0.05"} 1' in found
+    assert 'muster_api_request_seconds_count{method="GET"} 1' in found
+    assert 'muster_api_request_seconds_sum{method="GET"} 0.300000' in found
 
 
 def scheduling(profile_name: str, *objects: KubeObject) -> tuple[Scheduler, MemoryCluster]:

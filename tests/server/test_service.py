@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from muster.server import Service, ServiceOptions
 from muster.snapshot.messages import Event, Failure
@@ -15,6 +15,9 @@ class Unreachable:
         self._stopped = threading.Event()
         self.n_polls = 0
         self.n_stood_down = 0
+
+    def begin(self) -> None:
+        pass
 
     def start(self) -> None:
         self.is_starting.set()
@@ -49,6 +52,9 @@ class Unreachable:
 
     def refusals(self) -> dict[str, int]:
         return {}
+
+    def time_requests(self, observe: Callable[[str, float], None]) -> None:
+        pass
 
     def shard_nodes(self) -> frozenset[str] | None:
         return None

@@ -14,7 +14,7 @@ from muster.api import Pod, Problem, Quantity, ResourceRequirements
 from muster.api.errors import Problems, at_least, choices, one_of
 from muster.api.objects.batch import Job, JobTask, LifecyclePolicy, PartitionPolicy
 from muster.api.resources import CPU, MEMORY
-from muster.api.validate import network_topology, uncountable
+from muster.api.validate import network_topology, size_problems, uncountable
 
 _TOPOLOGY_POLICIES: Final = ("none", "best-effort", "restricted", "single-numa-node")
 _ANY: Final = "*"
@@ -66,6 +66,7 @@ def _last_pod(job: str, task: JobTask) -> str:
 
 def count_problems(job: Job) -> Problems:
     """Find counts that cannot be met; of new Jobs, and of Jobs that are scaled."""
+    yield from size_problems(job.spec)
     for index, task in enumerate(job.spec.tasks):
         here = f"spec.tasks[{index}]"
         yield from at_least(f"{here}.replicas", task.replicas, 0)

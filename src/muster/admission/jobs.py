@@ -31,7 +31,7 @@ from muster.api import Problem, problems
 from muster.api.errors import Problems, at_least, choices
 from muster.api.kinds import without_nulls
 from muster.api.names import DEFAULT_QUEUE
-from muster.api.objects.batch import Job, JobFlow, JobSpec, JobTask, JobVolume
+from muster.api.objects.batch import Job, JobFlow, JobSpec, JobTask, JobVolume, fill_job_spec
 from muster.api.validate import network_topology
 
 _MPI: Final = "mpi"
@@ -40,17 +40,6 @@ _DEFAULT_MASTER: Final = "master"
 #: What may change in a Job that exists, in its spec and in its tasks.
 _FREE: Final = frozenset({"minAvailable", "priorityClassName"})
 _FREE_IN_TASKS: Final = frozenset({"replicas", "minAvailable"})
-_RETRIES: Final = 3
-_TASK_NAME: Final = "default"
-#: Pods on the network of their node find services only with this.
-_HOST_NETWORK_DNS: Final = "ClusterFirstWithHostNet"
-#: Plugins of Jobs that work only beside others.
-_BESIDE: Final = {
-    "mpi": ("svc", "ssh"),
-    "pytorch": ("svc",),
-    "ray": ("svc",),
-    "tensorflow": ("svc",),
-}
 _NO_ORDER_OF_TASKS: Final = "job has dependencies between tasks, but doesn't form a directed acyclic graph(DAG)"
 _NO_ORDER_OF_JOBS: Final = "jobflow Flow is not DAG"
 
@@ -180,41 +169,7 @@ def _as_written(volume: Json) -> Json:
 def fill_job(document: Json, request: Request, known: Known, settings: Settings) -> None:
     """Fill in what a Job leaves open; what is written stays."""
     del request, known
-    spec = spec_of(document)
-    spec["queue"] = spec.get("queue") or DEFAULT_QUEUE
-    spec["schedulerName"] = spec.get("schedulerName") or settings.scheduler_names[0]
-    spec["maxRetry"] = spec.get("maxRetry") or _RETRIES
-    tasks = [task for task in spec.get("tasks") or () if isinstance(task, dict)]
-    for index, task in enumerate(tasks):
-        _fill_task(task, index)
-    if not spec.get("minAvailable"):
-        spec["minAvailable"] = sum(_count(task.get("minAvailable")) for task in tasks)
-    plugins = spec.get("plugins") or {}
-    for name in sorted(plugins):
-        for needed in _BESIDE.get(name, ()):
-            plugins.setdefault(needed, [])
-
-
-def _fill_task(task: Json, index: int) -> None:
-    task["name"] = task.get("name") or f"{_TASK_NAME}{index}"
-    task["maxRetry"] = task.get("maxRetry") or _RETRIES
-    if task.get("minAvailable") is None:
-        task["minAvailable"] = _least(task)
-    pod = (task.get("template") or {}).get("spec")
-    if isinstance(pod, dict) and pod.get("hostNetwork") is True and not pod.get("dnsPolicy"):
-        pod["dnsPolicy"] = _HOST_NETWORK_DNS
-
-
-def _least(task: Json) -> int:
-    """All pods of a task start together, or those of as many partitions as must."""
-    policy = task.get("partitionPolicy") or {}
-    partitions = _count(policy.get("minPartitions"))
-    return partitions * _count(policy.get("partitionSize")) if partitions else _count(task.get("replicas"))
-
-
-def _count(value: object) -> int:
-    """A number of a document that nobody has checked yet."""
-    return value if isinstance(value, int) else 0
+    fill_job_spec(spec_of(document), settings.scheduler_names[0])
 
 
 # -- what waits for what, and JobFlows -------------------------------------------------------------------------

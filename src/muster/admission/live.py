@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import threading
+import time
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -32,6 +33,9 @@ LOOKED_UP: Final[tuple[type[KubeObject], ...]] = (Queue, PodGroup, KaiPodGroup)
 _DISCOVERY_SECONDS: Final = 15.0
 #: How long a request may wait for the server; the server itself waits longer for us.
 _LOOK_UP_SECONDS: Final = 2.0
+#: How long the status of a queue may be behind the pods that it counts, and how often it is read meanwhile.
+_STATUS_SECONDS: Final = 3.0
+_STATUS_PAUSE: Final = 0.1
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
 
@@ -78,6 +82,17 @@ class LiveFacts:
     def queue(self, name: str) -> Queue | KaiQueue | None:
         """One queue. Raises BackendError when the server has to be asked and does not answer."""
         return self._facts.queue(name) or self._look_up(Queue, name)
+
+    def pods_held(self, name: str) -> int:
+        """Pods that a queue holds, asked for again for a moment while there are some.
+
+        A status is as old as the scheduler's last cycle, and who deletes a queue has often just deleted its jobs.
+        """
+        for _ in range(round(_STATUS_SECONDS / _STATUS_PAUSE)):
+            if self._facts.pods_held(name) == 0:
+                return 0
+            time.sleep(_STATUS_PAUSE)
+        return self._facts.pods_held(name)
 
     def queues(self) -> Mapping[str, Queue]:
         return self._facts.queues()

@@ -18,7 +18,7 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from muster.admission.request import CREATE, DELETE, Findings, Json, Known, Request, Settings, checked, read, spec_of
-from muster.api import Problem, Quantity, Queue, QueueSpec, format_amount, problems, to_base_all
+from muster.api import Problem, Queue, QueueSpec, format_amount, problems, to_base_all
 from muster.api.errors import Problems
 from muster.api.names import DEFAULT_QUEUE, HIERARCHY, HIERARCHY_WEIGHTS, ROOT_QUEUE
 from muster.api.validate import uncountable
@@ -113,7 +113,7 @@ def _place(queue: Queue, known: Known, settings: Settings) -> Problems:
         most = settings.max_queue_depth
         text = f'expected at most {most} levels of queues, got more below "{parent}"'
         yield Problem("spec.parent", text, known_as=f"exceeds the maximum allowed depth of {most}")
-    elif (pods := _pods(above[0])) and not children_of(parent, known):
+    elif not children_of(parent, known) and (pods := known.pods_held(parent)):
         text = f'expected a queue that holds no pods of its own, got "{parent}" with {pods}'
         yield Problem("spec.parent", text, known_as=f"cannot be the parent queue because it has allocated Pods: {pods}")
 
@@ -144,17 +144,12 @@ def _height(name: str, known: Known) -> int:
     return height
 
 
-def _pods(queue: Queue) -> int:
-    return queue.status.allocated.get("pods", Quantity("0")).units()
-
-
 def _deletion(name: str, known: Known, settings: Settings) -> Problems:
     if name in (DEFAULT_QUEUE, ROOT_QUEUE):
         text = f'the queue "{name}" is needed by all others and cannot be deleted'
         yield Problem("", text, known_as=f"`{name}` queue can not be deleted")
         return
-    queue = known.queue(name)
-    if isinstance(queue, Queue) and settings.guard_busy_queues and (pods := _pods(queue)):
+    if settings.guard_busy_queues and (pods := known.pods_held(name)):
         text = f"the queue holds {pods} pods; delete them first, or let them end"
         yield Problem("", text, known_as=f"cannot be deleted because it has allocated Pods: {pods}")
     if below := children_of(name, known):

@@ -13,7 +13,18 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any, Final, NamedTuple, ParamSpec, Protocol, TypeVar
 
-from muster.api import HyperNode, KaiPodGroup, KaiQueue, KubeObject, Namespace, PodGroup, Problem, Queue, UserError
+from muster.api import (
+    HyperNode,
+    KaiPodGroup,
+    KaiQueue,
+    KubeObject,
+    Namespace,
+    PodGroup,
+    Problem,
+    Quantity,
+    Queue,
+    UserError,
+)
 from muster.api.errors import Problems
 from muster.api.kinds import decode_as
 
@@ -58,6 +69,9 @@ class Known(Protocol):
 
     def queue(self, name: str) -> Queue | KaiQueue | None:
         """One queue, whichever family it is of."""
+
+    def pods_held(self, name: str) -> int:
+        """Pods that one of Volcano's queues holds, as its status counts them."""
 
     def queues(self) -> Mapping[str, Queue]:
         """Volcano's queues by name."""
@@ -147,6 +161,10 @@ class Facts:
 
     def queue(self, name: str) -> Queue | KaiQueue | None:
         return self.volcano_queues.get(name) or self.kai_queues.get(name)
+
+    def pods_held(self, name: str) -> int:
+        queue = self.volcano_queues.get(name)
+        return 0 if queue is None else queue.status.allocated.get("pods", Quantity("0")).units()
 
     def queues(self) -> Mapping[str, Queue]:
         return self.volcano_queues

@@ -7,6 +7,7 @@ what can be read, a verdict says what is wrong, what to watch out for, and what 
 from __future__ import annotations
 
 import binascii
+from collections.abc import Iterator
 from copy import deepcopy
 from dataclasses import dataclass, replace
 from typing import Final
@@ -27,8 +28,9 @@ from muster.admission.request import (
     json_patch,
     read,
 )
-from muster.api import KubeObject, Problem, UserError, encode_hook
+from muster.api import KubeObject, Pod, Problem, UserError, encode_hook
 from muster.api.documents import MAX_DEPTH, TOO_DEEP, shallow
+from muster.api.fields import unknown_fields
 
 _KIND: Final = "AdmissionReview"
 _FORBIDDEN: Final = 403
@@ -88,7 +90,21 @@ def judge(hook: Hook, request: Request, known: Known, settings: Settings) -> Ver
     except UserError as error:  # a document that has not the types of its kind
         return Verdict((Problem(error.field, error.text),))
     problems = dict.fromkeys(each for each in found if isinstance(each, Problem))
-    return Verdict(tuple(problems), tuple(each for each in found if isinstance(each, Caution)))
+    cautions = [each for each in found if isinstance(each, Caution)]
+    return Verdict(tuple(problems), (*cautions, *_unknown(hook.kind, request)))
+
+
+def _unknown(kind: type[KubeObject], request: Request) -> Iterator[Caution]:
+    """Warn of fields that nobody knows: our definitions keep them, and they do nothing.
+
+    Not of pods, where the server drops what it does not know, and knows more than we do. Of changes only what is new.
+    """
+    if kind is Pod:
+        return
+    standing = {path for path, _ in unknown_fields(request.old, kind)}
+    for path, text in unknown_fields(request.document, kind):
+        if path not in standing:
+            yield Caution(path, text)
 
 
 def _is_ending(request: Request) -> bool:

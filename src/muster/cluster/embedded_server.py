@@ -10,6 +10,7 @@ copy. The life of pods and the verbs of the protocol are in `memory`.
 from __future__ import annotations
 
 import math
+import zlib
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from datetime import datetime, timedelta
@@ -19,7 +20,11 @@ from msgspec.structs import replace
 
 from muster.api import (
     KINDS,
+    WORKLOADS,
     KaiQueue,
+    KaiQueueResource,
+    KaiQueueResources,
+    KaiQueueSpec,
     KubeObject,
     Node,
     Pod,
@@ -31,7 +36,18 @@ from muster.api import (
     pod_request,
     to_base_all,
 )
-from muster.api.names import DEFAULT_QUEUE, EXIT, ROOT_QUEUE, RUN_SECONDS
+from muster.api.names import (
+    DEFAULT_QUEUE,
+    EXIT,
+    EXIT_CODE,
+    KAI_DEFAULT_QUEUE,
+    KAI_PARENT_QUEUE,
+    KAI_QUEUE,
+    ROOT_QUEUE,
+    RUN_SECONDS,
+)
+from muster.api.objects.pod import ContainerState, ContainerStatus, ContainerTerminated
+from muster.api.objects.workloads import ForeignWorkload
 from muster.cluster.clock import stamp_of, within_calendar
 from muster.snapshot.messages import Event, EventKind
 
@@ -44,6 +60,7 @@ DEFAULT_START: Final = 1767225600.0
 _STEP: Final = timedelta(milliseconds=1)
 _SYSTEM_PRIORITIES: Final = {"system-cluster-critical": 2_000_000_000, "system-node-critical": 2_000_001_000}
 _EXITS: Final = ("succeeded", "failed")
+_NAMING: Final = frozenset(WORKLOADS.values())
 _ENDED = ("Succeeded", "Failed")
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
@@ -67,7 +84,7 @@ def _admit(thing: KubeObject, created: datetime, classes: Mapping[str, PriorityC
     stamped = _stamp(thing, created)
     if isinstance(stamped, Pod):
         run_seconds(stamped)
-        exit_phase(stamped)
+        exit_code(stamped)
         return _with_priority(_with_phase(stamped), classes)
     if isinstance(stamped, Node):
         return _with_pods(stamped)
@@ -78,7 +95,7 @@ def _without_nonsense(thing: KubeObject) -> KubeObject:
     """The object without words on its life that make no sense."""
     if not isinstance(thing, Pod):
         return thing
-    for read, key in ((run_seconds, RUN_SECONDS), (exit_phase, EXIT)):
+    for read, key in ((run_seconds, RUN_SECONDS), (exit_phase, EXIT), (exit_code, EXIT_CODE)):
         try:
             read(thing)
         except UserError:
@@ -94,10 +111,19 @@ def _stamp(thing: _Kind, created: datetime) -> _Kind:
         metadata=replace(
             meta,
             namespace=thing.namespace,
-            uid=meta.uid or f"{thing.kind.lower()}/{thing.key}",
+            uid=meta.uid or uid_of(thing),
             creation_timestamp=meta.creation_timestamp or created,
         ),
     )
+
+
+def uid_of(thing: KubeObject) -> str:
+    """What tells an object from others; short for those whose uid becomes a part of other objects' names."""
+    if isinstance(thing, ForeignWorkload):
+        return f"{zlib.crc32(f'{thing.api_version}/{thing.kind}/{thing.key}'.encode()):08x}"
+    if type(thing) in _NAMING:
+        return f"{zlib.crc32(thing.key.encode()):08x}"
+    return f"{thing.kind.lower()}/{thing.key}"
 
 
 def _with_phase(pod: Pod) -> Pod:
@@ -161,6 +187,27 @@ def exit_phase(pod: Pod) -> str:
     return text.capitalize()
 
 
+def ended_containers(pod: Pod, now: datetime) -> list[ContainerStatus]:
+    """How the containers of a pod ended. Raises UserError for an exit code that is none."""
+    code = exit_code(pod)
+    end = ContainerState(terminated=ContainerTerminated(exit_code=code, finished_at=now))
+    return [ContainerStatus(name=container.name, state=end) for container in pod.spec.containers]
+
+
+def exit_code(pod: Pod) -> int:
+    """With what the pod ends: 0 unless it fails, else 1 or what is written. Raises UserError for what is no code."""
+    if exit_phase(pod) != "Failed":
+        return 0
+    text = pod.metadata.annotations.get(EXIT_CODE, "1")
+    if not text.isdecimal() or not 0 < int(text) < 256:
+        raise UserError(
+            f'expected an exit code such as "137", got "{text}"',
+            subject=f"Pod {pod.key}",
+            field=f'metadata.annotations["{EXIT_CODE}"]',
+        )
+    return int(text)
+
+
 def grace_seconds(pod: Pod) -> float:
     """Return how long the pod may take to leave."""
     given = pod.spec.termination_grace_period_seconds
@@ -173,12 +220,38 @@ def start_of(objects: Iterable[KubeObject]) -> float:
     return float(math.ceil(within_calendar(max(stamps)))) if stamps else DEFAULT_START
 
 
-def standard_queues(present: Iterable[KubeObject]) -> list[Queue]:
-    """Return the queues that Volcano's installation makes and `present` does not have.
+def standard_queues(present: Iterable[KubeObject]) -> list[Queue | KaiQueue]:
+    """Return the queues that installations make and `present` does not have: Volcano's, and KAI's where it is named.
 
     A cluster whose queues are all KAI's is one without Volcano: it gets none.
     """
     given = list(present)
+    named = {thing.name for thing in given if isinstance(thing, Queue | KaiQueue)}
+    if KAI_DEFAULT_QUEUE in named or not any(map(_names_kais_queue, given)):
+        return _volcanos_queues(given)
+    return [*_volcanos_queues(given), *(queue for queue in _kais_queues() if queue.name not in named)]
+
+
+def _names_kais_queue(thing: KubeObject) -> bool:
+    """Whether a pod or workload names the queue that KAI's installation makes."""
+    if not isinstance(thing, Pod | ForeignWorkload):
+        return False
+    if thing.metadata.labels.get(KAI_QUEUE) == KAI_DEFAULT_QUEUE:
+        return True
+    return isinstance(thing, ForeignWorkload) and f"'{KAI_QUEUE}': '{KAI_DEFAULT_QUEUE}'" in str(thing.spec)
+
+
+def _kais_queues() -> list[Queue | KaiQueue]:
+    every = KaiQueueResource(quota=-1.0, limit=-1.0, over_quota_weight=1.0)
+    made: list[Queue | KaiQueue] = []
+    for name, parent in ((KAI_PARENT_QUEUE, ""), (KAI_DEFAULT_QUEUE, KAI_PARENT_QUEUE)):
+        resources = KaiQueueResources(gpu=every, cpu=every, memory=every)
+        made.append(KaiQueue(spec=KaiQueueSpec(parent_queue=parent, resources=resources)))
+        made[-1].metadata.name = name
+    return made
+
+
+def _volcanos_queues(given: Sequence[KubeObject]) -> list[Queue | KaiQueue]:
     names = {thing.name for thing in given if isinstance(thing, Queue | KaiQueue)}
     if names and not any(isinstance(thing, Queue | PodGroup) for thing in given):
         return []
@@ -195,6 +268,8 @@ class Store:
         self._objects: dict[type[KubeObject], dict[str, KubeObject]] = defaultdict(dict)
         self._events: list[Event] = []
         self._notes: list[Event] = []
+        #: The same for controllers, who also hear of what scheduling does not read; None: nobody listens.
+        self._feed: list[Event] | None = None
         self._used: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
         self._pods_on: dict[str, dict[str, None]] = defaultdict(dict)
 
@@ -212,7 +287,7 @@ class Store:
 
     def find(self, kind: str, key: str) -> KubeObject | None:
         """Return an object by the name of its kind, in any case and of any API family."""
-        for known in KINDS.values():
+        for known in (*KINDS.values(), *WORKLOADS.values()):
             if known.kind.lower() == kind.lower() and (found := self._objects[known].get(key)) is not None:
                 return found
         return None
@@ -220,6 +295,12 @@ class Store:
     def find_same(self, thing: KubeObject) -> KubeObject | None:
         """The object of this type and name, as it is now."""
         return self._objects[type(thing)].get(thing.key)
+
+    def owned_by(self, owner: KubeObject) -> list[KubeObject]:
+        """What goes with an object that is deleted."""
+        uid = owner.metadata.uid
+        everything = [thing for shelf in self._objects.values() for thing in shelf.values()]
+        return [thing for thing in everything if any(each.uid == uid for each in thing.metadata.owner_references)]
 
     def pods_on(self, node: str) -> list[Pod]:
         """Pods that take room on a node, in the order they came."""
@@ -270,13 +351,23 @@ class Store:
         events, self._events, self._notes = [*self._notes, *self._events], [], []
         return events
 
+    def feed(self) -> list[Event]:
+        """Return what controllers have not heard yet; the first time, that everything is there."""
+        if self._feed is None:
+            self._feed = [Event("ADDED", thing) for shelf in self._objects.values() for thing in shelf.values()]
+        events, self._feed = self._feed, []
+        return events
+
     @property
     def has_events(self) -> bool:
         """Whether something happened that may change a decision."""
-        return bool(self._events)
+        return bool(self._events or self._feed)
 
     def _tell(self, kind: EventKind, thing: KubeObject) -> None:
-        self._events.append(Event(kind, thing))
+        if type(thing) not in _NAMING:
+            self._events.append(Event(kind, thing))
+        if self._feed is not None:
+            self._feed.append(Event(kind, thing))
 
     def _rebook(self, before: KubeObject | None, after: KubeObject | None) -> None:
         was = isinstance(before, Pod) and is_on_node(before)

@@ -2,7 +2,8 @@
 
 It speaks the protocol of `muster.scheduler.Cluster` and decides nothing: a bound pod starts after a moment,
 runs as long as `muster.sh/run-seconds` says, ends as `muster.sh/exit` says; an evicted one keeps its node for its
-grace period, goes, and is made anew by its owner (an ownerReference or a PodGroup), same name and new uid.
+grace period, goes, and is made anew by its owner (an ownerReference or a PodGroup), same name and new uid; unless
+that owner is here, too, and the controllers that are attached make its pods.
 A bind that the node has no room for is refused, as a kubelet would. Nothing happens except in `advance_to`.
 """
 
@@ -10,11 +11,12 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, TypeVar
+from typing import Final, Protocol, TypeVar
 
 from msgspec.structs import replace
 
 from muster.api import (
+    WORKLOADS,
     HyperNode,
     KaiPodGroup,
     KaiQueue,
@@ -36,6 +38,7 @@ from muster.cluster.clock import Agenda, VirtualClock, stamp_of, within_calendar
 from muster.cluster.embedded_server import (
     Store,
     admit,
+    ended_containers,
     exit_phase,
     grace_seconds,
     run_seconds,
@@ -50,6 +53,14 @@ from muster.snapshot.records import pod_of_lone_job
 _A_MOMENT: Final = 0.001
 
 _Made = TypeVar("_Made", bound=messages.Message)
+
+
+class Controllers(Protocol):
+    """Whoever makes objects of others, on this cluster and its clock."""
+
+    def run(self) -> None: ...
+
+    def due(self) -> float | None: ...
 
 
 def start_delay(pod: Pod) -> float:
@@ -80,6 +91,7 @@ class MemoryCluster:
         self._agenda = Agenda()
         self._delay = delay
         self._made = 0
+        self._controllers: Controllers | None = None
         #: Pods go on with their lives from here.
         self._goes_on_at = self.start + (_A_MOMENT if as_is else 0.0)
         self.add(given if as_is else [*standard_queues(given), *given])
@@ -95,7 +107,8 @@ class MemoryCluster:
 
     def next_event_at(self) -> float | None:
         """When something happens next of its own accord; None: never."""
-        return self._agenda.next_at()
+        due = None if self._controllers is None else self._controllers.due()
+        return min((moment for moment in (self._agenda.next_at(), due) if moment is not None), default=None)
 
     def at(self, moment: float, happening: Callable[[], None]) -> None:
         """Arrange for something to happen."""
@@ -104,6 +117,8 @@ class MemoryCluster:
     # -- the protocol --------------------------------------------------------------------------------------
 
     def poll(self) -> list[messages.Event]:
+        if self._controllers is not None:
+            self._controllers.run()
         return self.store.drain_events()
 
     def bind(self, decisions: Sequence[messages.Bind]) -> list[messages.Failure]:
@@ -209,6 +224,27 @@ class MemoryCluster:
 
     # -- what people and controllers do -----------------------------------------------------------------------
 
+    def attach(self, controllers: Controllers) -> None:
+        """Let controllers work here from now on; they do so whenever somebody looks."""
+        self._controllers = controllers
+
+    def news(self) -> list[tuple[messages.EventKind, KubeObject]]:
+        """What controllers have not heard yet."""
+        return [(event.kind, event.object) for event in self.store.feed()]
+
+    def find(self, kind: type[KubeObject], key: str) -> KubeObject | None:
+        """One object, as it is now."""
+        return self.store.get(kind, key)
+
+    def remove(self, thing: KubeObject) -> None:
+        """Delete one object as an API server does: a pod in its own time, and with an owner all that it owns."""
+        if isinstance(thing, Pod):
+            self._terminate(thing, then=self.store.remove)
+            return
+        self.store.remove(thing)
+        for owned in self.store.owned_by(thing):
+            self.remove(owned)
+
     def add(self, objects: Sequence[KubeObject]) -> None:
         """Make objects. Raises UserError for one that exists already or that cannot be."""
         classes = {known.name: known for known in self.store.all(PriorityClass)}
@@ -242,8 +278,8 @@ class MemoryCluster:
 
     def delete(self, thing: KubeObject) -> None:
         """Delete an object for good: a PodGroup takes its pods along, a node's pods are made anew elsewhere."""
-        if isinstance(thing, Pod):
-            self._terminate(thing, then=self.store.remove)
+        if isinstance(thing, Pod) or type(thing) in WORKLOADS.values():
+            self.remove(thing)
             return
         self.store.remove(thing)
         if isinstance(thing, Node):
@@ -287,7 +323,9 @@ class MemoryCluster:
             self._later(max(start + seconds, self.now()), pod, self._finish)
 
     def _finish(self, pod: Pod) -> None:
-        self.store.put(replace(pod, status=replace(pod.status, phase=exit_phase(pod))))
+        if pod.status.phase == "Running":  # else somebody has ended it before its time
+            ends = ended_containers(pod, self._clock.stamp())
+            self.store.put(replace(pod, status=replace(pod.status, phase=exit_phase(pod), container_statuses=ends)))
 
     def _terminate(self, pod: Pod, then: Callable[[Pod], None]) -> None:
         """Ask a pod to leave; one that holds no node, or has ended, goes at once."""
@@ -340,7 +378,12 @@ class MemoryCluster:
 
     def _has_owner(self, pod: Pod) -> bool:
         """Is there somebody who makes the pod anew? A PodGroup stands for the controller behind it."""
-        if pod.metadata.owner_references:
+        owners = pod.metadata.owner_references
+        if self._controllers is not None and any(
+            self.store.find(each.kind, f"{pod.namespace}/{each.name}") for each in owners
+        ):
+            return False  # and will be told
+        if owners:
             return True
         key = f"{pod.namespace}/{group_of(pod)}"
         return self.store.find("PodGroup", key) is not None

@@ -23,7 +23,18 @@ from typing import Final
 
 from msgspec.structs import replace
 
-from muster.api import KINDS, Condition, KubeObject, Node, UserError, decode, encode, load_files, parse_duration
+from muster.api import (
+    KINDS,
+    WORKLOADS,
+    Condition,
+    KubeObject,
+    Node,
+    UserError,
+    decode,
+    encode,
+    load_files,
+    parse_duration,
+)
 from muster.api.documents import read_yaml
 from muster.api.errors import describe_value
 from muster.api.validate import check
@@ -53,6 +64,10 @@ class Timeline:
         """Put all entries on the cluster's agenda."""
         for entry in self.entries:
             cluster.at(cluster.start + entry.at, _happening(entry, cluster))
+
+    def added(self) -> list[KubeObject]:
+        """The objects that will be made."""
+        return [thing for entry in self.entries if isinstance(entry.change, Add) for thing in entry.change.objects]
 
 
 def _happening(entry: Entry, cluster: MemoryCluster) -> Callable[[], None]:
@@ -258,7 +273,7 @@ def _objects(value: object, folder: Path) -> Iterator[KubeObject]:
 
 def _object_name(text: str, field: str) -> ObjectName:
     kind, slash, key = text.partition("/")
-    known = [found for found in KINDS.values() if found.kind.lower() == kind.lower()]
+    known = [found for found in (*KINDS.values(), *WORKLOADS.values()) if found.kind.lower() == kind.lower()]
     if not slash or not key or not known:
         raise UserError(f'expected an object such as "Pod/team-a/train-0" or "Node/n1", got "{text}"', field=field)
     if known[0].namespaced and "/" not in key:

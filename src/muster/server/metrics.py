@@ -1,8 +1,8 @@
 """Counters, gauges and histograms in the text format that Prometheus reads.
 
 Written by the service's thread, read by the HTTP thread; single updates need no lock, since a scrape may as well see
-the one before. Names and meanings are part of what operators rely on, and stand here only; those under which Volcano's
-dashboards know them, in `volcano_metrics`.
+the one before. Names and meanings stand in `metric_table`; what Volcano's dashboards look for is made in
+`volcano_metrics`. How queues stand takes a look at every job, so it is made once for each scrape, after the next cycle.
 
 An eviction is in vain when the job for which it was made has, at the end of a later cycle, neither started a pod nor a
 promise of a place, and still waits. A victim that stayed on its node, because the API server refused, lost nothing; and
@@ -11,29 +11,31 @@ a job that was deleted, or asks for no pod any more, is nobody's mistake.
 
 from __future__ import annotations
 
+import logging
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
 from muster.api import KINDS
+from muster.api.resources import unit_of
+from muster.explain import QueueOverview, queue_overview
 from muster.framework import Session
+from muster.framework.reasons import QUEUE_MISSING
 from muster.scheduler import CycleResult
+from muster.server.metric_table import FAMILIES, Sample
 from muster.server.volcano_metrics import volcano_lines
-from muster.snapshot import NO_ROW, Quarantine, Snapshot, TaskStatus
+from muster.snapshot import NO_ROW, UNLIMITED, Quarantine, Snapshot, TaskStatus
 from muster.snapshot.messages import Bind, Evict
+
+log = logging.getLogger("muster.server")
 
 #: What can be refused; there from the start, so that the first refusal shows as an increase.
 _REFUSABLE: Final = ("bind", "evict", "nominate", "status", "annotations", "condition")
 _BOUNDS: Final = (0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0)
 
-_GAUGES: Final = {
-    "muster_pods": "Pods of jobs that this scheduler serves.",
-    "muster_nodes": "Nodes that this scheduler works on.",
-    "muster_jobs": "Jobs that this scheduler serves.",
-    "muster_oldest_undecided_pod_seconds": "How long a waiting pod may have been without a decision of any cycle.",
-    "muster_leader": "1 while this replica decides.",
-}
+#: Of every resource of a queue, what is told.
+_AMOUNTS: Final = ("quota", "limit", "fair_share", "held", "asked")
 #: Kinds that can be put aside; there from the start, and never more.
 _KINDS: Final = tuple(sorted({kind for _, kind in KINDS}))
 _Label = tuple[str, str]
@@ -50,15 +52,16 @@ class _Histogram:
         self._counts[bisect_left(_BOUNDS, seconds)] += 1
         self._sum += seconds
 
-    def lines(self, name: str, unit: int = 1) -> Iterator[str]:
-        """The histogram; `unit`: how many of its units are a second."""
+    def lines(self, name: str, labels: str = "", unit: int = 1) -> Iterator[str]:
+        """The histogram; `labels` as they stand in braces, `unit`: how many of its units are a second."""
         total = 0
+        before, alone = (f"{labels},", f"{{{labels}}}") if labels else ("", "")
         bounds = _BOUNDS if unit == 1 else tuple(f"{bound * unit:g}" for bound in _BOUNDS)
         for bound, count in zip((*map(str, bounds), "+Inf"), self._counts, strict=True):
             total += count
-            yield f'{name}_bucket{{le="{bound}"}} {total}'
-        yield f"{name}_sum {self._sum * unit:.6f}"
-        yield f"{name}_count {total}"
+            yield f'{name}_bucket{{{before}le="{bound}"}} {total}'
+        yield f"{name}_sum{alone} {self._sum * unit:.6f}"
+        yield f"{name}_count{alone} {total}"
 
 
 class Metrics:
@@ -70,10 +73,13 @@ class Metrics:
         self._refused = 0
         self._answers: dict[str, int] = dict.fromkeys(_REFUSABLE, 0)
         self._errors = 0
-        self._gauges: dict[str, float] = {}
+        self._requests: dict[str, _Histogram] = {}
+        self._gauges: dict[str, list[Sample]] = {}
         self._reloads: dict[str, int] = {"ok": 0, "failed": 0}
         self._evicting: dict[str, int] = {}
         self._session: Session | None = None
+        #: Whose queues the gauges tell of.
+        self._looked_at: Session | None = None
         self._aside: dict[str, int] = dict.fromkeys(_KINDS, 0)
         self._put_aside: dict[str, int] = dict.fromkeys(_KINDS, 0)
         self._dropped = 0
@@ -94,23 +100,31 @@ class Metrics:
         """Note how often the cluster has refused what so far."""
         self._answers.update(refused)
 
+    def record_request(self, method: str, seconds: float) -> None:
+        """Note how long a request to the API server took; called by the one thread that sends them."""
+        if method not in self._requests:
+            self._requests[method] = _Histogram()
+        self._requests[method].observe(seconds)
+
     def record_session(self, session: Session) -> None:
         """Note how the cluster looked at the end of a cycle."""
         self._session = session
         self._victims.look(session)
         snapshot, tasks = session.snapshot, session.snapshot.tasks
         ours = tasks.job != NO_ROW
-        for status in (TaskStatus.PENDING, TaskStatus.RUNNING):
-            self._gauges[f'muster_pods{{status="{status.label}"}}'] = int((ours & (tasks.status == status)).sum())
-        self._gauges["muster_nodes"] = len(snapshot.nodes)
-        self._gauges["muster_jobs"] = int(snapshot.jobs.live.sum())
+        self._gauges["muster_pods"] = [
+            ((status.label,), int((ours & (tasks.status == status)).sum()))
+            for status in (TaskStatus.PENDING, TaskStatus.RUNNING)
+        ]
+        self._gauges["muster_nodes"] = [((), len(snapshot.nodes))]
+        self._gauges["muster_jobs"] = [((), int(snapshot.jobs.live.sum()))]
 
     def record_leadership(self, *, is_leader: bool) -> None:
-        self._gauges["muster_leader"] = int(is_leader)
+        self._gauges["muster_leader"] = [((), int(is_leader))]
 
     def record_waiting(self, seconds: float) -> None:
         """Note the longest that a pod can have waited for a decision."""
-        self._gauges["muster_oldest_undecided_pod_seconds"] = seconds
+        self._gauges["muster_oldest_undecided_pod_seconds"] = [((), seconds)]
 
     def record_quarantine(self, quarantine: Quarantine, dropped: int) -> None:
         """Note what cannot be used, how often that has happened, and how often a plugin lost its place."""
@@ -123,47 +137,60 @@ class Metrics:
 
     def text(self) -> str:
         """Everything, as Prometheus reads it."""
+        self._look_at_queues()
         return "\n".join(self._lines()) + "\n"
 
-    def _lines(self) -> Iterator[str]:
-        yield from _head("muster_cycle_seconds", "histogram", "Duration of scheduling cycles.")
-        yield from self._cycles.lines("muster_cycle_seconds")
-        yield from _head("muster_decisions_total", "counter", "Decisions sent to the cluster.")
-        yield from _labelled("muster_decisions_total", "kind", self._decisions)
-        yield from _head("muster_refused_total", "counter", "Decisions that could not be sent at all.")
-        yield f"muster_refused_total {self._refused}"
-        yield from _head("muster_api_refusals_total", "counter", "Decisions and reports that the API server refused.")
-        yield from _labelled("muster_api_refusals_total", "kind", self._answers)
-        yield from _head("muster_cycle_errors_total", "counter", "Cycles that broke off.")
-        yield f"muster_cycle_errors_total {self._errors}"
-        yield from _head("muster_config_reloads_total", "counter", "Configurations read again.")
-        yield from _labelled("muster_config_reloads_total", "result", self._reloads)
-        yield from _head("muster_quarantined", "gauge", "Objects that cannot be used; see /debug/quarantine.")
-        yield from _labelled("muster_quarantined", "kind", self._aside)
-        yield from _head("muster_quarantines_total", "counter", "Objects that were put aside because of what they say.")
-        yield from _labelled("muster_quarantines_total", "kind", self._put_aside)
-        yield from _head("muster_plugins_dropped_total", "counter", "Plugins that failed too often and were left out.")
-        yield f"muster_plugins_dropped_total {self._dropped}"
-        yield from self._victims.lines()
-        told: set[str] = set()
-        for name, value in sorted(self._gauges.items()):
-            family = name.partition("{")[0]
-            if family not in told:
-                told.add(family)
-                yield from _head(family, "gauge", _GAUGES[family])
-            yield f"{name} {value:g}"
-        yield from self._volcano_lines()
+    def _look_at_queues(self) -> None:
+        """Tell how queues were at the end of the last cycle: when somebody asks, so that no cycle pays for it."""
+        session = self._session
+        if session is None or session is self._looked_at:
+            return
+        self._looked_at = session
+        try:
+            self._gauges.update(_queue_gauges(queue_overview(session)))
+        except Exception:  # what cannot be told costs nothing else that is
+            log.exception("event=error what=metrics")
 
-    def _volcano_lines(self) -> Iterator[str]:
-        """What dashboards for Volcano look for."""
-        name = "volcano_e2e_scheduling_latency_milliseconds"
-        yield from _head(name, "histogram", "Duration of scheduling cycles.")
-        yield from self._cycles.lines(name, unit=1000)
-        name = "volcano_eviction_transactions_total"
-        yield from _head(name, "counter", "Jobs for which pods were evicted, by the action that did so.")
-        yield from _labelled(name, "action", self._evicting)
+    def _lines(self) -> Iterator[str]:
+        yield from FAMILIES["muster_cycle_seconds"].head()
+        yield from self._cycles.lines("muster_cycle_seconds")
+        yield from FAMILIES["muster_api_request_seconds"].head()
+        for method, histogram in sorted(self._requests.copy().items()):
+            yield from histogram.lines("muster_api_request_seconds", f'method="{method}"')
+        samples: dict[str, Iterable[Sample]] = {
+            "muster_decisions_total": _labelled(self._decisions),
+            "muster_refused_total": [((), self._refused)],
+            "muster_api_refusals_total": _labelled(self._answers),
+            "muster_cycle_errors_total": [((), self._errors)],
+            "muster_config_reloads_total": _labelled(self._reloads),
+            "muster_quarantined": _labelled(self._aside),
+            "muster_quarantines_total": _labelled(self._put_aside),
+            "muster_plugins_dropped_total": [((), self._dropped)],
+            "volcano_eviction_transactions_total": _labelled(self._evicting),
+            **self._victims.samples(),
+            **dict(sorted(self._gauges.items())),
+        }
+        for name, found in samples.items():
+            yield from FAMILIES[name].lines(found)
+        yield from FAMILIES["volcano_e2e_scheduling_latency_milliseconds"].head()
+        yield from self._cycles.lines("volcano_e2e_scheduling_latency_milliseconds", unit=1000)
         if self._session is not None:
             yield from volcano_lines(self._session)
+
+
+def _queue_gauges(tree: QueueOverview) -> dict[str, list[Sample]]:
+    """How the queues stand, in the units that people use, and who waits."""
+    found: dict[str, list[Sample]] = {f"muster_queue_{name}": [] for name in _AMOUNTS}
+    waiting: list[Sample] = [((name, QUEUE_MISSING.code), n) for name, n in tree.missing]
+    for queue in tree.walk():
+        waiting += [((queue.name, reason.code), n) for reason, n in queue.reasons]
+        for resource, amounts in queue.resources.items():
+            unit = 1000 if unit_of(resource) == "milli" else 1
+            for name in _AMOUNTS:
+                amount: int | None = getattr(amounts, name)
+                if amount is not None and amount < UNLIMITED and resource != "pods":
+                    found[f"muster_queue_{name}"].append(((queue.name, resource), amount / unit))
+    return {**found, "muster_waiting_jobs": waiting}
 
 
 def _eviction(made: Evict) -> tuple[str, str]:
@@ -171,14 +198,8 @@ def _eviction(made: Evict) -> tuple[str, str]:
     return made.why.partition(":")[0], made.beneficiary
 
 
-def _head(name: str, kind: str, text: str) -> Iterator[str]:
-    yield f"# HELP {name} {text}"
-    yield f"# TYPE {name} {kind}"
-
-
-def _labelled(name: str, label: str, values: Mapping[str, int]) -> Iterator[str]:
-    for value, count in values.items():
-        yield f'{name}{{{label}="{value}"}} {count}'
+def _labelled(values: Mapping[str, float]) -> list[Sample]:
+    return [((value,), number) for value, number in values.items()]
 
 
 # -- what evicting came to -------------------------------------------------------------------------------------
@@ -226,25 +247,16 @@ class EvictionMetrics:
             if row != NO_ROW and jobs.counts[row, TaskStatus.PENDING]:
                 self._in_vain += sum(_has_left(session.snapshot, victim) for victim in victims)
 
-    def lines(self) -> Iterator[str]:
-        yield from _head("muster_action_seconds_total", "counter", "Time that actions took.")
-        for action, seconds in self._seconds.items():
-            yield f'muster_action_seconds_total{{action="{action}"}} {seconds:.6f}'
-        name = "muster_eviction_attempts_total"
-        yield from _head(name, "counter", "Turns in which a job looked for victims, by what came of it.")
-        yield from _pairs(name, "outcome", self._attempts)
-        name = "muster_eviction_victims_total"
-        yield from _head(name, "counter", "Pods that were evicted, by the action and why they were chosen.")
-        yield from _pairs(name, "reason", self._victims)
-        name = "muster_evictions_in_vain_total"
-        yield from _head(name, "counter", "Pods that were evicted for a job that then did not start; should stay at 0.")
-        yield f"{name} {self._in_vain}"
-        name = "muster_eviction_dry_runs_total"
-        yield from _head(name, "counter", "Scenarios that were tried in the search for victims.")
-        yield from (f'{name}{{action="{action}"}} {count}' for action, count in self._dry_runs.items())
-        name = "muster_eviction_searches_cut_short_total"
-        yield from _head(name, "counter", "Searches for victims that ended at a bound on dry runs or domains.")
-        yield from (f'{name}{{action="{action}"}} {count}' for action, count in self._cut_short.items())
+    def samples(self) -> dict[str, list[Sample]]:
+        """What was counted, by the name of the metric."""
+        return {
+            "muster_action_seconds_total": _labelled(self._seconds),
+            "muster_eviction_attempts_total": list(self._attempts.items()),
+            "muster_eviction_victims_total": list(self._victims.items()),
+            "muster_evictions_in_vain_total": [((), self._in_vain)],
+            "muster_eviction_dry_runs_total": _labelled(self._dry_runs),
+            "muster_eviction_searches_cut_short_total": _labelled(self._cut_short),
+        }
 
 
 def _has_left(snapshot: Snapshot, victim: Evict) -> bool:
@@ -256,8 +268,3 @@ def _has_left(snapshot: Snapshot, victim: Evict) -> bool:
         and snapshot.nodes.names[int(tasks.node[task])] == victim.node
         for task in (snapshot.tasks_of(row).tolist() if row != NO_ROW else ())
     )
-
-
-def _pairs(name: str, label: str, counts: Mapping[_Label, int]) -> Iterator[str]:
-    for (action, value), count in counts.items():
-        yield f'{name}{{action="{action}",{label}="{value}"}} {count}'

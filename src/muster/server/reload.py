@@ -42,7 +42,10 @@ class ConfigFile:
 
     def first(self) -> SchedulerConfig:
         """What holds at the start. Raises UserError."""
-        return default_config() if self._source is None else find_config(self._source)
+        found = default_config() if self._source is None else find_config(self._source)
+        for note in found.notes:
+            log.warning("event=configuration note=%r", note)
+        return found
 
     def changed(self) -> SchedulerConfig | None:
         """What the file says now; None when it says the same as before. Raises UserError once for what is wrong."""

@@ -15,7 +15,7 @@ import logging
 import sys
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final, Protocol
@@ -52,6 +52,8 @@ _SWITCH_SECONDS: Final = 0.001
 class LiveCluster(Cluster, Protocol):
     """What the service needs of a cluster beyond the scheduler's protocol."""
 
+    def begin(self) -> None: ...
+
     def start(self) -> None: ...
 
     def stop(self) -> None: ...
@@ -73,6 +75,8 @@ class LiveCluster(Cluster, Protocol):
     def is_busy(self) -> bool: ...
 
     def refusals(self) -> Mapping[str, int]: ...
+
+    def time_requests(self, observe: Callable[[str, float], None]) -> None: ...
 
     def shard_nodes(self) -> frozenset[str] | None: ...
 
@@ -110,6 +114,7 @@ class Service:
             allocates_claims=False,
         )
         self.metrics = Metrics()
+        cluster.time_requests(self.metrics.record_request)
         self.health = Health(cluster.trouble)
         self._stopping = threading.Event()
         self._is_ready = False
@@ -125,6 +130,8 @@ class Service:
         """Serve until stopped. Raises MusterError."""
         status = None if self._options.listen is None else self._serve_status(self._options.listen)
         try:
+            gc.disable()  # nothing of what is read now will go soon; `settle_memory` turns it on
+            self._cluster.begin()
             warm_up(self.scheduler.config, self.scheduler.registry)
             self._cluster.start()
             if not self._stopping.is_set():
@@ -133,6 +140,7 @@ class Service:
                 self._cluster.wait(self.turn())
             log.info("event=stopping")
         finally:
+            gc.enable()
             self._is_ready = False
             self.health.stop()
             self._cluster.stop()
@@ -280,8 +288,8 @@ def warm_up(config: SchedulerConfig, registry: Registry) -> None:
 
 def settle_memory() -> None:
     """Leave what is there now to live on, and let threads take turns quickly."""
-    gc.collect()
     gc.freeze()
+    gc.enable()
     gc.set_threshold(_YOUNG, 20, 50)
     sys.setswitchinterval(_SWITCH_SECONDS)
 

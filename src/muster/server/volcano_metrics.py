@@ -7,30 +7,23 @@ of evictions are counted in `metrics`.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
 
 from muster.framework import Session, points
+from muster.server.metric_table import FAMILIES
 from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, UNLIMITED, Amounts, TaskStatus
 
 _CPU: Final = "cpu"
 _MEMORY: Final = "memory"
 _NOT_SCALAR: Final = frozenset({_CPU, _MEMORY, "pods"})
-_HELP: Final = {
-    "allocated": "What the pods of a queue hold.",
-    "request": "What the pods of a queue hold and what its waiting pods ask for.",
-    "deserved": "What a queue is entitled to.",
-    "capacity": "The most that a queue may hold.",
-}
 
 
 def volcano_lines(session: Session) -> Iterator[str]:
     """Gauges of queues and jobs, as Prometheus reads them."""
-    yield from _gauge(
-        "volcano_unschedule_job_count", "Jobs that wait for their minimum.", [("", _waiting_jobs(session))]
-    )
+    yield from FAMILIES["volcano_unschedule_job_count"].lines([((), _waiting_jobs(session))])
     tables = {"allocated": session.snapshot.queues.tree_allocated, "request": _requests(session)}
     deserved = _deserved(session)
     if deserved is not None:
@@ -75,47 +68,28 @@ def _limits(session: Session) -> Amounts:
 
 
 def _amounts(session: Session, name: str, table: Amounts) -> Iterator[str]:
+    """Only amounts that have an end."""
     axis, queues = session.snapshot.axis, session.snapshot.queues
     for resource, tail in ((_CPU, "milli_cpu"), (_MEMORY, "memory_bytes")):
         column = table[:, axis.index[resource]].tolist()
-        rows = [(_label(record.name), amount) for record, amount in zip(queues.records, column, strict=True)]
-        yield from _gauge(f"volcano_queue_{name}_{tail}", _HELP[name], _limited(rows))
+        rows = [((record.name,), amount) for record, amount in zip(queues.records, column, strict=True)]
+        yield from FAMILIES[f"volcano_queue_{name}_{tail}"].lines([row for row in rows if row[1] < UNLIMITED])
     scalars = [
-        (f'{_label(record.name)[:-1]},resource="{resource}"}}', int(table[row, axis.index[resource]]))
+        ((record.name, resource), int(table[row, axis.index[resource]]))
         for row, record in enumerate(queues.records)
         for resource in axis.names
         if resource not in _NOT_SCALAR
     ]
-    yield from _gauge(f"volcano_queue_{name}_scalar_resources", _HELP[name], _limited(scalars))
+    yield from FAMILIES[f"volcano_queue_{name}_scalar_resources"].lines([row for row in scalars if row[1] < UNLIMITED])
 
 
 def _standing(session: Session, deserved: Amounts | None) -> Iterator[str]:
     records = session.snapshot.queues.records
-    yield from _gauge(
-        "volcano_queue_weight", "Weight of a queue.", [(_label(record.name), record.weight) for record in records]
-    )
-    over = [(_label(record.name), int(session.overused(row))) for row, record in enumerate(records)]
-    yield from _gauge("volcano_queue_overused", "1 while a queue has all that it is entitled to.", over)
+    yield from FAMILIES["volcano_queue_weight"].lines([((record.name,), record.weight) for record in records])
+    over = [((record.name,), int(session.overused(row))) for row, record in enumerate(records)]
+    yield from FAMILIES["volcano_queue_overused"].lines(over)
     if deserved is not None:
         held = session.snapshot.queues.tree_allocated
         counted = np.where((deserved > 0) & (deserved < UNLIMITED), held / np.maximum(deserved, 1), 0.0)
-        shares = [(_label(record.name), float(counted[row].max())) for row, record in enumerate(records)]
-        yield from _gauge(
-            "volcano_queue_share", "What a queue holds, in parts of what it is entitled to; the largest part.", shares
-        )
-
-
-def _limited(rows: Sequence[tuple[str, int]]) -> list[tuple[str, float]]:
-    """Only amounts that have an end."""
-    return [(label, amount) for label, amount in rows if amount < UNLIMITED]
-
-
-def _label(queue: str) -> str:
-    return f'{{queue_name="{queue}"}}'
-
-
-def _gauge(name: str, text: str, rows: Sequence[tuple[str, float]]) -> Iterator[str]:
-    if rows:
-        yield f"# HELP {name} {text}"
-        yield f"# TYPE {name} gauge"
-        yield from (f"{name}{label} {value:.10g}" for label, value in rows)
+        shares = [((record.name,), float(counted[row].max())) for row, record in enumerate(records)]
+        yield from FAMILIES["volcano_queue_share"].lines(shares)

@@ -1,4 +1,4 @@
-"""Starting to follow a cluster that is not there."""
+"""Starting to follow a cluster that is not there, and facts that lag behind."""
 
 from __future__ import annotations
 
@@ -9,6 +9,9 @@ from pathlib import Path
 import yaml
 
 from muster.admission.live import LiveFacts
+from muster.admission.request import Facts
+from muster.api import Quantity, Queue
+from muster.testing import queue
 
 
 def test_waiting_for_a_cluster_that_does_not_answer_can_be_given_up(tmp_path: Path) -> None:
@@ -29,3 +32,17 @@ def test_waiting_for_a_cluster_that_does_not_answer_can_be_given_up(tmp_path: Pa
     facts.start(30.0)
     facts.stop()
     assert time.monotonic() - began < 10
+
+
+def _holding(name: str, pods: int) -> Queue:
+    made = queue(name)
+    made.status.allocated["pods"] = Quantity(str(pods))
+    return made
+
+
+def test_the_count_of_pods_in_a_queue_may_lag_behind_the_pods() -> None:
+    facts = LiveFacts()
+    facts._facts = Facts.of([_holding("busy", 4), _holding("idle", 1)])
+    threading.Timer(0.3, facts._facts.add, [queue("idle")]).start()
+    assert facts.pods_held("idle") == 0
+    assert facts.pods_held("busy") == 4

@@ -15,7 +15,7 @@ from muster.cluster.kubernetes.client import kinds, reflector
 from muster.cluster.kubernetes.client.kinds import Resource
 from muster.cluster.kubernetes.client.leases import Election, LeaseOptions, elapsed_s
 from muster.cluster.kubernetes.client.reflector import Reflector
-from muster.cluster.kubernetes.client.requests import ApiError, Client, Page
+from muster.cluster.kubernetes.client.requests import ApiError, Client, Page, Selection
 from muster.cluster.kubernetes.client.shards import Target
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
 from muster.cluster.kubernetes.sending.queues import Inbox
@@ -44,7 +44,7 @@ class Server(Client):
         self.seconds: list[int] = []
         self.versions: list[str] = []
 
-    async def pages(self, path: str, selector: str = "") -> AsyncIterator[Page]:
+    async def pages(self, path: str, selector: str | Selection = "") -> AsyncIterator[Page]:
         said = self.listed.pop(0)
         if isinstance(said, ApiError):
             raise said
@@ -54,7 +54,7 @@ class Server(Client):
         return self.newest
 
     async def watch(
-        self, path: str, resource_version: str, selector: str = "", seconds: int = 600
+        self, path: str, resource_version: str, selector: str | Selection = "", seconds: int = 600
     ) -> AsyncIterator[list[bytes]]:
         self.seconds.append(seconds)
         self.versions.append(resource_version)

@@ -16,6 +16,35 @@ app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{ if .Values.metrics.secretName }}HTTPS{{ else }}HTTP{{ end }}
 {{- end }}
 
+{{- define "muster.components" -}}
+scheduler{{ if .Values.oneProcess }}{{ if .Values.controllers.enabled }},controllers{{ end }}{{ if .Values.webhooks.enabled }},admission{{ end }}{{ end }}
+{{- end }}
+
+{{- define "muster.controllers.arguments" -}}
+{{- if .Values.controllers.takeOverJobs }}
+- --take-over-jobs
+{{- end }}
+{{- if .Values.controllers.discovery.config }}
+- --discovery
+- {{ .Release.Namespace }}/{{ .Release.Name }}-discovery
+{{- end }}
+{{- if .Values.controllers.extraArguments }}
+{{ toYaml .Values.controllers.extraArguments }}
+{{- end }}
+{{- end }}
+
+{{- define "muster.controllers.account" -}}
+{{ .Release.Name }}{{ if .Values.oneProcess }}{{ else }}-controllers{{ end }}
+{{- end }}
+
+{{- define "muster.webhooks.account" -}}
+{{ .Release.Name }}{{ if .Values.oneProcess }}{{ else }}-webhooks{{ end }}
+{{- end }}
+
+{{- define "muster.webhooks.pods" -}}
+{{ if .Values.oneProcess }}{{ include "muster.selector" . }}{{ else }}{{ include "muster.webhooks.selector" . }}{{ end }}
+{{- end }}
+
 {{- define "muster.webhooks.selector" -}}
 app.kubernetes.io/name: muster-webhooks
 app.kubernetes.io/instance: {{ .Release.Name }}
@@ -23,5 +52,15 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "muster.webhooks.labels" -}}
 {{ include "muster.webhooks.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "muster.controllers.selector" -}}
+app.kubernetes.io/name: muster-controllers
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "muster.controllers.labels" -}}
+{{ include "muster.controllers.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}

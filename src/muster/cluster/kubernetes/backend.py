@@ -62,6 +62,7 @@ class KubernetesCluster:
         clock: Callable[[], float] = time.time,
         takes_over_from: Collection[str] = (),
         makes_queues: bool = False,
+        awaits_groups: bool = False,
     ) -> None:
         self._clock = clock
         self._inbox = Inbox()
@@ -73,6 +74,7 @@ class KubernetesCluster:
         self._job_reports = JobReports(self._api, self._assumptions, self._in_flight)
         self._events = DecisionEvents(self._api.tell, self._assumptions.group)
         self._debounce = ReportDebounce()
+        self._awaits_groups = awaits_groups
         self._awaited_groups = AwaitedPodGroups(self._assumptions, takes_over_from)
         self._object_reports = ObjectReports(self._api, self._assumptions, self._in_flight)
         self._queues = StandardQueues(self._api, self._in_flight, wanted=makes_queues)
@@ -90,6 +92,10 @@ class KubernetesCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def begin(self) -> None:
+        """Connect, and begin to read everything; `start` waits for the end of it."""
+        self._api.begin()
 
     def start(self, timeout_s: float = START_SECONDS) -> None:
         """Connect and read everything. Raises MusterError."""
@@ -135,6 +141,10 @@ class KubernetesCluster:
         """How often the server refused what, by a word for it."""
         return self._in_flight.refused
 
+    def time_requests(self, observe: Callable[[str, float], None]) -> None:
+        """Tell of every request but watches its method and seconds, in the thread that sends; before `start`."""
+        self._api.observe_request = observe
+
     def shard_nodes(self) -> frozenset[str] | None:
         """The nodes that a NodeShard leaves to this scheduler; None when none is asked; from any thread."""
         return None if self._api.node_shards is None else self._api.node_shards.own_nodes
@@ -163,9 +173,9 @@ class KubernetesCluster:
         if self._view is not None:
             events = [seen for event in events for seen in self._view.observe(event)]
         seen = [*made, *map(self._note, events)]
-        if self._api.is_beside_volcano:
+        if self._api.is_beside_volcano or self._awaits_groups:
             for event in events:
-                self._awaited_groups.observe(event)
+                self._awaited_groups.observe(event, owned_only=not self._api.is_beside_volcano)
         self._queues.make_missing()
         self._evictions.look_at_beneficiaries(self._is_waiting)
         self._bindings.settle()

@@ -23,6 +23,7 @@ from typing import TYPE_CHECKING, Final
 import aiohttp
 
 from muster.api import UserError
+from muster.cluster.kubernetes.client.kubeconfig import check_kubeconfig
 
 if TYPE_CHECKING:
     from kubernetes_asyncio.client import Configuration
@@ -114,13 +115,13 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
         _from_pod(configuration)
         return Connection(configuration, _reload_pod, "the pod's service account")
     path = str(kubeconfig) if kubeconfig is not None else _default_kubeconfig()
-    if not any(Path(part).expanduser().exists() for part in path.split(os.pathsep) if part):
-        raise UserError("no such kubeconfig; name one with --kubeconfig or $KUBECONFIG", place=path)
+    check_kubeconfig(path, context)
     try:
         loader = await load_kube_config(path, context, configuration, persist_config=False)
-    except (ConfigException, OSError, ValueError) as fault:
+        return Connection(configuration, loader.load_and_set, path)
+    except (ConfigException, OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
+        # What the check before does not know of; the library reads on and falls over what it finds.
         raise UserError(f"the kubeconfig cannot be used: {fault}", place=path) from None
-    return Connection(configuration, loader.load_and_set, path)
 
 
 def _in_cluster() -> bool:

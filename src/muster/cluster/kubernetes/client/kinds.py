@@ -32,7 +32,7 @@ log = logging.getLogger("muster.kubernetes")
 #: What there is no scheduling without; a NodeShard only where somebody asks for one.
 REQUIRED: Final[frozenset[type[KubeObject]]] = frozenset({Pod, Node, NodeShard})
 #: A kind that only Volcano's own installation has: where it is, its controllers are.
-_OF_VOLCANOS_CONTROLLERS: Final = ("bus.volcano.sh/v1alpha1", "Command")
+_OF_VOLCANOS_CONTROLLERS: Final = ("nodeinfo.volcano.sh/v1alpha1", "Numatopology")
 #: Seconds that a right has to come.
 _PATIENCE_SECONDS: Final = 3.0
 #: Seconds between attempts afterwards, at first and in the long run.
@@ -97,7 +97,7 @@ async def served(client: Client, wanted: Iterable[Wanted] = EVERYTHING) -> dict[
     """Return those of the wanted kinds that the server has, in the order given. Raises ApiError."""
     kinds = list(wanted)
     versions = list(dict.fromkeys(version for each in kinds for version in each.api_versions))
-    answers = await asyncio.gather(*(_names(client, version) for version in versions))
+    answers = await asyncio.gather(*(names_of(client, version) for version in versions))
     names = dict(zip(versions, answers, strict=True))
     found = {}
     for each in kinds:
@@ -110,7 +110,7 @@ async def served(client: Client, wanted: Iterable[Wanted] = EVERYTHING) -> dict[
 async def has_volcanos_controllers(client: Client) -> bool:
     """Whether Volcano's controllers are installed. Raises ApiError."""
     api_version, kind = _OF_VOLCANOS_CONTROLLERS
-    return kind in (await _names(client, api_version)).values()
+    return kind in (await names_of(client, api_version)).values()
 
 
 def _resource(kind: type[KubeObject], api_version: str, names: Mapping[str, str]) -> Resource | None:
@@ -132,7 +132,7 @@ class _ServedList(msgspec.Struct):
 _SERVED = msgspec.json.Decoder(_ServedList)
 
 
-async def _names(client: Client, api_version: str) -> dict[str, str]:
+async def names_of(client: Client, api_version: str) -> dict[str, str]:
     """The kinds under a group and version by their names in paths, parts of objects ("pods/status") included."""
     try:
         answer = await client.send("GET", root_of(api_version))

@@ -30,6 +30,7 @@ from muster.cluster.kubernetes.client.requests import (
     ApiError,
     Backoff,
     Client,
+    Selection,
     decode_cut,
     status_error,
 )
@@ -56,7 +57,7 @@ class Sink(Protocol):
 class Reflector:
     """Follows all objects of one kind."""
 
-    def __init__(self, client: Client, resource: Resource, sink: Sink, selector: str = "") -> None:
+    def __init__(self, client: Client, resource: Resource, sink: Sink, selector: str | Selection = "") -> None:
         self._client = client
         self._selector = selector
         self._resource = resource

@@ -14,7 +14,7 @@ import asyncio
 import ssl
 from collections.abc import AsyncIterator, Callable, Mapping
 from random import SystemRandom
-from typing import Final, TypeVar
+from typing import Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 import aiohttp
@@ -76,6 +76,8 @@ class Client:
         self._session = connection.session
         #: Asked before every attempt of `send` to change something: the seconds that it may take, 0 when it may not be.
         self.write_seconds: Callable[[], float] = lambda: _REQUEST_SECONDS
+        #: Told of every request that is no watch: its method, and the seconds that it took.
+        self.observe: Callable[[str, float], None] = lambda _method, _seconds: None
         #: When changes that have no answer are over at the latest, by the event loop's clock.
         self._unanswered: dict[int, float] = {}
         self._n_writes = 0
@@ -93,12 +95,15 @@ class Client:
         timeout_s: float = _REQUEST_SECONDS,
     ) -> bytes:
         """Send one request once; path and query are given as they go over the wire. Raises ApiError."""
+        began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout_s):
                 async with await self._open(method, path, body, content_type) as answer:
                     content = await answer.read()
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
             raise no_answer(fault) from None
+        finally:
+            self.observe(method, asyncio.get_running_loop().time() - began)
         if answer.status >= 400:
             raise status_error(answer.status, content, _retry_after(answer.headers))
         return content
@@ -143,29 +148,38 @@ class Client:
         self._unanswered = {number: until for number, until in self._unanswered.items() if until > now}
         return max(self._unanswered.values(), default=now) - now
 
-    async def pages(self, path: str, selector: str = "") -> AsyncIterator[Page]:
-        """List everything under a path that has the labels, page by page, as of one moment. Raises ApiError."""
-        proceed = ""
-        while True:
-            query = f"?limit={_PAGE}{_labels(selector)}" + (f"&continue={proceed}" if proceed else "")
-            page = decode_cut(_PAGE_DECODER, await self.send("GET", path + query), depth=2)
-            yield page
-            proceed = page.metadata.proceed
-            if not proceed:
-                return
+    async def pages(self, path: str, selector: str | Selection = "") -> AsyncIterator[Page]:
+        """List everything under a path that has the labels, page by page, as of one moment. Raises ApiError.
+
+        While a page is being read the server makes the next one.
+        """
+        query = f"{path}?limit={_PAGE}{_selected(selector)}"
+        under_way = asyncio.create_task(self.send("GET", query))
+        try:
+            while True:
+                page = decode_cut(_PAGE_DECODER, await under_way, depth=2)
+                proceed = page.metadata.proceed
+                if proceed:
+                    under_way = asyncio.create_task(self.send("GET", f"{query}&continue={proceed}"))
+                    await asyncio.sleep(0)  # so that it is sent before anything else is done
+                yield page
+                if not proceed:
+                    return
+        finally:
+            under_way.cancel()
 
     async def newest_version(self, path: str) -> str:
         """The version of a list as it is now, without the list. Raises ApiError."""
         return _PAGE_DECODER.decode(await self.send("GET", f"{path}?limit=1")).metadata.resource_version
 
     async def watch(
-        self, path: str, resource_version: str, selector: str = "", seconds: int = WATCH_SECONDS
+        self, path: str, resource_version: str, selector: str | Selection = "", seconds: int = WATCH_SECONDS
     ) -> AsyncIterator[list[bytes]]:
         """Yield the lines of a watch as they come, many at a time; ends when the server ends it. Raises ApiError.
 
         The first time there are none: it says that the server has accepted the watch.
         """
-        options = f"allowWatchBookmarks=true&timeoutSeconds={seconds}{_labels(selector)}"
+        options = f"allowWatchBookmarks=true&timeoutSeconds={seconds}{_selected(selector)}"
         query = f"?watch=1&resourceVersion={resource_version}&{options}"
         try:
             async with asyncio.timeout(_GREETING_SECONDS):
@@ -272,8 +286,17 @@ def decode_cut(decoder: msgspec.json.Decoder[_T], text: bytes, depth: int) -> _T
         return decoder.decode(shallow(text.decode(), depth=MAX_DEPTH + depth)[0])
 
 
-def _labels(selector: str) -> str:
-    return f"&labelSelector={quote(selector)}" if selector else ""
+class Selection(NamedTuple):
+    """Which objects of a kind are wanted: by labels, and by the few fields that a server knows."""
+
+    labels: str = ""
+    fields: str = ""
+
+
+def _selected(selector: str | Selection) -> str:
+    labels, fields = selector if isinstance(selector, Selection) else (selector, "")
+    by_labels = f"&labelSelector={quote(labels)}" if labels else ""
+    return by_labels + (f"&fieldSelector={quote(fields)}" if fields else "")
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:

@@ -14,7 +14,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from muster.api import BackendError, KaiPodGroup, KubeObject, Pod, PodGroup
@@ -65,6 +65,7 @@ class ApiThread:
         self._started = threading.Event()
         self._fault: Exception | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._has_begun = False
         self._is_stopped = False
         self._stop: asyncio.Event
         #: Set when everything that exists has been read.
@@ -79,6 +80,8 @@ class ApiThread:
         self.node_shards: NodeShards | None = None
         if target.shard.node_shard:
             self.node_shards = NodeShards(target.shard.node_shard, lambda: inbox.put_answer(lambda: None))
+        #: As `Client.observe`; set before the thread starts.
+        self.observe_request: Callable[[str, float], None] | None = None
         self.client: Client
         self.urgent: RequestQueue
         #: What is written on pods that leave, and has to be there before they are gone.
@@ -86,11 +89,17 @@ class ApiThread:
         self.reports: RequestQueue
         self._events: EventSender
 
+    def begin(self) -> None:
+        """Connect, and read what there is; `start` waits for it."""
+        if not self._is_stopped and not self._has_begun:
+            self._has_begun = True
+            self._thread.start()
+
     def start(self, timeout_s: float) -> None:
         """Connect, and return when everything that exists has been read, or `stop` was called. Raises MusterError."""
+        self.begin()
         if self._is_stopped:
             return
-        self._thread.start()
         if not self._started.wait(timeout_s):
             troubles = [each.trouble for each in self._reflectors if each.trouble and not each.synced.is_set()]
             what = "; ".join(["the API server did not list everything in time", *troubles])
@@ -194,6 +203,8 @@ class ApiThread:
         self.client = Client(await connect(self._target.kubeconfig, self._target.context))
         # Asked at the last moment: requests may have waited since we were the leader.
         self.client.write_seconds = self._write_seconds
+        if self.observe_request is not None:
+            self.client.observe = self.observe_request
         self.urgent = RequestQueue("urgent", N_URGENT)
         self.reasons = RequestQueue("reasons", N_REPORTS, yields_to=self.urgent)
         self.reports = RequestQueue("reports", N_REPORTS, yields_to=self.urgent)

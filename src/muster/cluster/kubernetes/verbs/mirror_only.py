@@ -98,11 +98,11 @@ class RefusalBackoff:
 
 
 class AwaitedPodGroups:
-    """Pods that Volcano's controllers, where they are installed, are about to make a PodGroup for.
+    """Pods that controllers, Muster's or Volcano's where they are installed, are about to make a PodGroup for.
 
-    Its PodGroup controller gives every pod without a PodGroup one, that of a ReplicaSet or of another owner where there
-    is one, with the minimum that the owner asks for. Placed before that, a pod would be a gang of one. So it is gated
-    for a moment, until it names a gang, or nobody has come.
+    They give every pod without a PodGroup one, that of a ReplicaSet or of another owner where there is one, with the
+    minimum that the owner asks for. Placed before that, a pod would be a gang of one. So it is gated for a moment,
+    until it names a gang, or nobody has come. Of Muster's own only pods with an owner wait: others are alone anyway.
     """
 
     def __init__(
@@ -119,14 +119,16 @@ class AwaitedPodGroups:
         #: Pods that nobody came for; waiting once is enough.
         self._given_up: set[str] = set()
 
-    def observe(self, event: Event) -> None:
-        """Take in a change of a pod, after the assumptions have."""
+    def observe(self, event: Event, *, owned_only: bool = False) -> None:
+        """Take in a change of a pod, after the assumptions have. `owned_only`: nobody waits who has no owner."""
         pod = event.object
-        if not isinstance(pod, Pod) or event.kind == "UNREADABLE":
+        if not isinstance(pod, Pod) or event.kind == "UNREADABLE" or (owned_only and not _is_of_something(pod)):
             return
         uid = pod.metadata.uid
         if event.kind == "DELETED" or pod.spec.node_name or group_of(pod) is not None:
-            self._waiting.pop(uid, None)
+            waited = self._waiting.pop(uid, None)
+            if waited is not None:  # news of both may come together, and then nothing has confirmed the gate
+                self._assumptions.release(waited[1])
             self._given_up.discard(uid)
         elif pod.spec.scheduler_name in self._names and uid not in self._waiting and uid not in self._given_up:
             gate = _gated(pod, "ungrouped", lambda pod: pod.spec.node_name != "" or group_of(pod) is not None)
@@ -144,6 +146,11 @@ class AwaitedPodGroups:
     def jobs(self) -> frozenset[str]:
         """The pods as jobs of their own: what a cycle says of them is about the gate."""
         return frozenset(job for _, _, job in self._waiting.values())
+
+
+def _is_of_something(pod: Pod) -> bool:
+    spec = pod.spec
+    return bool(pod.metadata.owner_references) or spec.scheduling_group is not None or spec.workload_ref is not None
 
 
 class VolumeRefusals:

@@ -1,0 +1,154 @@
+"""Gangs of Kubernetes itself: PodGroups of scheduling.k8s.io, and Workloads of 1.35."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from muster.api import KaiPodGroup, PodGroup, Topology, load_text
+from muster.cluster import MemoryCluster
+from muster.simulate import simulate
+from tests.controllers.grouping_world import GroupingWorld
+
+VERSIONS = {
+    "scheduling.k8s.io/v1alpha2": "PodGroupScheduled",
+    "scheduling.k8s.io/v1beta1": "PodGroupInitiallyScheduled",
+}
+CONTAINERS = "containers: [{name: c, image: x, resources: {requests: {cpu: '1'}}}]"
+
+
+def group(version: str, policy: str = "gang: {minCount: 3}", more: str = "") -> str:
+    return f"""
+apiVersion: {version}
+kind: PodGroup
+metadata: {{name: train}}
+spec: {{schedulingPolicy: {{{policy}}}{more}}}
+"""
+
+
+def pods(count: int, field: str = "schedulingGroup: {podGroupName: train}") -> str:
+    return "---".join(
+        f"\napiVersion: v1\nkind: Pod\nmetadata: {{name: p-{n}}}\nspec: {{{field}, {CONTAINERS}}}\n"
+        for n in range(count)
+    )
+
+
+def nodes(cpus: int, labels: str = "") -> str:
+    meta = f"name: n1, labels: {{{labels}}}" if labels else "name: n1"
+    return f"\napiVersion: v1\nkind: Node\nmetadata: {{{meta}}}\nstatus: {{allocatable: {{cpu: '{cpus}'}}}}\n"
+
+
+def made(world: GroupingWorld) -> PodGroup | KaiPodGroup:
+    [found] = world.groups.values()
+    return found
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_a_gang_has_a_group_in_its_place(version: str) -> None:
+    world = GroupingWorld(group(version), pods(4))
+    found = made(world)
+    assert (found.name, found.spec.min_member) == ("native-train", 3)
+    assert found.metadata.owner_references[0].api_version == version
+    assert len(world.grouped()[0].pods) == 4
+    world.restart()
+    assert made(world) == found
+
+
+def test_the_basic_policy_asks_for_nobody_else() -> None:
+    assert made(GroupingWorld(group("scheduling.k8s.io/v1alpha2", "basic: {}"), pods(2))).spec.min_member == 1
+
+
+def test_pods_wait_for_a_gang_that_is_not_there_yet() -> None:
+    world = GroupingWorld(pods(3))
+    assert world.groups == {}
+    assert all("native-train" in pod.metadata.annotations.values() for pod in world.pods.values())
+    world.cluster.add(load_text(group("scheduling.k8s.io/v1alpha2")).objects)
+    world.cluster.poll()
+    assert made(world).spec.min_member == 3
+
+
+def test_a_workload_has_a_gang_for_each_copy_of_each_part() -> None:
+    workload = """
+apiVersion: scheduling.k8s.io/v1alpha1
+kind: Workload
+metadata: {name: w}
+spec:
+  podGroups:
+  - {name: workers, policy: {gang: {minCount: 2}}}
+  - {name: rest, policy: {basic: {}}}
+"""
+    texts = [
+        pods(1, f"workloadRef: {{name: w, podGroup: {part}{key}}}").replace("p-0", name)
+        for name, part, key in [
+            ("a", "workers", ", podGroupReplicaKey: x"),
+            ("b", "workers", ", podGroupReplicaKey: x"),
+            ("c", "workers", ", podGroupReplicaKey: y"),
+            ("d", "rest", ""),
+        ]
+    ]
+    world = GroupingWorld(workload, *texts)
+    found = {name: each.spec.min_member for name, each in world.groups.items()}
+    assert found == {"native-w-workers-x": 2, "native-w-workers-y": 2, "native-w-rest": 1}
+
+
+def test_a_part_that_the_workload_does_not_have_is_told() -> None:
+    workload = "apiVersion: scheduling.k8s.io/v1alpha1\nkind: Workload\nmetadata: {name: w}\nspec: {podGroups: []}"
+    world = GroupingWorld(workload, pods(1, "workloadRef: {name: w, podGroup: x}"))
+    assert world.groups == {}
+    assert [each.message for each in world.controllers.told] == ["Workload w has no part x"]
+
+
+def test_a_topology_key_is_a_level_of_a_topology() -> None:
+    more = ", schedulingConstraints: {topology: [{key: example.com/rack}]}"
+    world = GroupingWorld(group("scheduling.k8s.io/v1alpha2", more=more), pods(3))
+    found = made(world)
+    assert isinstance(found, KaiPodGroup)
+    assert found.spec.topology_constraint is not None
+    [topology] = world.cluster.store.all(Topology)
+    assert [level.node_label for level in topology.spec.levels] == ["example.com/rack"]
+    assert found.spec.topology_constraint.topology == topology.name
+    assert found.spec.topology_constraint.required_topology_level == "example.com/rack"
+
+
+def _conditions(cluster: MemoryCluster, version: str) -> list[dict[str, Any]]:
+    found: Any = cluster.store.find("PodGroup", "default/train")
+    assert found.api_version == version
+    return [
+        {name: each[name] for name in ("type", "status", "reason")} for each in found.status.get("conditions") or []
+    ]
+
+
+@pytest.mark.parametrize("version", VERSIONS)
+def test_the_status_is_written_as_kube_scheduler_does(version: str) -> None:
+    from muster.controllers.embedded import served  # only here
+    from muster.framework import default_config
+    from muster.scheduler import Scheduler, builtin_registry
+
+    cluster = MemoryCluster(load_text("---".join([nodes(2), group(version), pods(3)])).objects)
+    cluster.attach(served(cluster))
+    scheduler = Scheduler(cluster, default_config(), builtin_registry())
+    for _ in range(3):
+        scheduler.run_once()
+    cluster.poll()
+    kind = VERSIONS[version]
+    assert _conditions(cluster, version) == [{"type": kind, "status": "False", "reason": "Unschedulable"}]
+    cluster.add(load_text(nodes(2).replace("n1", "n2")).objects)
+    for _ in range(3):
+        cluster.advance_to(cluster.now() + 5)
+        scheduler.run_once()
+    cluster.poll()
+    assert _conditions(cluster, version) == [{"type": kind, "status": "True", "reason": "Scheduled"}]
+    for pod in cluster.store.pods_on("n1"):
+        cluster.remove(pod)
+    cluster.advance_to(cluster.now() + 100)
+    scheduler.run_once()
+    cluster.poll()
+    assert _conditions(cluster, version) == [{"type": kind, "status": "True", "reason": "Scheduled"}]
+
+
+def test_a_gang_starts_whole_or_not_at_all() -> None:
+    version = "scheduling.k8s.io/v1alpha2"
+    for cpus, running in ((2, 0), (3, 3)):
+        result = simulate(load_text("---".join([nodes(cpus), group(version), pods(3)])).objects)
+        assert result.jobs["default/native-train"].running == running
