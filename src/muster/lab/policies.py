@@ -1,0 +1,59 @@
+"""Policies to compare with: the default profile without evictions, and a plugin that says who goes first, or waits.
+
+They are configurations like any other, in the same engine: places, gangs, queues and the network count as ever.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from muster.api import UserError
+from muster.framework import SchedulerConfig, find_config, parse_config
+from muster.framework.config import DEFAULT_YAML
+
+PREFIX: Final = "policy:"
+_TIERS: Final = DEFAULT_YAML.partition("tiers:")[2]
+_FIRST: Final = "  - name: priority\n"
+
+
+def _policy(plugin: str = "") -> str:
+    line = f"  - {plugin}\n" if plugin else ""
+    return 'actions: "allocate, backfill"\ntiers:' + _TIERS.replace(_FIRST, _FIRST + line, 1)
+
+
+#: By name: what it is, and its configuration.
+POLICIES: Final[dict[str, tuple[str, str]]] = {
+    "fifo": (
+        "in the order of coming; nobody passes one that cannot start",
+        _policy("{name: reservation, arguments: {mode: strict}}"),
+    ),
+    "skip": ("in the order of coming; who fits may pass who does not", _policy()),
+    "sjf": ("the shortest first, by known run times; who fits may pass", _policy("{name: shortestfirst}")),
+    "easy": (
+        "in the order of coming, with a reservation for the first that cannot start",
+        _policy("{name: reservation}"),
+    ),
+    "easy-shortest": (
+        "the same, and the shortest first among those that pass",
+        _policy("{name: reservation, arguments: {order: shortest}}"),
+    ),
+    "conservative": (
+        "in the order of coming, with reservations for the first eight that cannot start",
+        _policy("{name: reservation, arguments: {mode: conservative}}"),
+    ),
+}
+
+
+def policy_text(name: str) -> str:
+    """The configuration of a policy, as a file has it. Raises UserError for a name that is none."""
+    known = POLICIES.get(name)
+    if known is None:
+        raise UserError(f"there is no policy {name!r}; there are {', '.join(POLICIES)}")
+    return known[1]
+
+
+def find_policy(given: str) -> SchedulerConfig:
+    """Read `policy:NAME`, or whatever else names a configuration. Raises UserError."""
+    if given.startswith(PREFIX):
+        return parse_config(policy_text(given.removeprefix(PREFIX)), given)
+    return find_config(given)

@@ -1,0 +1,346 @@
+"""Traces and nodes from tables: CSV with a header, plain or packed, and the export of Slurm's `sacct`.
+
+The columns are those of the published GPU traces in one schema; others are named by options. One row is one job:
+
+    job_id, submit_s, duration_s, num_tasks, gpus_per_task, cpus_per_task, mem_gib_per_task, queue, priority, user
+
+Of nodes: name, cpus, mem_gib, gpus, gpu_type, rack, zone. What is empty is not asked for and, of nodes, not scarce.
+Every error names file, line, column and what would be right.
+"""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import io
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from muster.api import HyperNode, Node, NodeStatus, ObjectMeta, Quantity, UserError, decode
+from muster.api.names import HOSTNAME
+from muster.api.objects.meta import Condition
+from muster.api.resources import GPU
+from muster.lab.trace import Trace, TraceJob
+
+#: What columns are called, by what they mean.
+JOB_COLUMNS: Final[Mapping[str, str]] = {
+    "id": "job_id",
+    "submit": "submit_s",
+    "duration": "duration_s",
+    "tasks": "num_tasks",
+    "gpus": "gpus_per_task",
+    "cpus": "cpus_per_task",
+    "memory": "mem_gib_per_task",
+    "queue": "queue",
+    "priority": "priority",
+    "user": "user",
+}
+_NEEDED: Final = ("submit", "duration")
+#: What a node without a word on a resource has of it: more than anybody asks for.
+_PLENTY: Final = {"cpu": "4096", "memory": "64Ti"}
+_NO_NAME: Final = re.compile(r"[^a-z0-9.-]+")
+_SACCT: Final = ("JobID", "Submit", "ElapsedRaw", "NNodes", "ReqTRES")
+_SIZES: Final = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which rows count, and as what."""
+
+    #: Column names in the place of the usual ones, by meaning.
+    columns: Mapping[str, str] = field(default_factory=dict)
+    #: Jobs that come between these two moments of the file, in seconds; the clock of the replay begins at the first.
+    since_s: float = 0.0
+    until_s: float = math.inf
+    #: All jobs in one queue of this name; "": as the rows say.
+    one_queue: str = ""
+    gpu_only: bool = False
+    limit: int | None = None
+
+
+def read_jobs(path: Path, wanted: JobFilter | None = None) -> Trace:
+    """Read a table of jobs, of either kind. Raises UserError."""
+    wanted = wanted or JobFilter()
+    unknown = sorted(set(wanted.columns) - set(JOB_COLUMNS))
+    if unknown:
+        raise UserError(f'--column: there is no "{unknown[0]}"; there are {", ".join(JOB_COLUMNS)}')
+    with _text(path) as lines:
+        head = lines.readline()
+        lines.seek(0)
+        if "|" in head and "JobID" in head:
+            rows = _sacct_rows(csv.DictReader(lines, delimiter="|"), str(path))
+        else:
+            rows = _rows(csv.DictReader(lines), {**JOB_COLUMNS, **wanted.columns}, str(path))
+        return _trace(rows, wanted, str(path))
+
+
+def _text(path: Path) -> io.TextIOBase:
+    try:
+        raw = path.read_bytes()
+    except OSError as error:
+        raise UserError(f"cannot read the trace: {error.strerror}", place=str(path)) from None
+    try:
+        return io.StringIO((gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig"))
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError):
+        raise UserError("expected a table in UTF-8, plain or packed with gzip", place=str(path)) from None
+
+
+def _trace(rows: Iterator[TraceJob | str], wanted: JobFilter, source: str) -> Trace:
+    """Put rows in order and choose among them; what is no row says why it was left out."""
+    jobs: list[TraceJob] = []
+    left_out: Counter[str] = Counter()
+    for row in rows:
+        if isinstance(row, str):
+            left_out[row] += 1
+        elif not wanted.since_s <= row.submit_s < wanted.until_s:
+            left_out["outside of the chosen time"] += 1
+        elif wanted.gpu_only and not row.gpus:
+            left_out["asks for no GPU"] += 1
+        else:
+            jobs.append(row)
+    jobs.sort(key=lambda job: (job.submit_s, job.name))
+    if wanted.limit is not None:
+        left_out.update({"beyond --limit": max(0, len(jobs) - wanted.limit)})
+        del jobs[wanted.limit :]
+    if not jobs:
+        raise UserError("expected at least one job, got none that counts", place=source)
+    base = wanted.since_s or jobs[0].submit_s
+    named = Counter(job.name for job in jobs)
+    twice = next((name for name, count in named.items() if count > 1), None)
+    if twice is not None:
+        raise UserError(f'expected a name of its own for every job, got "{twice}" twice', place=source)
+    return Trace([_moved(job, base, wanted.one_queue) for job in jobs], source, +left_out)
+
+
+def _moved(job: TraceJob, base: float, queue: str) -> TraceJob:
+    return TraceJob(
+        job.name,
+        job.submit_s - base,
+        job.run_s,
+        job.n_tasks,
+        job.requests,
+        queue or job.queue,
+        job.user,
+        job.namespace,
+        job.priority,
+    )
+
+
+# -- rows --------------------------------------------------------------------------------------------------------------
+
+
+def _rows(table: csv.DictReader[str], columns: Mapping[str, str], source: str) -> Iterator[TraceJob | str]:
+    present = set(table.fieldnames or ())
+    for meaning in _NEEDED:
+        if columns[meaning] not in present:
+            raise UserError(
+                f'there is no column "{columns[meaning]}"; there are {", ".join(sorted(present)) or "none"}; '
+                f"name it with --column {meaning}=NAME",
+                place=source,
+            )
+    for number, row in enumerate(table, start=2):
+        cells = {meaning: (row.get(name) or "").strip() for meaning, name in columns.items()}
+        try:
+            yield _job(cells, columns, number)
+        except UserError as error:
+            raise error.located(place=f"{source}:{number}") from None
+
+
+def _job(cells: Mapping[str, str], columns: Mapping[str, str], number: int) -> TraceJob | str:
+    if not cells["duration"]:
+        return "has no duration"
+    requests = {
+        "cpu": _amount(cells, "cpus", columns),
+        "memory": _amount(cells, "memory", columns, unit=2**30),
+        GPU: _amount(cells, "gpus", columns),
+    }
+    tasks = _number(cells, "tasks", columns) if cells["tasks"] else 1.0
+    if tasks < 1 or tasks != int(tasks):
+        raise UserError(f'expected a whole number of pods, got "{cells["tasks"]}"', field=columns["tasks"])
+    return TraceJob(
+        name=object_name(cells["id"]) or f"job-{number:06d}",
+        submit_s=_number(cells, "submit", columns),
+        run_s=_number(cells, "duration", columns),
+        n_tasks=int(tasks),
+        requests=tuple((name, text) for name, text in requests.items() if text),
+        queue=object_name(cells["queue"]) or "default",
+        user=cells["user"],
+        priority=int(cells["priority"]) if cells["priority"].lstrip("-").isdigit() else None,
+    )
+
+
+def _number(cells: Mapping[str, str], meaning: str, columns: Mapping[str, str]) -> float:
+    try:
+        number = float(cells[meaning])
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise UserError(f'expected a number from 0 on, got "{cells[meaning]}"', field=columns[meaning])
+    return number
+
+
+def _amount(cells: Mapping[str, str], meaning: str, columns: Mapping[str, str], unit: int = 1) -> str:
+    """A request as people write it; "" for nothing."""
+    if not cells[meaning]:
+        return ""
+    number = _number(cells, meaning, columns) * unit
+    if not number:
+        return ""
+    return str(int(number)) if number == int(number) else f"{round(number * 1000)}m"
+
+
+def object_name(text: str) -> str:
+    """The text as objects may be called."""
+    return _NO_NAME.sub("-", text.lower()).strip("-.")[:200]
+
+
+# -- sacct -------------------------------------------------------------------------------------------------------------
+
+
+def _sacct_rows(table: csv.DictReader[str], source: str) -> Iterator[TraceJob | str]:
+    """Jobs of `sacct --parsable2 --format JobID,Submit,ElapsedRaw,NNodes,ReqTRES,Partition,User,...`; steps are not."""
+    missing = [name for name in _SACCT if name not in (table.fieldnames or ())]
+    if missing:
+        raise UserError(
+            f'there is no column "{missing[0]}"; export with sacct --parsable2 --format '
+            f"{','.join((*_SACCT, 'Partition', 'User'))}",
+            place=source,
+        )
+    for number, row in enumerate(table, start=2):
+        if "." in (row["JobID"] or ""):
+            continue  # a step of the job above
+        try:
+            yield _sacct_job(row)
+        except UserError as error:
+            raise error.located(place=f"{source}:{number}") from None
+
+
+def _sacct_job(row: Mapping[str, str | None]) -> TraceJob | str:
+    cells = {name: (value or "").strip() for name, value in row.items()}
+    if not cells["ElapsedRaw"].isdigit() or int(cells["ElapsedRaw"]) == 0:
+        return "never ran"
+    try:
+        submit = datetime.fromisoformat(cells["Submit"]).replace(tzinfo=UTC).timestamp()
+    except ValueError:
+        raise UserError(
+            f'expected a moment such as 2025-01-31T12:00:00, got "{cells["Submit"]}"', field="Submit"
+        ) from None
+    nodes = int(cells["NNodes"]) if cells["NNodes"].isdigit() else 0
+    if nodes < 1:
+        return "has no node"
+    asked = dict(part.partition("=")[::2] for part in cells["ReqTRES"].split(",") if part)
+    gpus = next((asked[name] for name in sorted(asked) if name.startswith("gres/gpu")), "0")
+    each = {
+        "cpu": _share(asked.get("cpu", "0"), nodes, "ReqTRES: cpu"),
+        "memory": _share(asked.get("mem", "0"), nodes, "ReqTRES: mem"),
+        GPU: _share(gpus, nodes, "ReqTRES: gres/gpu"),
+    }
+    return TraceJob(
+        name=object_name(cells["JobID"]),
+        submit_s=submit,
+        run_s=float(cells["ElapsedRaw"]),
+        n_tasks=nodes,
+        requests=tuple((name, text) for name, text in each.items() if text),
+        queue=object_name(cells.get("Partition", "")) or "default",
+        user=cells.get("User", ""),
+    )
+
+
+def _share(text: str, nodes: int, where: str) -> str:
+    """The part of one pod of what a job asks for; Slurm gives sums."""
+    match = re.fullmatch(r"(\d+(?:\.\d+)?)([KMGT]?)[nc]?", text)
+    if match is None:
+        raise UserError(f'expected an amount such as 16 or 64G, got "{text}"', field=where)
+    is_memory = where.endswith("mem")
+    total = float(match[1]) * (_SIZES[match[2]] if is_memory else 1)
+    if not total:
+        return ""
+    return str(math.ceil(total / nodes)) if is_memory else f"{math.ceil(total * 1000 / nodes)}m"
+
+
+# -- nodes -------------------------------------------------------------------------------------------------------------
+
+
+def read_nodes(path: Path) -> list[Node | HyperNode]:
+    """Read a table of nodes; racks and zones, where there are any, become HyperNodes. Raises UserError."""
+    with _text(path) as lines:
+        table = csv.DictReader(lines)
+        if "name" not in (table.fieldnames or ()):
+            raise UserError('expected a table with a column "name", and cpus, mem_gib, gpus', place=str(path))
+        rows = list(table)
+    nodes = []
+    for number, row in enumerate(rows, start=2):
+        try:
+            nodes.append(_node({name: (value or "").strip() for name, value in row.items() if name}))
+        except UserError as error:
+            raise error.located(place=f"{path}:{number}") from None
+    if not nodes:
+        raise UserError("expected at least one node, got none", place=str(path))
+    return [*nodes, *_domains(rows)]
+
+
+def uniform_nodes(count: int, gpus: int, cpus: int | None = None, mem_gib: int | None = None) -> list[Node]:
+    """So many equal nodes."""
+    cells = {"cpus": "" if cpus is None else str(cpus), "mem_gib": "" if mem_gib is None else str(mem_gib)}
+    width = len(str(count))
+    return [_node({**cells, "name": f"node-{row:0{width}d}", "gpus": str(gpus)}) for row in range(1, count + 1)]
+
+
+def _node(cells: Mapping[str, str]) -> Node:
+    names = {key: key for key in ("cpus", "mem_gib", "gpus")}
+    given = {key: cells.get(key, "") for key in names}
+    amounts = {
+        "cpu": _amount(given, "cpus", names) or _PLENTY["cpu"],
+        "memory": _amount(given, "mem_gib", names, unit=2**30) or _PLENTY["memory"],
+        GPU: _amount(given, "gpus", names),
+        "pods": "1000",
+    }
+    name = object_name(cells["name"])
+    allocatable = {resource: Quantity(text) for resource, text in amounts.items() if text}
+    labels = {HOSTNAME: name, **({"nvidia.com/gpu.product": cells["gpu_type"]} if cells.get("gpu_type") else {})}
+    return Node(
+        metadata=ObjectMeta(name=name, labels=labels),
+        status=NodeStatus(
+            allocatable=allocatable, capacity=allocatable, conditions=[Condition(type="Ready", status="True")]
+        ),
+    )
+
+
+def _domains(rows: Iterable[Mapping[str, str | None]]) -> list[HyperNode]:
+    """A HyperNode for every rack, and above them for every zone."""
+    racks: dict[str, list[str]] = {}
+    zones: dict[str, set[str]] = {}
+    for row in rows:
+        rack, zone = object_name(row.get("rack") or ""), object_name(row.get("zone") or "")
+        if rack:
+            racks.setdefault(rack, []).append(object_name(row["name"] or ""))
+            if zone:
+                zones.setdefault(zone, set()).add(rack)
+    found = [_hyper_node(f"rack-{name}", 1, "Node", members) for name, members in racks.items()]
+    above = [
+        _hyper_node(f"zone-{name}", 2, "HyperNode", [f"rack-{rack}" for rack in sorted(inside)])
+        for name, inside in zones.items()
+    ]
+    return [*found, *above]
+
+
+def _hyper_node(name: str, tier: int, kind: str, members: Iterable[str]) -> HyperNode:
+    made = decode(
+        {
+            "apiVersion": HyperNode.api_version,
+            "kind": HyperNode.kind,
+            "metadata": {"name": name},
+            "spec": {
+                "tier": tier,
+                "members": [{"type": kind, "selector": {"exactMatch": {"name": member}}} for member in members],
+            },
+        }
+    )
+    assert isinstance(made, HyperNode)
+    return made

@@ -1,0 +1,127 @@
+"""Backfill with a reservation: nobody delays the head of the queue, and room is used meanwhile."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from muster.api import KubeObject
+from muster.lab.cluster import EPOCH
+from muster.lab.policies import find_policy
+from muster.lab.replay import Replay
+from muster.lab.tables import uniform_nodes
+from muster.lab.trace import Estimates, Trace, TraceJob
+from muster.plugins.reservation import Reservation
+from muster.scheduler import builtin_registry
+
+REGISTRY = builtin_registry(third_party=False)
+#: Two nodes: one is busy until 100, the gang needs both, so it could start then.
+BUSY = (("old", 0, 100, 8, 1), ("gang", 1, 50, 8, 2))
+
+
+def trace(rows: Sequence[tuple[str, int, int, int, int]], estimates: str = "exact", seed: int = 0) -> Trace:
+    jobs = [TraceJob(name, at, run, n, (("nvidia.com/gpu", str(gpus)),), user="ann") for name, at, run, gpus, n in rows]
+    return Trace(Estimates.read(estimates).told(jobs, seed))
+
+
+def begun(made: Trace, policy: str, nodes: int = 2) -> Replay:
+    objects: list[KubeObject] = [*uniform_nodes(nodes, 8)]
+    return Replay(made, objects, find_policy(f"policy:{policy}"), registry=REGISTRY)
+
+
+def starts(made: Trace, policy: str, nodes: int = 2) -> dict[str, float]:
+    replay = begun(made, policy, nodes)
+    replay.run()
+    return {job.name: replay.recorder.first_start[k] for k, job in enumerate(made.jobs)}
+
+
+def test_strict_order_lets_nobody_pass() -> None:
+    rows = (*BUSY, ("short", 2, 10, 8, 1))
+    assert starts(trace(rows), "fifo") == {"old": 0, "gang": 100, "short": 150}
+    assert starts(trace(rows), "skip") == {"old": 0, "gang": 100, "short": 2}
+
+
+def test_who_ends_before_the_reserved_start_may_pass_and_who_does_not_may_not() -> None:
+    found = starts(trace((*BUSY, ("short", 2, 90, 8, 1), ("long", 3, 500, 8, 1))), "easy")
+    assert found == {"old": 0, "gang": 100, "short": 2, "long": 150}
+    assert starts(trace((*BUSY, ("long", 3, 500, 8, 1))), "skip")["gang"] == 503, "without, the gang waits for it"
+
+
+def test_a_long_job_may_start_on_other_nodes_and_beside_the_reservation() -> None:
+    rows = (("old", 0, 100, 8, 2), ("head", 1, 50, 6, 2), ("long", 2, 900, 2, 1), ("longer", 3, 900, 8, 1))
+    found = starts(trace(rows), "easy", nodes=3)
+    assert found["head"] == 100
+    assert found["long"] == 2
+    assert found["longer"] == 100, "the free node is one of the two that the gang can have at 100"
+
+
+def test_the_shortest_goes_first_among_those_that_pass() -> None:
+    rows = (*BUSY, ("later", 2, 60, 8, 1), ("sooner", 2, 20, 8, 1))
+    assert starts(trace(rows), "easy")["later"] == 2
+    found = starts(trace(rows), "easy-shortest")
+    assert (found["sooner"], found["gang"]) == (2, 100)
+    assert found["later"] == 22
+
+
+def test_nothing_is_known_of_jobs_that_say_nothing_until_their_owner_has_a_record() -> None:
+    rows = (*BUSY, ("short", 2, 10, 8, 1))
+    assert starts(trace(rows, "none"), "easy")["short"] == 2, "nobody knows when the gang could start: all may pass"
+    before = tuple((f"was{k}", k * 20, 10, 8, 1) for k in range(4))
+    later = (("old", 100, 10, 8, 1), ("gang", 101, 50, 8, 2), ("late", 104, 10, 8, 1))
+    found = starts(trace((*before, *later), "none"), "easy")
+    assert (found["gang"], found["late"]) == (110, 160), "by the record it would end after the gang could start"
+
+
+def test_why_it_waits_says_what_is_reserved() -> None:
+    replay = begun(trace(BUSY), "easy")
+    replay.run(pause=lambda: replay.recorder.cycles >= 2)
+    session = replay.last_session
+    assert session is not None
+    verdict = session.verdicts[session.snapshot.jobs.index["default/gang"]]
+    assert verdict.detail.endswith("reserved from 2001-01-01T00:01:40Z: node-1, node-2")
+
+
+ROWS = st.lists(
+    st.tuples(st.integers(0, 60), st.integers(1, 80), st.sampled_from([1, 2, 4, 8]), st.integers(1, 3)),
+    min_size=2,
+    max_size=14,
+)
+
+
+@settings(max_examples=20, deadline=None)
+@given(rows=ROWS, policy=st.sampled_from(["easy", "easy-shortest"]))
+def test_a_reserved_start_is_kept_when_times_are_right(rows: list[tuple[int, int, int, int]], policy: str) -> None:
+    """Whatever starts before it, a job begins no later than the first moment that was reserved for it."""
+    made = trace([(f"j{k:02d}", at, run, gpus, n) for k, (at, run, gpus, n) in enumerate(sorted(rows))])
+    replay = begun(made, policy, nodes=3)
+    promised: dict[str, float] = {}
+
+    def look() -> bool:
+        session = replay.last_session
+        plugin = None if session is None else session.plugins["reservation"]
+        for known in plugin.reserved if isinstance(plugin, Reservation) else ():
+            assert session is not None
+            promised.setdefault(session.snapshot.jobs.records[known.job].name, known.at - EPOCH)
+        return False
+
+    replay.run(pause=look)
+    began = {job.name: replay.recorder.first_start[k] for k, job in enumerate(made.jobs)}
+    for name, at in promised.items():
+        assert began[name] <= at
+
+
+@settings(max_examples=10, deadline=None)
+@given(rows=ROWS, policy=st.sampled_from(["easy", "conservative", "easy-shortest"]), seed=st.integers(0, 5))
+def test_wrong_times_keep_nobody_for_ever(rows: list[tuple[int, int, int, int]], policy: str, seed: int) -> None:
+    made = trace([(f"j{k:02d}", *row) for k, row in enumerate(sorted(rows))], "factor:5", seed)
+    replay = begun(made, policy, nodes=3)
+    replay.run()
+    assert min(replay.recorder.end, default=0) >= 0, "everybody has ended"
+
+
+def test_a_policy_that_is_none_is_named() -> None:
+    with pytest.raises(Exception, match="there is no policy 'best'; there are fifo, skip, sjf"):
+        find_policy("policy:best")

@@ -1,0 +1,92 @@
+"""Traces and nodes from tables: columns have names of their own, and errors say where and what."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import pytest
+
+from muster.api import HyperNode, Node, UserError
+from muster.lab.tables import JobFilter, read_jobs, read_nodes
+
+HEAD = "job_id,submit_s,duration_s,num_tasks,gpus_per_task,cpus_per_task,mem_gib_per_task,queue,priority,user\n"
+
+
+def table(folder: Path, text: str, name: str = "jobs.csv") -> Path:
+    path = folder / name
+    path.write_text(text)
+    return path
+
+
+def test_rows_become_jobs_in_the_order_of_their_coming(tmp_path: Path) -> None:
+    path = table(tmp_path, HEAD + "B_2,30,60,2,8,4,16,Research,,ann\na1,10,5,1,0.5,,,,3,bob\nc,20,,1,1,,,,,\n")
+    trace = read_jobs(path)
+    first, second = trace.jobs
+    assert (first.name, first.submit_s, first.run_s, first.queue, first.priority) == ("a1", 0, 5, "default", 3)
+    assert dict(first.requests) == {"nvidia.com/gpu": "500m"}
+    assert (second.name, second.submit_s, second.n_tasks, second.queue) == ("b-2", 20, 2, "research")
+    assert dict(second.requests) == {"cpu": "4", "memory": str(16 * 2**30), "nvidia.com/gpu": "8"}
+    assert second.gpus == 16
+    assert trace.left_out == {"has no duration": 1}
+
+
+def test_columns_may_have_other_names_and_files_may_be_packed(tmp_path: Path) -> None:
+    path = tmp_path / "trace.csv.gz"
+    path.write_bytes(gzip.compress(b"when,took,gpu\n100,7,2\n"))
+    columns = {"submit": "when", "duration": "took", "gpus": "gpu"}
+    (job,) = read_jobs(path, JobFilter(columns)).jobs
+    assert (job.run_s, job.gpus, job.name) == (7, 2, "job-000002")
+
+
+def test_a_part_of_the_time_begins_at_its_beginning(tmp_path: Path) -> None:
+    rows = "".join(f"j{k},{k * 10},5,1,1,,,,,\n" for k in range(10))
+    trace = read_jobs(table(tmp_path, HEAD + rows), JobFilter(since_s=25, until_s=60, limit=2, one_queue="all"))
+    assert [(job.name, job.submit_s, job.queue) for job in trace.jobs] == [("j3", 5, "all"), ("j4", 15, "all")]
+    assert trace.left_out == {"outside of the chosen time": 7, "beyond --limit": 1}
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("id,when\n1,2\n", 'there is no column "submit_s"'),
+        (HEAD + "a,x,5,1,1,,,,,\n", 'jobs.csv:2: submit_s: expected a number from 0 on, got "x"'),
+        (HEAD + "a,1,5,0.5,1,,,,,\n", "num_tasks: expected a whole number of pods"),
+        (HEAD + "a,1,5,1,-1,,,,,\n", "gpus_per_task: expected a number from 0 on"),
+        (HEAD + "a,1,5,1,1,,,,,\na,2,5,1,1,,,,,\n", 'got "a" twice'),
+        (HEAD, "expected at least one job"),
+    ],
+)
+def test_what_is_wrong_is_said_with_its_place(tmp_path: Path, text: str, said: str) -> None:
+    with pytest.raises(UserError) as error:
+        read_jobs(table(tmp_path, text))
+    assert said in str(error.value)
+
+
+def test_an_export_of_sacct(tmp_path: Path) -> None:
+    text = (
+        "JobID|Submit|ElapsedRaw|NNodes|ReqTRES|Partition|User\n"
+        "7|2025-01-31T12:00:00|3600|2|billing=64,cpu=64,gres/gpu=16,mem=512G,node=2|GPU|ann\n"
+        "7.batch|2025-01-31T12:00:00|3600|1|cpu=1|GPU|ann\n"
+        "8|2025-01-31T12:01:00|0|1|cpu=1,mem=1G|GPU|ann\n"
+        "9|2025-01-31T12:02:00|10|1|cpu=3,mem=1500M|CPU|bob\n"
+    )
+    trace = read_jobs(table(tmp_path, text, "export.txt"))
+    gang, small = trace.jobs
+    assert (gang.n_tasks, gang.gpus, gang.run_s, gang.queue, gang.user) == (2, 16, 3600, "gpu", "ann")
+    assert dict(gang.requests) == {"cpu": "32000m", "memory": str(256 * 2**30), "nvidia.com/gpu": "8000m"}
+    assert (small.submit_s, dict(small.requests)["memory"]) == (120, str(1500 * 2**20))
+    assert trace.left_out == {"never ran": 1}
+
+
+def test_nodes_with_racks_and_zones_become_a_topology(tmp_path: Path) -> None:
+    text = "name,cpus,mem_gib,gpus,gpu_type,rack,zone\nn1,48,376,8,V100,r1,z\nn2,,,4,,r1,z\nn3,48,,8,,r2,z\n"
+    found = read_nodes(table(tmp_path, text, "nodes.csv"))
+    nodes = [thing for thing in found if isinstance(thing, Node)]
+    assert str(nodes[0].status.allocatable["nvidia.com/gpu"]) == "8"
+    assert nodes[0].metadata.labels["nvidia.com/gpu.product"] == "V100"
+    assert [(thing.name, thing.spec.tier) for thing in found if isinstance(thing, HyperNode)] == [
+        ("rack-r1", 1),
+        ("rack-r2", 1),
+        ("zone-z", 2),
+    ]
