@@ -1,11 +1,13 @@
 import contextlib
 import io
+import re
+import shlex
 from pathlib import Path
 
 import pytest
 
 from muster.api import load_files
-from muster.cli.demo.story import EARLY_S, LATER_S, OBJECTS, TIMELINE
+from muster.cli.demo.story import EARLY_S, LATER_S, OBJECTS, TIMELINE, _program
 from muster.cli.main import run
 from muster.cli.screen import SHAPING
 from muster.cluster import load_timeline
@@ -19,6 +21,7 @@ def lines() -> list[str]:
         # The fixture that does this for each test comes too late for one of the module.
         for name in SHAPING:
             patch.delenv(name, raising=False)
+        patch.setattr("muster.cli.demo.story._program", lambda: "muster")
         return _demo()
 
 
@@ -89,15 +92,35 @@ def test_the_examples_are_the_objects_of_the_demo(repo_root: Path) -> None:
     assert TIMELINE.resolve() == (examples / TIMELINE.name).resolve()
 
 
-def test_the_commands_that_it_suggests_work(
-    repo_root: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], lines: list[str]
+@pytest.mark.parametrize("place", ["repository", "elsewhere"])
+def test_the_commands_that_it_suggests_work_where_they_are_printed(
+    place: str, repo_root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.chdir(repo_root)
-    suggested = [line.split("  ")[0].split()[1:] for line in (line.strip() for line in lines) if "muster " in line]
-    commands = [
-        words for words in suggested if words and words[0] in ("simulate", "explain", "config", "topology", "queues")
-    ]
-    assert len(commands) == 6
-    for words in commands:
-        assert run(words) == 0
+    monkeypatch.chdir(repo_root if place == "repository" else tmp_path)
+    monkeypatch.setattr("muster.cli.demo.story._program", lambda: "muster")
+    suggested = [line.strip().split("  ")[0] for line in _demo() if line.startswith("   muster ")]
+    assert len(suggested) == 7
+    assert ("examples/demo" in suggested[0]) == (place == "repository")
+    for line in suggested:
+        assert run(shlex.split(line)[1:]) == 0
     assert capsys.readouterr().out
+
+
+def test_the_program_is_named_as_the_reader_starts_it(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    program = tmp_path / "muster"
+    program.write_text("#!/bin/sh\n")
+    program.chmod(0o755)
+    monkeypatch.setattr("sys.argv", [str(program)])
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert _program() == str(program)
+    monkeypatch.setenv("PATH", str(tmp_path))
+    assert _program() == "muster"
+
+
+def test_jobs_keep_their_letters_from_picture_to_picture(lines: list[str]) -> None:
+    letters: dict[str, str] = {}
+    for line in lines:
+        for letter, job in re.findall(r"(?:^| )([A-Za-z0-9]) ((?:research|product|default)/\S+)", line):
+            assert letters.setdefault(job, letter) == letter, f"{job} was {letters[job]}"
+    assert {"research/pretrain", "product/serve"} <= set(letters)
+    assert len(set(letters.values())) == len(letters)

@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from muster.cli.main import run
 from muster.docs.__main__ import PAGES, stale, write
 from muster.docs.markdown import refreshed
+from muster.docs.recording import SCENES
 from muster.docs.reference_pages import (
     builtin_parts,
     cli_page,
@@ -97,16 +99,42 @@ def _version() -> str:
     return __version__
 
 
-def test_the_picture_is_well_formed_and_calls_nobody(repo_root: Path) -> None:
-    text = (repo_root / "docs/images/demo.svg").read_text()
+def test_the_recording_is_well_formed_small_and_calls_nobody(repo_root: Path) -> None:
+    text = (repo_root / "docs/images/first-minutes.svg").read_text()
     root = ET.fromstring(text)
     assert root.tag.endswith("svg")
-    assert "research/pretrain" in text.replace("&#160;", " ")
+    assert len(text) < 500_000
     assert set(re.findall(r"https?://[^\"' )]+", text)) == {"http://www.w3.org/2000/svg"}
+    assert "<script" not in text
+    name = "{http://www.w3.org/2000/svg}"
+    scenes = [part for part in root.iter(f"{name}g") if part.get("class") == "scene"]
+    typed = ["".join(scene.findall(f"{name}text")[1].itertext()) for scene in scenes]
+    assert typed == [command for command, _ in SCENES]
+    for number, scene in enumerate(scenes):
+        shown = "".join(scene.itertext()).replace("\xa0", " ")
+        assert not re.search(r"Traceback|\berror:", shown), typed[number]
+        assert len(shown) > 200
+        for motion in ("show", "tell", "type"):
+            assert f"@keyframes {motion}-{number} " in text
+            assert f"animation: {motion}-{number} " in text
+    assert "research/pretrain" in "".join(root.itertext()).replace("\xa0", " ")
+
+
+@pytest.mark.parametrize("command", [command for command, _ in SCENES if command != "make demo"])
+def test_commands_of_the_recording_exist(command: str, repo_root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(repo_root)
+    assert run(command.split()[1:]) == 0
 
 
 def _pages(root: Path) -> list[Path]:
-    return sorted([*root.glob("*.md"), *(root / "docs").rglob("*.md"), *(root / "examples").rglob("*.md")])
+    return sorted(
+        [
+            *root.glob("*.md"),
+            *(root / "docs").rglob("*.md"),
+            *(root / "examples").rglob("*.md"),
+            root / "deploy/README.md",
+        ]
+    )
 
 
 def test_links_between_pages_lead_somewhere(repo_root: Path) -> None:

@@ -136,6 +136,42 @@ def test_python_m_muster_is_the_same_command() -> None:
     assert error == b"error: --cycles and --until exclude each other; give one of them\n"
 
 
+@pytest.mark.parametrize("command", [[], ["simulate"], ["topology"], ["job", "list"], ["crds", "print"]])
+def test_a_short_option_asks_for_help_everywhere(command: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run([*command, "--help"]) == 0
+    long = capsys.readouterr().out
+    assert main.run([*command, "-h"]) == 0
+    assert capsys.readouterr().out == long
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error"),
+    [
+        (["simulat"], "No such command 'simulat'. Did you mean 'simulate'? (see `muster --help`)"),
+        (["queue", "lst"], "No such command 'lst'. Did you mean 'list'? (see `muster queue --help`)"),
+        (["explain"], "Missing argument 'JOB'. (see `muster explain --help`)"),
+        (["topology", "show", "--tier", "x"], "see `muster topology show --help`"),
+    ],
+)
+def test_wrong_usage_points_to_the_help_of_the_command(
+    arguments: list[str], error: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(arguments) == 2
+    assert error in capsys.readouterr().err
+
+
+def test_kubectl_calls_the_same_program(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    monkeypatch.setattr(sys, "argv", ["/usr/bin/kubectl-muster", "explain", "--help"])
+    with pytest.raises(SystemExit) as end:
+        main.main()
+    assert end.value.code == 0
+    help_text = capsys.readouterr().out
+    assert "Usage: kubectl muster explain" in help_text
+    assert "Example: kubectl muster explain" in help_text
+    assert main.run(["explain"], "kubectl muster") == 2
+    assert "see `kubectl muster explain --help`" in capsys.readouterr().err
+
+
 def test_every_command_has_an_example_in_its_help() -> None:
     callbacks = [
         command.callback for group in (commands.app, commands.config_app) for command in group.registered_commands
@@ -144,3 +180,18 @@ def test_every_command_has_an_example_in_its_help() -> None:
     for callback in callbacks:
         assert callback is not None
         assert "Example: muster " in (callback.__doc__ or ""), callback
+
+
+@pytest.mark.parametrize(
+    ("arguments", "said"),
+    [
+        (["--cycles", "many"], "Invalid value for '--cycles': expected an integer such as 3"),
+        (["--cycles", "0"], "Invalid value for '--cycles': expected a number of at least 1"),
+        (["-o", "xml"], "expected one of 'table', 'wide', 'json', 'yaml', got 'xml'"),
+    ],
+)
+def test_wrong_values_are_told_in_our_words(
+    arguments: list[str], said: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main.run(["simulate", "x.yaml", *arguments]) == 2
+    assert said in capsys.readouterr().err

@@ -7,10 +7,10 @@ from muster.cli.screen import FREE, Picture, cluster_picture, draw
 from muster.simulate import simulate
 
 
-def _node(name: str, amounts: str, spec: str = "") -> str:
+def _node(name: str, amounts: str, spec: str = "", cpu: int = 64) -> str:
     return (
         f"apiVersion: v1\nkind: Node\nmetadata: {{name: {name}}}\nspec: {{{spec}}}\n"
-        f'status: {{allocatable: {{cpu: "64", memory: 64Gi, pods: "99"{amounts}}}}}\n'
+        f'status: {{allocatable: {{cpu: "{cpu}", memory: 64Gi, pods: "99"{amounts}}}}}\n'
     )
 
 
@@ -57,10 +57,9 @@ def test_each_device_is_a_cell_of_its_job() -> None:
     assert picture.letters == {"a/pod/x": "A", "a/pod/y": "B"}
 
 
-def test_half_a_device_is_drawn_and_a_hundredth_is_not() -> None:
-    gpu = ', nvidia.com/gpu: "2"'
-    half = _picture(_node("n1", gpu), _pod("x", "n1", "nvidia.com/gpu: 500m"))
-    tiny = _picture(_node("n1", gpu), _pod("x", "n1", "nvidia.com/gpu: 10m"))
+def test_half_a_cpu_is_drawn_and_a_hundredth_is_not() -> None:
+    half = _picture(_node("n1", "", cpu=2), _pod("x", "n1", "cpu: 500m"))
+    tiny = _picture(_node("n1", "", cpu=2), _pod("x", "n1", "cpu: 10m"))
     assert half.rows[0].cells == ("a/pod/x", FREE)
     assert tiny.rows[0].cells == (FREE, FREE)
 

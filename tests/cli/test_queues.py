@@ -1,4 +1,4 @@
-"""`muster queues show`: what people and programs see."""
+"""`muster queue show`: what people and programs see."""
 
 import json
 from pathlib import Path
@@ -51,7 +51,7 @@ class Show:
         path = self._folder / "objects.yaml"
         path.write_text(text)
         given = () if "--config" in options else ("--config", str(self._folder / "config.yaml"))
-        code = run(["queues", "show", str(path), *given, *options])
+        code = run(["queue", "show", str(path), *given, *options])
         captured = self._capsys.readouterr()
         return code, captured.out, captured.err
 
@@ -162,7 +162,7 @@ def test_queues_of_kai_show_quotas_without_end_priorities_and_runtimes(show: Sho
 
 
 def test_wrong_input_is_one_line_and_exit_code_2(show: Show, capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["queues", "show", "no-such-file.yaml"]) == 2
+    assert run(["queue", "show", "no-such-file.yaml"]) == 2
     assert capsys.readouterr().err.startswith("error: no-such-file.yaml")
     code, _, error = show(SMALL, "--config", "kay")
     assert (code, error) == (
@@ -172,5 +172,5 @@ def test_wrong_input_is_one_line_and_exit_code_2(show: Show, capsys: pytest.Capt
 
 
 def test_without_a_command_the_help_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
-    assert run(["queues"]) == 0
+    assert run(["queue"]) == 0
     assert "show" in capsys.readouterr().out

@@ -125,7 +125,7 @@ def test_what_was_left_out_is_said_beside_the_output(
     beside.write_text("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: settings}\n")
     assert run(["simulate", small, str(beside), "--output", "json"]) == 0
     captured = capsys.readouterr()
-    assert "note: 1 object that scheduling does not need left out: ConfigMap settings" in captured.err
+    assert "note: 1 ConfigMap of v1 left out: a kind that muster does not read" in captured.err
     json.loads(captured.out)
 
 
@@ -159,3 +159,45 @@ def test_a_file_that_is_not_there(option: str, small: str, capsys: pytest.Captur
     arguments = ["simulate", small, option, "missing.yaml"] if option else ["simulate", "missing.yaml"]
     assert run(arguments) == 2
     assert "missing.yaml: cannot read the" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("content", "line"),
+    [
+        ("", "expected nodes, queues and pods, got no object at all"),
+        ("# nothing\n---\n", "expected nodes, queues and pods, got no object at all"),
+        ("a:\n\tb: c\n", "not YAML: a tab stands where YAML wants spaces"),
+    ],
+)
+def test_input_without_objects_is_an_error(
+    content: str, line: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "in.yaml"
+    file.write_text(content)
+    code = run(["simulate", str(file)])
+    said = capsys.readouterr().err
+    assert (code, said.count("\n")) == (2, 1)
+    assert said.startswith(f"error: {file}")
+    assert line in said
+
+
+def test_an_empty_name_is_an_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", ""]) == 2
+    assert capsys.readouterr().err == 'error: expected the name of a file or a directory, got ""\n'
+
+
+def test_a_scheduler_that_no_pod_asks_for_is_noted(small: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert run(["simulate", small, "--scheduler-name", "vulcano"]) == 0
+    assert "note: --scheduler-name: no pod asks for vulcano, pods ask for " in capsys.readouterr().err
+
+
+def test_unknown_fields_are_errors_or_with_an_option_notes(
+    small: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "in.yaml"
+    file.write_text("apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: q}\nspec: {wieght: 2}\n")
+    line = f"{file}: document 1 (Queue q): spec.wieght: unknown field; did you mean weight?\n"
+    assert run(["simulate", small, str(file)]) == 2
+    assert capsys.readouterr().err == f"error: {line}"
+    assert run(["simulate", small, str(file), "--allow-unknown"]) == 0
+    assert f"note: {line}" in capsys.readouterr().err

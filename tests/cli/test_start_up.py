@@ -38,3 +38,22 @@ def test_the_client_of_a_cluster_is_loaded_without_its_library_until_it_connects
     program = "import sys, muster.cli.services; print('kubernetes_asyncio' in sys.modules, 'aiohttp' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=120)
     assert done.stdout.split() == ["False", "True"]
+
+
+def test_only_the_command_that_is_asked_for_is_made(tmp_path: Path) -> None:
+    program = """
+import sys
+import typer
+from muster.cli.main import run
+whole = typer.main.get_group
+asked = []
+def counted(part):
+    asked.append((len(part.registered_commands), len(part.registered_groups)))
+    return whole(part)
+typer.main.get_group = counted
+print(run(sys.argv[1:]), asked)
+"""
+    file = written(tmp_path / "one.json", NODE, pod("ours", "volcano"))
+    command = [sys.executable, "-c", program, "simulate", file]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, timeout=120)
+    assert done.stdout.splitlines()[-1] == "0 [(1, 0)]"

@@ -1,9 +1,9 @@
 """One dominant reason per situation, with the numbers behind it."""
 
-from muster.explain import JobState, explain_job, explanation_lines, find_job, headline, refine_verdict
-from muster.framework import JobVerdict
+from dataclasses import replace
+
+from muster.explain import JobState, explain_job, explanation_lines, find_job, headline
 from muster.framework.profiles import profile
-from muster.framework.reasons import INSUFFICIENT, QUEUE_MISSING
 from tests.explain.clusters import PEACEFUL, explain, gang, group, node, pod, queue, run
 
 WRONG_QUEUE = """
@@ -55,7 +55,7 @@ def test_a_selector_that_matches_nothing_is_the_reason_not_the_lack_of_room() ->
     chosen = pod("picky", 1, extra="  nodeSelector: {disk: ssd}\n")
     found = explain("picky", node("n1"), node("n2", labels="disk: hdd"), chosen)
     assert found.code == "node-selector"
-    assert found.nodes_by_reason() == {"node-selector": 2}
+    assert found.node_counts == {"node-selector": 2}
     assert dict(found.selector) == {"disk": "ssd"}
     assert found.advice == ("label the nodes, or change the node selector (2 nodes)",)
 
@@ -76,7 +76,7 @@ def test_nodes_are_grouped_by_size_and_reason() -> None:
         ("node-too-small", 1, ("b1",)),
         ("node-too-small", 1, ("c1",)),
     ]
-    assert found.nodes_by_reason() == {"insufficient-resources": 2, "node-too-small": 2}
+    assert found.node_counts == {"insufficient-resources": 2, "node-too-small": 2}
 
 
 def test_a_queue_at_its_capability_says_by_how_much() -> None:
@@ -214,21 +214,27 @@ def test_explaining_twice_gives_the_same_and_changes_nothing() -> None:
     assert explain("train", *documents) == explain("train", *documents)
 
 
-def test_a_verdict_about_room_is_refined_by_looking_at_every_node() -> None:
-    picky = pod("picky", 1, extra="  nodeSelector: {disk: ssd}\n")
-    session = run(node("n1"), node("n2"), picky, pod("huge", 16)).last_session
-    assert session is not None
-    classes = {session.snapshot.tasks.ids[row]: int(cls) for row, cls in enumerate(session.snapshot.tasks.cls)}
-    wrong_label = refine_verdict(session, JobVerdict(INSUFFICIENT, cls=classes["team/picky"]))
-    assert wrong_label.reason.code == "node-selector"
-    assert wrong_label.detail == "of 2 nodes, 2 lack a label that the pod's node selector asks for"
-    too_large = refine_verdict(session, JobVerdict(INSUFFICIENT, cls=classes["team/huge"]))
-    assert (too_large.reason.code, too_large.detail) == (
-        "node-too-small",
-        "of 2 nodes, 2 are too small even when empty",
-    )
-    other = JobVerdict(QUEUE_MISSING, "nowhere")
-    assert refine_verdict(session, other) is other
+def test_a_resource_that_no_node_has_is_called_that() -> None:
+    found = explain("train", node("n1", gpus=0), node("n2", gpus=0), pod("train", 1))
+    assert headline(found) == "team/pod/train waits: no node has nvidia.com/gpu"
+    assert (found.code, found.advice) == ("no-such-resource", ("add nodes that have nvidia.com/gpu",))
+    misspelt = pod("typo", 0).replace('cpu: "1"', 'cpu: "1", nvidia.com/gpus: "1"')
+    assert explain("typo", node("n1"), misspelt).advice == ("ask for nvidia.com/gpu, which nodes have",)
+
+
+def test_pods_that_ask_for_nothing_say_what_refuses_them() -> None:
+    nothing = pod("idle", 0, extra="  nodeSelector: {disk: ssd}\n").replace('{cpu: "1"}', "{}")
+    for name in ("muster", "volcano", "kai"):
+        assert explain("idle", node("n1"), nothing, config=profile(name)).code == "node-selector"
+    free = pod("idle", 0).replace('{cpu: "1"}', "{}")
+    alone = replace(profile("volcano"), actions=("enqueue", "allocate"))
+    found = explain("idle", node("n1"), free, config=alone)
+    assert (found.code, found.groups) == ("no-backfill", ())
+
+
+def test_a_group_without_pods_and_without_a_minimum_says_that_it_has_none() -> None:
+    result = run(node("n1"), group("train", 0), config=profile("volcano"))
+    assert result.jobs["team/train"].reason == "no-pods: it has no pods yet"
 
 
 def test_room_that_is_promised_to_others_is_not_said_to_be_free() -> None:
@@ -236,5 +242,5 @@ def test_room_that_is_promised_to_others_is_not_said_to_be_free() -> None:
     promised = pod("first-0", 4, group="first") + "status: {phase: Pending, nominatedNodeName: n1}\n"
     objects = [node("n1", gpus=4), group("first", 2), promised, pod("first-1", 4, group="first"), pod("second", 4)]
     assert run(*objects, cycles=1, config=PEACEFUL).jobs["team/pod/second"].reason == (
-        "insufficient-resources: lack free resources (of 1 node, 1 lacks free resources)"
+        "insufficient-resources: no node has room for 1 of 1 pod"
     )

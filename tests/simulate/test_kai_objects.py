@@ -17,7 +17,7 @@ RACK = "example.com/rack"
 
 def run(config: SchedulerConfig) -> tuple[list[KubeObject], SimulationResult]:
     loaded = load_files([str(EXAMPLE)])
-    assert loaded.skipped == []
+    assert loaded.notes == []
     return list(loaded.objects), simulate(loaded, config)
 
 

@@ -92,3 +92,35 @@ def test_objects_may_be_as_old_or_new_as_years_go(tmp_path: Path, *, saved: bool
     odd = [pod("old", created="0001-01-01T00:00:00Z"), pod("new", created="9999-12-31T23:59:59Z")]
     result = run(tmp_path, odd, saved=saved)
     assert bound(result) == {"default/good-0", "default/good-1", "default/old", "default/new"}
+
+
+@pytest.mark.parametrize(
+    ("bad", "said"),
+    [
+        ("[]", "expected a mapping with apiVersion and kind, got a list"),
+        ('{"apiVersion": "v1", "metadata": {"name": "evil"}}', "kind: expected a string"),
+        (made("Pod", "", spec={"containers": []}), "metadata.name: expected a name"),
+        (GOOD[3], "the same object already stands in"),
+        ({"apiVersion": "v1", "kind": "List", "items": [None]}, "item 1: expected a mapping"),
+    ],
+    ids=["list", "no kind", "no name", "twice", "nothing in a list"],
+)
+def test_what_is_no_object_costs_nothing_but_itself(tmp_path: Path, bad: str | Json, said: str) -> None:
+    result = run(tmp_path, [bad])
+    assert bound(result) == {"default/good-0", "default/good-1"}
+    [held] = result.to_json()["quarantined"]
+    assert said in held["reason"]
+    with pytest.raises(UserError):
+        run(tmp_path, [bad], saved=False)
+
+
+def test_half_a_character_in_a_name_is_read_as_others_read_it(tmp_path: Path) -> None:
+    result = run(tmp_path, [json.dumps(pod("evil")).replace('"evil"', r'"ev\ud800il-\\ud800-\ud83d\ude00"')])
+    assert bound(result) == {"default/good-0", "default/good-1", "default/ev\ufffdil-\\ud800-\U0001f600"}
+
+
+def test_a_gang_starts_beside_thirty_thousand_roles(tmp_path: Path) -> None:
+    """Each added to what was there by writing all of it again took minutes."""
+    roles = {f"role-{number}": 1 for number in range(30_000)}
+    result = run(tmp_path, [made("PodGroup", "evil", VOLCANO, spec={"minMember": 1, "minTaskMember": roles})])
+    assert bound(result) == {"default/good-0", "default/good-1"}

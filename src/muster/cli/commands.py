@@ -16,22 +16,34 @@ import typer
 
 from muster import __version__
 from muster.cli.installation import crds_app, snapshot_app, webhooks_app
+from muster.cli.lists.commands import job_list, node_app, node_list, queue_list
 from muster.cli.options import (
+    AllowUnknown,
     Cluster,
     Config,
     Context,
+    Cycles,
     Files,
+    Interval,
     Kubeconfig,
     NodePool,
     NodeSelector,
+    Output,
+    OutputOption,
     SchedulerNames,
+    Seed,
     ShardMode,
     ShardModeOption,
     ShardName,
+    Timeline,
+    Until,
+    Watch,
     help_without_command,
     label_selector,
+    start_small,
 )
 from muster.cli.topology import topology_app
+from muster.cli.workloads.commands import job_app, queue_app
 
 app = typer.Typer(
     name="muster",
@@ -39,53 +51,19 @@ app = typer.Typer(
     add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
 )
 config_app = typer.Typer(help="Check and show scheduler configurations.", rich_markup_mode=None)
-queues_app = typer.Typer(help="Show queues and their shares.", rich_markup_mode=None)
 plugins_app = typer.Typer(help="List plugins and actions, and begin a plugin of your own.", rich_markup_mode=None)
+app.add_typer(job_app, name="job")
+app.add_typer(queue_app, name="queue")
+app.add_typer(node_app, name="node")
 app.add_typer(config_app, name="config")
-app.add_typer(queues_app, name="queues")
 app.add_typer(plugins_app, name="plugins")
 app.add_typer(topology_app, name="topology")
 app.add_typer(crds_app, name="crds")
 app.add_typer(snapshot_app, name="snapshot")
 app.add_typer(webhooks_app, name="webhooks")
-
-
-class SimulateOutput(StrEnum):
-    """Formats of `muster simulate`."""
-
-    TABLE = "table"
-    JSON = "json"
-    YAML = "yaml"
-
-
-class ExplainOutput(StrEnum):
-    """Formats of `muster explain`."""
-
-    TEXT = "text"
-    JSON = "json"
-
-
-class ListOutput(StrEnum):
-    """Formats of `muster plugins` and `muster queues show`."""
-
-    TABLE = "table"
-    JSON = "json"
-
-
-Cycles = Annotated[int | None, typer.Option("--cycles", min=1, metavar="N", help="Stop after N scheduling cycles.")]
-Until = Annotated[
-    str | None,
-    typer.Option("--until", metavar="TIME", help="Stop at this time of the virtual clock, such as 90s or 10m."),
-]
-Seed = Annotated[
-    int, typer.Option("--seed", metavar="N", help="Seed of everything random; the same seed, the same decisions.")
-]
-Timeline = Annotated[
-    Path | None,
-    typer.Option("--timeline", metavar="FILE", help="What happens later: objects and nodes that come and go."),
-]
 
 
 @app.callback(invoke_without_command=True)
@@ -110,12 +88,6 @@ def config_root(context: typer.Context) -> None:
     help_without_command(context)
 
 
-@queues_app.callback(invoke_without_command=True)
-def queues_root(context: typer.Context) -> None:
-    """Show queues and their shares."""
-    help_without_command(context)
-
-
 @app.command(short_help="Run the scheduler on an embedded cluster.")
 def simulate(
     files: Files = None,
@@ -124,14 +96,13 @@ def simulate(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     scheduler_name: SchedulerNames = None,
+    allow_unknown: AllowUnknown = False,
     config: Config = None,
     cycles: Cycles = None,
     until: Until = None,
     seed: Seed = 0,
     timeline: Timeline = None,
-    output: Annotated[SimulateOutput, typer.Option("--output", help="How to print the result.")] = (
-        SimulateOutput.TABLE
-    ),
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Run the scheduler on an embedded cluster with the objects of FILEs, and print every decision.
 
@@ -141,10 +112,11 @@ def simulate(
 
     Example: muster simulate cluster.yaml jobs/ --until 10m --output json
     """
+    start_small(files, timeline)
     from muster.cli.simulation import RunOptions, print_simulation
     from muster.cli.sources import ObjectSource
 
-    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
+    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()), allow_unknown)
     print_simulation(RunOptions(source, config, cycles, until, seed, timeline), output.value)
 
 
@@ -159,12 +131,15 @@ def explain(
     kubeconfig: Kubeconfig = None,
     context: Context = None,
     scheduler_name: SchedulerNames = None,
+    allow_unknown: AllowUnknown = False,
     config: Config = None,
     cycles: Cycles = None,
     until: Until = None,
     seed: Seed = 0,
     timeline: Timeline = None,
-    output: Annotated[ExplainOutput, typer.Option("--output", help="How to print it.")] = ExplainOutput.TEXT,
+    output: OutputOption = Output.TABLE,
+    watch: Watch = False,
+    interval: Interval = 5.0,
 ) -> None:
     """Say why JOB is not running, with the numbers behind it, and what would let it start.
 
@@ -173,45 +148,117 @@ def explain(
 
     Example: muster explain team-a/train cluster.yaml jobs.yaml
     """
+    start_small(files, timeline)
+    from muster.cli.screen import watched
     from muster.cli.simulation import RunOptions, print_explanation
     from muster.cli.sources import ObjectSource
 
-    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
-    print_explanation(job, RunOptions(source, config, cycles, until, seed, timeline), output.value)
+    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()), allow_unknown)
+    options = RunOptions(source, config, cycles, until, seed, timeline)
+    watched(lambda: print_explanation(job, options, output.value), interval if watch else None)
 
 
-@queues_app.command("show", short_help="Print the tree of queues with their shares.")
-def queues_show(
-    files: Files = None,
+@app.command(short_help="Replay a trace of jobs, and report on waits, utilisation and lost work.")
+def replay(
+    jobs: Annotated[
+        Path,
+        typer.Argument(
+            metavar="JOBS",
+            help="A table of jobs (CSV, also packed; the export of Slurm's sacct), or objects with run times.",
+        ),
+    ],
     *,
-    cluster: Cluster = False,
-    kubeconfig: Kubeconfig = None,
-    context: Context = None,
-    scheduler_name: SchedulerNames = None,
+    nodes: Annotated[
+        str,
+        typer.Option(
+            "--nodes",
+            metavar="FILE|NxG",
+            help="A table of nodes, objects, a saved snapshot, or so many equal nodes: 88x8, with CPUs 88x8x48.",
+        ),
+    ] = "",
     config: Config = None,
-    cycles: Cycles = None,
-    until: Until = None,
+    name: Annotated[
+        str, typer.Option("--name", help="What the run is called in the report; else the configuration.")
+    ] = "",
     seed: Seed = 0,
-    timeline: Timeline = None,
-    resource: Annotated[
-        list[str] | None,
-        typer.Option("--resource", metavar="NAME", help="What to show; else GPUs and what queues bound."),
+    estimates: Annotated[
+        str,
+        typer.Option(
+            "--estimates",
+            metavar="WORD",
+            help="What the scheduler is told about run times: exact, none, or factor:5, wrong by up to 5.",
+        ),
+    ] = "exact",
+    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Leave out jobs that came earlier.")] = "0",
+    until: Annotated[
+        str | None, typer.Option("--until", metavar="TIME", help="Leave out jobs that came then or later.")
     ] = None,
-    output: Annotated[ListOutput, typer.Option("--output", help="How to print it.")] = ListOutput.TABLE,
+    column: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--column",
+            metavar="MEANING=NAME",
+            help="What a column is called: id, submit, duration, tasks, gpus, cpus, memory, queue, priority, user.",
+            show_default=False,
+        ),
+    ] = None,
+    one_queue: Annotated[
+        str, typer.Option("--one-queue", metavar="NAME", help="Put all jobs into this queue, whatever rows say.")
+    ] = "",
+    gpu_only: Annotated[bool, typer.Option("--gpu-only", help="Leave out jobs that ask for no GPU.")] = False,
+    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")] = None,
+    period: Annotated[float, typer.Option("--period", metavar="SECONDS", help="Between two cycles at least.")] = 1.0,
+    grace: Annotated[str, typer.Option("--grace", metavar="TIME", help="How long evicted pods take to leave.")] = "0",
+    checkpoint: Annotated[
+        str | None,
+        typer.Option("--checkpoint", metavar="TIME", help="How often jobs save their work; else all of it is lost."),
+    ] = None,
+    out: Annotated[
+        Path | None,
+        typer.Option("--out", metavar="DIR", help="Write report.json, report.html and jobs.csv there."),
+    ] = None,
+    resume: Annotated[
+        bool, typer.Option("--resume", help="Go on with the replay that was interrupted in DIR.")
+    ] = False,
+    output: OutputOption = Output.TABLE,
 ) -> None:
-    """Print the tree of queues: quota, limit, fair share, what each holds and asks for, who borrows from whom.
+    """Run the scheduler on a trace of JOBS, on a virtual clock, and report how it did.
 
-    The objects of FILEs, or of a live cluster, are run as by `muster simulate`; the queues are shown as they stand at
-    the end, with the jobs that wait and why. Queues may be Volcano's or KAI's.
+    Jobs come when the trace says and run for as long as it says, once they have been started. Only cycles that can
+    change something are run. The same trace, configuration and seed give the same decisions.
 
-    Example: muster queues show cluster.yaml jobs.yaml --config kai
+    Example: muster replay jobs.csv --nodes 88x8 --out report
     """
-    from muster.cli.queues import print_queues
-    from muster.cli.simulation import RunOptions
-    from muster.cli.sources import ObjectSource
+    from muster.cli.lab.replays import ReplayCommand, run_replay
 
-    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()))
-    print_queues(RunOptions(source, config, cycles, until, seed, timeline), output.value, resource or ())
+    run_replay(
+        ReplayCommand(
+            jobs,
+            nodes,
+            config,
+            name,
+            seed,
+            estimates,
+            since,
+            until,
+            tuple(column or ()),
+            one_queue,
+            gpu_only,
+            limit,
+            period,
+            grace,
+            checkpoint,
+            out,
+            resume,
+        ),
+        output.value,
+    )
+
+
+# The plural of each is what people type first.
+app.command("jobs", short_help="List jobs: state, place in line and why, when they may start.")(job_list)
+app.command("queues", short_help="List queues: state, what they hold and may have, who waits.")(queue_list)
+app.command("nodes", short_help="List nodes: state, what is free, whose pods they hold.")(node_list)
 
 
 @config_app.command("check", short_help="Read a configuration, print what it says.")
@@ -219,6 +266,8 @@ def config_check(
     file: Annotated[
         str, typer.Argument(metavar="FILE|PROFILE", help="The configuration to read, or the name of a profile.")
     ],
+    *,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Read a scheduler configuration and print what it was understood to say.
 
@@ -228,7 +277,7 @@ def config_check(
     """
     from muster.cli.plugins import print_checked
 
-    print_checked(file)
+    print_checked(file, output.value)
 
 
 @config_app.command("show")
@@ -247,6 +296,8 @@ def config_profiles(
     name: Annotated[
         str | None, typer.Argument(metavar="NAME", help="The profile to print as a file.", show_default=False)
     ] = None,
+    *,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List the ready configurations, or print one of them as a file that --config takes.
 
@@ -257,14 +308,14 @@ def config_profiles(
     """
     from muster.cli.plugins import print_profiles
 
-    print_profiles(name)
+    print_profiles(name, output.value)
 
 
 @plugins_app.callback(invoke_without_command=True)
 def plugins(
     context: typer.Context,
     *,
-    output: Annotated[ListOutput, typer.Option("--output", help="How to print the list.")] = ListOutput.TABLE,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """List every plugin and action: arguments with type, default and meaning, and extension points.
 
@@ -345,15 +396,50 @@ def run(
     period: Annotated[
         float, typer.Option("--period", metavar="SECONDS", min=0.05, help="Time between cycles while pods wait.")
     ] = 1.0,
+    components: Annotated[
+        str,
+        typer.Option(
+            "--components",
+            metavar="NAMES",
+            help="Parts to run: scheduler, controllers, admission; else all, webhooks if there is a certificate.",
+        ),
+    ] = "",
+    webhook_cert: Annotated[
+        Path | None,
+        typer.Option(
+            "--webhook-cert", metavar="FILE", help="Certificate in PEM to answer webhooks with.", show_default=False
+        ),
+    ] = None,
+    webhook_key: Annotated[
+        Path | None, typer.Option("--webhook-key", metavar="FILE", help="Its key in PEM.", show_default=False)
+    ] = None,
+    webhook_listen: Annotated[
+        str, typer.Option("--webhook-listen", metavar="ADDRESS", help="Where webhooks are answered.")
+    ] = ":8443",
+    discovery: Annotated[
+        str,
+        typer.Option(
+            "--discovery",
+            metavar="NAMESPACE/NAME",
+            help="ConfigMap that says where controllers learn of the network.",
+        ),
+    ] = "volcano-system/volcano-controller-configmap",
+    take_over_jobs: Annotated[
+        bool,
+        typer.Option(
+            "--take-over-jobs",
+            help="Serve Jobs also where Volcano is installed; its own controllers have to be off.",
+        ),
+    ] = False,
 ) -> None:
-    """Schedule the pods of a Kubernetes cluster that name this scheduler, until SIGTERM.
+    """Schedule the pods of a Kubernetes cluster that name this scheduler, and make those of Jobs, until SIGTERM.
 
     The cluster is the one of the kubeconfig, of $KUBECONFIG or, inside a pod, of its service account. The configuration
     file is read again when it changes. Decisions are logged to the standard error stream, one line each.
 
     Example: muster run --kubeconfig ~/.kube/config --config volcano-scheduler.conf
     """
-    from muster.cli.services import RunSettings, serve
+    from muster.cli.services import RunSettings, components_of, serve, webhooks_of
     from muster.cluster.kubernetes import Shard
 
     serve(
@@ -371,8 +457,55 @@ def run(
             key=key,
             metrics_auth=metrics_auth,
             period_s=period,
+            components=components_of(components),
+            take_over_jobs=take_over_jobs,
+            webhooks=webhooks_of(webhook_cert, webhook_key, webhook_listen, kubeconfig, context, scheduler_name),
+            discovery=discovery,
         )
     )
+
+
+@app.command(short_help="Print JSON Schemas of files, for editors.")
+def schema(
+    name: Annotated[
+        str | None, typer.Argument(metavar="NAME", help="The schema to print; else all are listed.", show_default=False)
+    ] = None,
+) -> None:
+    """Print the JSON Schema of a file that Muster reads, so that editors complete and check it.
+
+    There is one for files with objects of any kind, one for each kind, and one each for the scheduler configuration and
+    for timelines. How to tell an editor: docs/how-to/edit.md.
+
+    Example: muster schema objects > muster-objects.json
+    """
+    from muster.cli.schemas import print_schema
+
+    print_schema(name)
+
+
+class Shell(StrEnum):
+    """Shells that can complete."""
+
+    BASH = "bash"
+    ZSH = "zsh"
+    FISH = "fish"
+
+
+@app.command(short_help="Print a script that lets a shell complete commands.")
+def completion(
+    context: typer.Context, shell: Annotated[Shell, typer.Argument(metavar="bash|zsh|fish", help="The shell.")]
+) -> None:
+    """Print a script that lets a shell complete commands, options and their values.
+
+    In ~/.bashrc: source <(muster completion bash). In ~/.zshrc, after compinit: source <(muster completion zsh).
+    For fish: muster completion fish > ~/.config/fish/completions/muster.fish
+
+    Example: muster completion bash > /etc/bash_completion.d/muster
+    """
+    from muster.cli.completion import print_script
+
+    assert context.parent is not None
+    print_script(shell.value, context.parent.command)
 
 
 @app.command(short_help="See gangs queued, placed and explained.")
@@ -381,6 +514,7 @@ def demo() -> None:
 
     Example: muster demo
     """
+    start_small([])
     from muster.cli.demo.story import tell
 
     tell()

@@ -15,6 +15,8 @@ import typer
 
 from muster.cli.options import (
     Context,
+    DocumentOption,
+    DocumentOutput,
     Kubeconfig,
     NodePool,
     NodeSelector,
@@ -34,13 +36,6 @@ webhooks_app = typer.Typer(help="Check and complete objects as they are written.
 # -- CRDs ------------------------------------------------------------------------------------------------------
 
 
-class DefinitionOutput(StrEnum):
-    """Formats of `muster crds print`."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
 @crds_app.callback(invoke_without_command=True)
 def crds_root(context: typer.Context) -> None:
     """Print and install the definitions of PodGroup, Queue, HyperNode and Job."""
@@ -56,7 +51,7 @@ def crds_print(
         ),
     ] = None,
     *,
-    output: Annotated[DefinitionOutput, typer.Option("--output", help="How to print them.")] = DefinitionOutput.YAML,
+    output: DocumentOption = DocumentOutput.YAML,
 ) -> None:
     """Print the definitions of KINDs, or of all, for kubectl or a chart.
 
@@ -137,13 +132,6 @@ def snapshot_save(
 # -- webhooks --------------------------------------------------------------------------------------------------
 
 
-class ConfigurationOutput(StrEnum):
-    """Formats of `muster webhooks print`."""
-
-    YAML = "yaml"
-    JSON = "json"
-
-
 class FailurePolicy(StrEnum):
     """What happens to objects while nobody answers."""
 
@@ -204,12 +192,13 @@ def webhooks_serve(
     Example: muster webhooks serve --cert tls.crt --key tls.key --listen :8443
     """
     from muster.admission import Settings
-    from muster.cli.services import WebhookOptions, serve_webhooks
+    from muster.cli.services import parse_address, serve_webhooks
+    from muster.server.webhook_service import WebhookOptions
 
     settings = Settings(tuple(scheduler_name), max_queue_depth, guard_busy_queues=guard_busy_queues).with_job_plugins(
         job_plugin or ()
     )
-    serve_webhooks(WebhookOptions(cert, key, listen, kubeconfig, context, settings, drain))
+    serve_webhooks(WebhookOptions(cert, key, parse_address(listen), kubeconfig, context, settings, drain))
 
 
 @webhooks_app.command("print", short_help="Print the objects that register the server.")
@@ -230,9 +219,7 @@ def webhooks_print(
         typer.Option("--failure-policy", help="What happens while nobody answers; pods are never held up."),
     ] = FailurePolicy.FAIL,
     scheduler_name: OurNames = ["volcano"],  # noqa: B006  # the command library copies it
-    output: Annotated[
-        ConfigurationOutput, typer.Option("--output", help="How to print them.")
-    ] = ConfigurationOutput.YAML,
+    output: DocumentOption = DocumentOutput.YAML,
 ) -> None:
     """Print the Validating- and MutatingWebhookConfiguration that make an API server ask.
 

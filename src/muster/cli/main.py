@@ -11,30 +11,44 @@ Nothing heavy is imported here: `muster --help` must not wait for the compiler o
 
 from __future__ import annotations
 
+import copy
+import gc
 import os
+import re
 import sys
 import traceback
 from collections.abc import Sequence
+from typing import Final
 
-import typer
+# Modules make many objects and no garbage: looking through them again and again is a tenth of a short command.
+gc.set_threshold(50_000, 20, 50)
 
-from muster.api.errors import InternalError, MusterError, PluginError
-from muster.cli.commands import app
-from muster.cli.volcano_flags import understood
+import typer  # noqa: E402  # see above
+
+from muster.api.errors import InternalError, MusterError, PluginError  # noqa: E402
+from muster.cli.commands import app  # noqa: E402
+from muster.cli.volcano_flags import understood  # noqa: E402
 
 INTERRUPTED = 130
 BROKEN_PIPE = 141
 
 
+#: What kubectl looks for when somebody types `kubectl muster`: the same program under another name.
+PLUGIN_NAMES = ("kubectl-muster", "kubectl_muster")
+#: Old spellings of commands, and the new ones.
+_RENAMED: Final[dict[tuple[str, ...], tuple[str, ...]]] = {("queues", "show"): ("queue", "show")}
+
+
 def main() -> None:
     """Run the command of this process."""
-    sys.exit(run(sys.argv[1:]))
+    is_plugin = os.path.basename(sys.argv[0]) in PLUGIN_NAMES  # noqa: PTH119  # importing paths takes longer
+    sys.exit(run(sys.argv[1:], "kubectl muster" if is_plugin else "muster"))
 
 
-def run(arguments: Sequence[str]) -> int:
-    """Run one command and return its exit code."""
+def run(arguments: Sequence[str], name: str = "muster") -> int:
+    """Run one command and return its exit code; `name` is what the user calls this program."""
     try:
-        code = _invoke(arguments)
+        code = _invoke(arguments, name)
         sys.stdout.flush()
     except BrokenPipeError:
         return _quietly()
@@ -43,13 +57,17 @@ def run(arguments: Sequence[str]) -> int:
     return code
 
 
-def _invoke(arguments: Sequence[str]) -> int:
-    command = typer.main.get_command(app)
+def _invoke(arguments: Sequence[str], name: str) -> int:
     try:
         given = _in_our_words(arguments) if arguments[:1] == ["run"] else list(arguments)
-        code = command.main(args=given, prog_name="muster", standalone_mode=False)
+        given[:2] = _RENAMED.get(tuple(given[:2]), given[:2])
+        command = typer.main.get_command(_part_for(given))
+        if name != "muster":
+            _call_it(command, name)
+        code = command.main(args=given, prog_name=name, standalone_mode=False)
     except typer.TyperException as error:
-        say_error(f"{error.format_message()} (see `muster --help`)")
+        context = getattr(error, "ctx", None)
+        say_error(f"{_said(error)} (see `{name if context is None else context.command_path} --help`)")
         return error.exit_code
     except (InternalError, PluginError) as error:
         return _bug(error)
@@ -63,6 +81,52 @@ def _invoke(arguments: Sequence[str]) -> int:
     except Exception as error:  # noqa: BLE001  # whatever else comes out is a bug, and the user should be told so
         return _bug(error)
     return code if isinstance(code, int) else 0
+
+
+def _part_for(arguments: Sequence[str]) -> typer.Typer:
+    """The commands without those that are not asked for: making all of them takes longer than many a command runs."""
+    first = arguments[0] if arguments else ""
+    if first == "completion":
+        return app  # tells of all of them
+    commands = [known for known in app.registered_commands if _name_of(known) == first]
+    groups = [known for known in app.registered_groups if known.name == first]
+    if not commands and not groups:
+        return app  # help, or a word that nobody knows
+    part = copy.copy(app)
+    part.registered_commands, part.registered_groups = commands, groups
+    return part
+
+
+def _name_of(command: typer.models.CommandInfo) -> str:
+    return command.name or ("" if command.callback is None else command.callback.__name__)
+
+
+#: What the library that reads values says, and how everything else here says it.
+_WORDS: Final = (
+    (r"Input should be a valid integer\b.*", "expected an integer such as 3"),
+    (r"Input should be a valid number\b.*", "expected a number such as 1.5"),
+    (r"Input should be greater than or equal to (\S+)", r"expected a number of at least \1"),
+    (r"Input should be less than or equal to (\S+)", r"expected a number of at most \1"),
+    (r"Value error, '(.*)' is not one of (.*)\.", r"expected one of \2, got '\1'"),
+)
+
+
+def _said(error: typer.TyperException) -> str:
+    """What is wrong with how the command was called; a missing or unknown word in one line."""
+    said = " ".join(error.format_message().split())
+    for theirs, ours in _WORDS:
+        said = re.sub(theirs, ours, said)
+    return said
+
+
+def _call_it(command: object, name: str) -> None:
+    """Let the examples in the help of all commands begin with what the user types."""
+    for part in (command, *getattr(command, "commands", {}).values()):
+        text = getattr(part, "help", None)
+        if text and "Example: muster " in text:
+            part.help = text.replace("Example: muster ", f"Example: {name} ").replace("| muster ", f"| {name} ")
+        if part is not command and hasattr(part, "commands"):
+            _call_it(part, name)
 
 
 def _in_our_words(arguments: Sequence[str]) -> list[str]:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import os
+import re
+import sys
 from collections.abc import Sequence
 from enum import StrEnum
 from pathlib import Path
@@ -42,6 +45,9 @@ Config = Annotated[
         help="Scheduler configuration, as Volcano's, or a profile such as kai; else the default.",
     ),
 ]
+AllowUnknown = Annotated[
+    bool, typer.Option("--allow-unknown", help="Note fields of files that nobody knows, instead of refusing them.")
+]
 NodeSelector = Annotated[
     list[str] | None,
     typer.Option(
@@ -77,6 +83,73 @@ ShardModeOption = Annotated[
 ]
 
 
+class Output(StrEnum):
+    """How commands print: for people, narrow or wide, or for programs."""
+
+    TABLE = "table"
+    WIDE = "wide"
+    JSON = "json"
+    YAML = "yaml"
+
+
+class DocumentOutput(StrEnum):
+    """Formats of commands that print objects."""
+
+    YAML = "yaml"
+    JSON = "json"
+
+
+OutputOption = Annotated[Output, typer.Option("--output", "-o", help="How to print it; wide: with more on a line.")]
+DocumentOption = Annotated[DocumentOutput, typer.Option("--output", "-o", help="How to print them.")]
+Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print it again whenever it changes, until interrupted.")]
+Interval = Annotated[
+    float,
+    typer.Option("--interval", metavar="SECONDS", min=0.1, help="With --watch: how long to wait before looking again."),
+]
+Cycles = Annotated[int | None, typer.Option("--cycles", min=1, metavar="N", help="Stop after N scheduling cycles.")]
+Until = Annotated[
+    str | None,
+    typer.Option("--until", metavar="TIME", help="Stop at this time of the virtual clock, such as 90s or 10m."),
+]
+Seed = Annotated[
+    int, typer.Option("--seed", metavar="N", help="Seed of everything random; the same seed, the same decisions.")
+]
+Timeline = Annotated[
+    Path | None,
+    typer.Option("--timeline", metavar="FILE", help="What happens later: objects and nodes that come and go."),
+]
+#: More bytes than this are more work than loading the compiler of the kernels; packed ones stand for many.
+_SMALL_BYTES = 100_000
+_PACKED = 20
+
+
+def start_small(files: Sequence[str] | None, timeline: Path | None = None) -> None:
+    """Before the scheduler is imported: where there is little to do, let it begin without the compiler.
+
+    Only a hint, by the size of the files: the compiler is loaded when there turns out to be much (`kernels.jit`).
+    """
+    if files is None or "muster.kernels.jit" in sys.modules:
+        return
+    if sum(_size(Path(file)) for file in (*files, timeline) if file) <= _SMALL_BYTES:
+        os.environ.setdefault("MUSTER_KERNELS", "late")
+
+
+def _size(path: Path) -> int:
+    """Bytes; of standard input, and of what is no file, nobody knows."""
+    if path.is_dir():
+        return sum(map(_size, filter(Path.is_file, path.rglob("*"))))
+    return path.stat().st_size * (_PACKED if path.suffix == ".gz" else 1) if path.is_file() else _SMALL_BYTES + 1
+
+
+_LABEL = r"[A-Za-z0-9](?:[A-Za-z0-9_./-]*[A-Za-z0-9])?"
+_VALUE = r"(?:[A-Za-z0-9](?:[A-Za-z0-9_.-]*[A-Za-z0-9])?)?"
+_TERM = (
+    rf"\s*(?:!?\s*{_LABEL}|{_LABEL}\s*(?:==?|!=)\s*{_VALUE}"
+    rf"|{_LABEL}\s+(?:in|notin)\s*\(\s*{_VALUE}(?:\s*,\s*{_VALUE})*\s*\))\s*"
+)
+_SELECTOR = re.compile(rf"{_TERM}(?:,{_TERM})*")
+
+
 def label_selector(given: Sequence[str] | None) -> str:
     """What several node selectors say together, as kubectl writes it. Raises UserError.
 
@@ -86,6 +159,9 @@ def label_selector(given: Sequence[str] | None) -> str:
     pairs = [part.partition(":") for part in parts]
     plain = [text for text in given or () if text and ":" not in text]
     if not pairs:
+        for text in plain:
+            if _SELECTOR.fullmatch(text) is None:
+                raise UserError(f'--node-selector: expected labels such as "a=b,c" or "a in (b, c)", got "{text}"')
         return ",".join(plain)
     keys = {key for key, _, _ in pairs}
     if len(keys) > 1 or plain or any("=" in part for text in given or () for part in text.split(",")):

@@ -7,7 +7,6 @@ from them.
 from __future__ import annotations
 
 import inspect
-import json
 import re
 import textwrap
 from collections.abc import Iterator, Mapping
@@ -24,7 +23,9 @@ from rich.console import Console
 from rich.text import Text
 
 from muster.api import UserError
-from muster.cli.screen import heading, make_console, plain_table
+from muster.cli.screen import heading, make_console, plain_table, print_document
+from muster.cli.sources import say_notes
+from muster.controllers.grouping.table import own_table, table_with
 from muster.framework import (
     PROFILES,
     Action,
@@ -208,10 +209,9 @@ def _package_of(known: type) -> str:
 def print_plugins(output: str) -> None:
     """Print the inventory as a list for people, or as JSON."""
     parts = inventory(builtin_registry())
-    if output == "json":
-        typer.echo(json.dumps([part.to_json() for part in parts], indent=2))
+    if print_document([part.to_json() for part in parts], output):
         return
-    console = make_console()
+    console = make_console(wide=output == "wide")
     for kind in ("plugin", "action"):
         console.print(heading(f"{kind.capitalize()}s"))
         for part in parts:
@@ -244,10 +244,12 @@ def _print_wrapped(console: Console, text: str, *, indent: int = 4, style: str =
 # -- `muster config` -------------------------------------------------------------------------------------------
 
 
-def print_profiles(name: str | None) -> None:
+def print_profiles(name: str | None, output: str) -> None:
     """Print the list of profiles, or one as the file that it stands for."""
     if name is not None:
         typer.echo(profile_yaml(name), nl=False)
+        return
+    if print_document([{"name": known.name, "summary": known.summary} for known in PROFILES.values()], output):
         return
     table = plain_table("profile", "what it is")
     for known in PROFILES.values():
@@ -255,12 +257,17 @@ def print_profiles(name: str | None) -> None:
     make_console().print(table)
 
 
-def print_checked(file: str) -> None:
+def print_checked(file: str, output: str) -> None:
     """Read and check a file or profile; print actions, tiers and plugins with their effective arguments."""
     config = find_config(file)
+    say_notes(config.notes)
     registry = builtin_registry()
     registry.check(config, file)
-    console = make_console()
+    table = table_with(config.grouping, file)
+    own = [kind for kind, rule in table.rules.items() if rule is not own_table().rules.get(kind)]
+    if print_document(_understood(config, registry, file), output):
+        return
+    console = make_console(wide=output == "wide")
     console.print(f"{file}: valid")
     console.print()
     _print_actions(console, config, registry, file)
@@ -269,6 +276,34 @@ def print_checked(file: str) -> None:
         console.print(heading(f"Tier {number}"))
         for option in tier:
             _print_plugin(console, option, registry, file)
+    if own:
+        console.print()
+        console.print(heading("Grouping, rows of this file"))
+        for kind in own:
+            console.print(Text(f"  {kind}", style="cyan"))
+
+
+def _understood(config: SchedulerConfig, registry: Registry, source: str) -> dict[str, Any]:  # Any: a JSON document
+    """What a configuration says, with defaults filled in."""
+    actions = [registry.make_action(name, config.arguments_of(name), source) for name in config.actions]
+    tiers = [[(option, registry.make_plugin(option, source)) for option in tier] for tier in config.tiers]
+    return {
+        "source": source,
+        "actions": [{"name": action.name, "arguments": _values(action)} for action in actions],
+        "tiers": [
+            [
+                {"name": option.name, "flags": dict(option.flags), "arguments": _values(plugin)}
+                for option, plugin in tier
+            ]
+            for tier in tiers
+        ],
+    }
+
+
+def _values(part: Plugin | Action) -> dict[str, Any]:  # Any: a JSON document
+    """Arguments as a configuration names them."""
+    values: dict[str, Any] = msgspec.to_builtins(part.arguments, str_keys=True)
+    return values
 
 
 def _print_actions(console: Console, config: SchedulerConfig, registry: Registry, source: str) -> None:

@@ -8,12 +8,20 @@ there are any, else CPUs.
 
 from __future__ import annotations
 
+import contextlib
+import io
+import json
 import os
 import string
 import sys
+import time
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
+import typer
+import yaml
 from rich.console import Console, Group
 from rich.table import Table
 from rich.text import Text
@@ -23,8 +31,11 @@ from muster.explain.words import amount_text, counted, joined, resource_word
 from muster.snapshot import NO_ROW, Snapshot, TaskStatus
 
 PLAIN_WIDTH = 100
+WIDE = 1000
 #: Variables of the environment that change the shape of the output, here or in the library below.
 SHAPING = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY_INTERACTIVE")
+#: Clears a terminal and goes to its top.
+_CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 FREE = ""
 LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 #: For jobs beyond the letters.
@@ -44,10 +55,53 @@ _ON_NODE = (
 _COLOURS = ("cyan", "green", "yellow", "magenta", "blue", "red", "bright_cyan", "bright_green", "bright_magenta")
 
 
-def make_console() -> Console:
-    """Return a console on the standard output of this process."""
+def make_console(*, wide: bool = False) -> Console:
+    """Return a console on the standard output of this process; `wide`: no line is broken."""
+    if wide:
+        return Console(width=WIDE, highlight=False, soft_wrap=False, emoji=False, markup=False)
     width = None if sys.stdout.isatty() or "COLUMNS" in os.environ else PLAIN_WIDTH
     return Console(width=width, highlight=False, soft_wrap=False, emoji=False, markup=False)
+
+
+def print_document(document: Mapping[str, Any] | list[Any], output: str) -> bool:  # Any: JSON
+    """Print what programs read, if that is the wanted format; False: people are to be shown something."""
+    if output == "json":
+        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
+    elif output == "yaml":
+        typer.echo(yaml.safe_dump(document, sort_keys=False, allow_unicode=True), nl=False)
+    else:
+        return False
+    return True
+
+
+def watched(show: Callable[[], None], interval: float | None) -> None:
+    """Show something once or, with an interval, again whenever it has changed, until interrupted.
+
+    On a terminal each takes the place of the one before; elsewhere they follow each other.
+    """
+    if interval is None:
+        show()
+        return
+    before = None
+    while True:
+        with contextlib.redirect_stdout(_Copy(sys.stdout.isatty())) as copy:
+            show()
+        if (text := copy.getvalue()) != before:
+            sys.stdout.write(f"{_CLEAR if sys.stdout.isatty() else ''}{text}")
+            sys.stdout.flush()
+            before = text
+        time.sleep(interval)
+
+
+class _Copy(io.StringIO):
+    """What would be written, for a terminal if the real output is one."""
+
+    def __init__(self, is_terminal: bool) -> None:  # noqa: FBT001
+        super().__init__()
+        self._is_terminal = is_terminal
+
+    def isatty(self) -> bool:
+        return self._is_terminal
 
 
 def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
@@ -92,8 +146,11 @@ class Picture:
     letters: dict[str, str]
 
 
-def cluster_picture(snapshot: Snapshot, max_nodes: int = 40) -> Picture:
-    """Draw the first nodes, by name, of those that have the scarce resource."""
+def cluster_picture(snapshot: Snapshot, max_nodes: int = 40, known: dict[str, str] | None = None) -> Picture:
+    """Draw the first nodes, by name, of those that have the scarce resource.
+
+    `known`: letters of jobs in earlier pictures, which they keep; new ones are added.
+    """
     column = _scarce_column(snapshot)
     offered = snapshot.nodes.allocatable()[:, column]
     largest = int(offered.max(initial=0))
@@ -108,16 +165,20 @@ def cluster_picture(snapshot: Snapshot, max_nodes: int = 40) -> Picture:
         rows=rows,
         n_hidden=len(order) - len(shown),
         without=tuple(sorted(snapshot.nodes.names[row] for row in np.flatnonzero(offered == 0).tolist())),
-        letters=_letters(snapshot, {job for row in rows for job in row.cells if job != FREE}),
+        letters=_letters(snapshot, {job for row in rows for job in row.cells if job != FREE}, known),
     )
 
 
-def _letters(snapshot: Snapshot, shown: set[str]) -> dict[str, str]:
-    """Give letters to the jobs in the picture; while there are few, a job keeps its letter in the next one."""
+def _letters(snapshot: Snapshot, shown: set[str], known: dict[str, str] | None) -> dict[str, str]:
+    """Give letters to jobs, and so colours; a job keeps what it has."""
+    letters = {} if known is None else known
     live = sorted(snapshot.jobs.records[row].id for row in np.flatnonzero(snapshot.jobs.live).tolist())
     named = live if len(live) <= len(LETTERS) else sorted(shown)
-    letters = {job: LETTERS[i] if i < len(LETTERS) else OTHER for i, job in enumerate(named)}
-    return {job: letters[job] for job in sorted(shown)}
+    left = iter([letter for letter in LETTERS if letter not in letters.values()])
+    for job in named:
+        if job not in letters:
+            letters[job] = next(left, OTHER)
+    return {job: letters[job] for job in sorted(shown, key=lambda job: (LETTERS.find(letters[job]), job))}
 
 
 def _scarce_column(snapshot: Snapshot) -> int:

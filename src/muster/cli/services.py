@@ -1,7 +1,8 @@
-"""What `muster run` and `muster webhooks` do: a scheduler or a webhook server on a real cluster, ended by signals."""
+"""What `muster run` and `muster webhooks` do: scheduler, controllers or a webhook server, ended by signals."""
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import os
 import signal
@@ -10,21 +11,24 @@ import sys
 import threading
 import time
 import uuid
-from collections.abc import Callable
-from dataclasses import dataclass, field
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
 from muster.admission import Settings
-from muster.admission.live import LiveFacts
-from muster.api import BackendError, UserError
+from muster.api import BackendError, MusterError, UserError
 from muster.cluster.kubernetes import KubernetesCluster, LeaseOptions, Shard
 from muster.cluster.kubernetes.backend import VOLUME_WAIT_SECONDS
 from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER
+from muster.controllers.grouping.table import Table, table_with
+from muster.controllers.job_plugins import plugin_names
 from muster.scheduler import builtin_registry
 from muster.server import Service, ServiceOptions
+from muster.server.controllers import DISCOVERY, ControllerOptions, ControllerService
 from muster.server.reload import CertificateFiles, ConfigFile
-from muster.server.webhooks import Desk, WebhookServer
+from muster.server.status import StatusServer
+from muster.server.webhook_service import WebhookOptions, WebhookService
 
 log = logging.getLogger("muster.server")
 
@@ -32,6 +36,10 @@ _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace"
 _FALLBACK_NAMESPACE = "kube-system"
 _LEASE = "muster"
 _CHECK_SECONDS: Final = 1.0
+SCHEDULER: Final = "scheduler"
+CONTROLLERS: Final = "controllers"
+ADMISSION: Final = "admission"
+COMPONENTS: Final = frozenset({SCHEDULER, CONTROLLERS, ADMISSION})
 
 
 @dataclass(frozen=True, slots=True)
@@ -54,11 +62,126 @@ class RunSettings:
     key: Path | None = None
     metrics_auth: bool = False
     period_s: float = 1.0
+    #: Parts of Muster to run; none: all, webhooks where there is a certificate for them.
+    components: frozenset[str] = frozenset()
+    webhooks: WebhookOptions | None = None
+    #: namespace/name of the ConfigMap that says where the network is described.
+    discovery: str = DISCOVERY
+    #: Whether Jobs are served although Volcano's own controllers may do so, too.
+    take_over_jobs: bool = False
+
+
+def components_of(text: str) -> frozenset[str]:
+    """Read the names of parts, with commas in between. Raises UserError."""
+    found = frozenset(part.strip() for part in text.split(",") if part.strip())
+    for unknown in sorted(found - COMPONENTS):
+        raise UserError(f'--components: expected {" or ".join(sorted(COMPONENTS))}, got "{unknown}"')
+    return found
+
+
+def webhooks_of(
+    cert: Path | None, key: Path | None, listen: str, kubeconfig: Path | None, context: str | None, names: Sequence[str]
+) -> WebhookOptions | None:
+    """How webhooks for these schedulers are answered beside them; None: not at all. Raises UserError."""
+    if cert is None and key is None:
+        return None
+    if cert is None or key is None:
+        raise UserError("--webhook-cert and --webhook-key: expected both, or neither")
+    settings = Settings(tuple(names)).with_job_plugins(plugin_names())
+    return WebhookOptions(cert, key, parse_address(listen), kubeconfig, context, settings)
 
 
 def serve(settings: RunSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises MusterError."""
-    log_to_stderr()
+    with logging_to_stderr():
+        _serve(settings)
+
+
+def _serve(settings: RunSettings) -> None:
+    wanted = settings.components or (COMPONENTS if settings.webhooks is not None else COMPONENTS - {ADMISSION})
+    if ADMISSION in wanted and settings.webhooks is None:
+        raise UserError("--components admission: needs --webhook-cert and --webhook-key")
+    beside: list[ControllerService | WebhookService] = []
+    if CONTROLLERS in wanted:
+        beside.append(_controllers(settings))
+    if ADMISSION in wanted and settings.webhooks is not None:
+        beside.append(WebhookService(settings.webhooks))
+    if SCHEDULER not in wanted:
+        _serve_beside(beside, settings, sorted(wanted))
+        return
+    service = _scheduler(settings)
+    stop_on_signals(service.stop)
+    for part in beside:
+        threading.Thread(target=_start, args=(part,), name="muster-start", daemon=True).start()
+    try:
+        service.run()
+    finally:
+        for part in beside:
+            part.stop()
+
+
+def _start(part: ControllerService | WebhookService) -> None:
+    """Start a part beside a scheduler, which tells itself when the cluster does not answer."""
+    try:
+        part.start()
+    except MusterError as fault:
+        log.error("event=part-not-started error=%r", str(fault))  # noqa: TRY400  # told in one line
+
+
+def _controllers(settings: RunSettings) -> ControllerService:
+    lease = lease_of(replace(settings, lease_name=settings.lease_name and f"{settings.lease_name}-{CONTROLLERS}"))
+    if not settings.lease_name:
+        lease = replace(lease, name=f"{_LEASE}-{CONTROLLERS}")
+    options = ControllerOptions(
+        settings.kubeconfig,
+        settings.context,
+        settings.scheduler_names,
+        lease if settings.leader_elect else None,
+        grouping_of(settings.config),
+        gives_way=not settings.take_over_jobs,
+        discovery=settings.discovery,
+    )
+    return ControllerService(options)
+
+
+def _serve_beside(
+    parts: list[ControllerService | WebhookService], settings: RunSettings, components: list[str]
+) -> None:
+    """Run all parts but the scheduler. Raises MusterError."""
+    stopping = threading.Event()
+    stop_on_signals(stopping.set)
+    status = None
+    if settings.listen:
+        tls = tls_of(settings)
+        status = StatusServer(
+            parse_address(settings.listen),
+            healthy=lambda: next(filter(None, (part.trouble() for part in parts)), ""),
+            ready=lambda: next(filter(None, (part.unready() for part in parts)), ""),
+            metrics=lambda: "",
+            certificates=None if tls is None else CertificateFiles(*tls),
+        )
+    try:
+        for part in parts:
+            part.start()
+        log.info("event=ready components=%s", ",".join(components))
+        _until(stopping, parts)
+    finally:
+        log.info("event=stopping")
+        for part in parts:
+            part.stop()
+        if status is not None:
+            status.close()
+
+
+def _until(stopping: threading.Event, parts: Sequence[ControllerService | WebhookService]) -> None:
+    """Wait for the signal. Raises BackendError when a part has lost the cluster for good: a new start may help."""
+    while not stopping.wait(_CHECK_SECONDS):
+        for part in parts:
+            if part.trouble():
+                raise BackendError(part.trouble(), retryable=True)
+
+
+def _scheduler(settings: RunSettings) -> Service:
     cluster = KubernetesCluster(
         settings.kubeconfig,
         settings.context,
@@ -67,6 +190,7 @@ def serve(settings: RunSettings) -> None:
         volume_wait_s=volume_wait_s(settings.config),
         takes_over_from=settings.scheduler_names,
         makes_queues=True,
+        awaits_groups=CONTROLLERS in (settings.components or COMPONENTS),
     )
     options = ServiceOptions(
         scheduler_names=settings.scheduler_names,
@@ -77,15 +201,18 @@ def serve(settings: RunSettings) -> None:
         period_s=settings.period_s,
         shard_mode=settings.shard.mode,
     )
-    service = Service(cluster, options)
-    stop_on_signals(service.stop)
-    service.run()
+    return Service(cluster, options)
 
 
 def volume_wait_s(config: str | None) -> float:
     """How long a pod may wait for its claims to be bound: the first plugin's word. Raises UserError."""
     asked = [plugin.volume_wait_s for plugin in builtin_registry().make_plugins(ConfigFile(config).first())]
     return next((seconds for seconds in asked if seconds is not None), VOLUME_WAIT_SECONDS)
+
+
+def grouping_of(config: str | None) -> Table:
+    """Which pods belong together, by what owns them. Raises UserError."""
+    return table_with(ConfigFile(config).first().grouping, config or "default configuration")
 
 
 def stop_on_signals(stop: Callable[[], None]) -> None:
@@ -125,70 +252,44 @@ def parse_address(text: str) -> tuple[str, int]:
     return host.strip("[]"), int(port)
 
 
-def log_to_stderr() -> None:
-    """One line per decision, key=value, with the time in UTC."""
+@contextlib.contextmanager
+def logging_to_stderr() -> Iterator[None]:
+    """One line per decision, key=value, with the time in UTC; what follows in this process logs as before."""
     handler = logging.StreamHandler(sys.stderr)
     form = logging.Formatter("time=%(asctime)s.%(msecs)03dZ level=%(levelname)s %(message)s", "%Y-%m-%dT%H:%M:%S")
     form.converter = time.gmtime
     handler.setFormatter(form)
-    logging.getLogger("muster").addHandler(handler)
-    logging.getLogger("muster").setLevel(logging.INFO)
-
-
-# -- webhooks --------------------------------------------------------------------------------------------------
-
-
-@dataclass(frozen=True, slots=True)
-class WebhookOptions:
-    """What the options of `muster webhooks serve` say."""
-
-    certificate: Path
-    key: Path
-    listen: str
-    kubeconfig: Path | None = None
-    context: str | None = None
-    settings: Settings = field(default_factory=Settings)
-    #: How long questions are still answered after the signal: until nobody is sent here any more.
-    drain_s: float = 5.0
+    ours = logging.getLogger("muster")
+    before = ours.level
+    ours.addHandler(handler)
+    ours.setLevel(logging.INFO)
+    try:
+        yield
+    finally:
+        ours.removeHandler(handler)
+        ours.setLevel(before)
 
 
 def serve_webhooks(options: WebhookOptions) -> None:
     """Answer until SIGTERM or SIGINT. Raises MusterError."""
-    certificates = CertificateFiles(options.certificate, options.key)
-    address = parse_address(options.listen)
-    log_to_stderr()
+    with logging_to_stderr():
+        _serve_webhooks(options)
+
+
+def _serve_webhooks(options: WebhookOptions) -> None:
     stopping = threading.Event()
-    facts = LiveFacts(options.kubeconfig, options.context)
+    service = WebhookService(options)
 
     def stop() -> None:
         stopping.set()
-        facts.give_up()
+        service.give_up()
 
     stop_on_signals(stop)
     try:
-        facts.start()
-        if stopping.is_set():
-            return
-        desk = Desk(
-            facts,
-            options.settings,
-            unready=lambda: "going down" if stopping.is_set() else facts.trouble(),
-            lost=facts.trouble,
-        )
-        server = WebhookServer(address, certificates, desk)
-        log.info("event=ready port=%d", server.port)
-        try:
-            _until(stopping, facts)
+        service.start()
+        if not stopping.is_set():
+            log.info("event=ready port=%d", service.port)
+            _until(stopping, [service])
             log.info("event=stopping")
-            time.sleep(options.drain_s)
-        finally:
-            server.close()
     finally:
-        facts.stop()
-
-
-def _until(stopping: threading.Event, facts: LiveFacts) -> None:
-    """Wait for the signal. Raises BackendError when the cluster is lost for good: a new start may help."""
-    while not stopping.wait(_CHECK_SECONDS):
-        if facts.trouble():
-            raise BackendError(facts.trouble(), retryable=True)
+        service.stop()

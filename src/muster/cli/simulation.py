@@ -6,7 +6,6 @@ only in pod and node are one line; JSON has each of them.
 
 from __future__ import annotations
 
-import json
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -14,20 +13,19 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-import typer
-import yaml
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from muster.api import UserError, parse_seconds
-from muster.cli.screen import cluster_picture, draw, heading, make_console, plain_table
-from muster.cli.sources import ObjectSource, read
-from muster.cluster import load_timeline
+from muster.api import KubeObject, Loaded, UserError, parse_seconds
+from muster.cli.screen import cluster_picture, draw, heading, make_console, plain_table, print_document
+from muster.cli.sources import ObjectSource, progress_line, read, say_notes
+from muster.cluster import Timeline, load_timeline
 from muster.explain import Explanation, explain_job, explanation_lines, find_job, find_pods, has_job
 from muster.explain.words import counted, duration_text
-from muster.framework import default_config, find_config
-from muster.simulate import SimulationResult, simulate
+from muster.framework import SchedulerConfig, default_config, find_config
+from muster.scheduler import builtin_registry
+from muster.simulate import SimulationResult, WorkloadReport, simulate
 from muster.snapshot import Aside
 
 _MAX_EVICTED = 4
@@ -50,24 +48,59 @@ class RunOptions:
     seed: int = 0
     timeline: Path | None = None
 
+    @property
+    def seconds(self) -> float | None:
+        """Where to stop, in seconds. Raises UserError."""
+        return None if self.until is None else _seconds(self.until)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """Everything that a run needs, read and checked: the same objects may be run more than once."""
+
+    options: RunOptions
+    objects: Sequence[KubeObject | Loaded]
+    config: SchedulerConfig
+    timeline: Timeline | None
+
+    def run(self, *, cycles: int | None = None, until: float | None = None) -> SimulationResult:
+        """Run no further than `cycles` and `until` seconds. Raises UserError."""
+        with progress_line("simulating ...") as say:
+            return simulate(
+                self.objects,
+                self.config,
+                cycles=cycles,
+                until=until,
+                seed=self.options.seed,
+                timeline=self.timeline,
+                scheduler_names=self.options.source.scheduler_names,
+                progress=lambda done, passed: say(
+                    f"simulating: {counted(done, 'cycle')}, {duration_text(passed)} passed"
+                ),
+            )
+
+    def run_as_told(self) -> SimulationResult:
+        """Run as far as the options say. Raises UserError."""
+        return self.run(cycles=self.options.cycles, until=self.options.seconds)
+
+
+def prepare(options: RunOptions) -> Prepared:
+    """Read what the options name. Raises UserError for anything wrong with them."""
+    if options.cycles is not None and options.until is not None:
+        raise UserError("--cycles and --until exclude each other; give one of them")
+    _ = options.seconds  # what is wrong with it comes first
+    config = default_config() if options.config is None else find_config(options.config)
+    if options.config is not None:
+        builtin_registry().check(config, str(options.config))
+    say_notes(config.notes)
+    objects = read(options.source)
+    timeline = None if options.timeline is None else load_timeline(options.timeline)
+    return Prepared(options, objects, config, timeline)
+
 
 def run_simulation(options: RunOptions) -> SimulationResult:
     """Run the scheduler as the options say. Raises UserError for anything wrong with them."""
-    if options.cycles is not None and options.until is not None:
-        raise UserError("--cycles and --until exclude each other; give one of them")
-    until = None if options.until is None else _seconds(options.until)
-    config = default_config() if options.config is None else find_config(options.config)
-    objects = read(options.source)
-    timeline = None if options.timeline is None else load_timeline(options.timeline)
-    return simulate(
-        objects,
-        config,
-        cycles=options.cycles,
-        until=until,
-        seed=options.seed,
-        timeline=timeline,
-        scheduler_names=options.source.scheduler_names,
-    )
+    return prepare(options).run_as_told()
 
 
 def _seconds(text: str) -> float:
@@ -84,24 +117,24 @@ def _seconds(text: str) -> float:
 def print_simulation(options: RunOptions, output: str) -> None:
     """Run and print in the wanted format."""
     result = run_simulation(options)
-    if output == "json":
-        typer.echo(json.dumps(result.to_json(), indent=2, ensure_ascii=False))
-    elif output == "yaml":
-        typer.echo(yaml.safe_dump(result.to_json(), sort_keys=False, allow_unicode=True), nl=False)
-    else:
-        _print_tables(result)
+    if not print_document(result.to_json(), output):
+        _print_tables(result, wide=output == "wide")
 
 
-def _print_tables(result: SimulationResult) -> None:
+def _print_tables(result: SimulationResult, *, wide: bool) -> None:
     document = result.to_json()
-    console = make_console()
+    console = make_console(wide=wide)
     n_decisions = len(document["decisions"])
     console.print(heading(f"{counted(n_decisions, 'decision')} in {counted(document['cycles'], 'cycle')}"))
     if n_decisions:
-        console.print(decision_table(document["decisions"]))
+        console.print(decision_table(document["decisions"], one_by_one=wide))
     console.print()
     console.print(heading("Jobs"))
     console.print(job_table(document["jobs"]) if document["jobs"] else Text("  none"))
+    if result.workloads:
+        console.print()
+        console.print(heading("Workloads"))
+        console.print(workload_table(result.workloads))
     if document.get("quarantined"):
         console.print()
         console.print(heading("Quarantined"))
@@ -116,10 +149,15 @@ def _print_tables(result: SimulationResult) -> None:
 def print_explanation(job: str, options: RunOptions, output: str) -> None:
     """Run, find the job, and say how it stands at the end."""
     result = run_simulation(options)
+    job = _group_of(result, job)
     session = result.last_session
     assert session is not None  # the first cycle is at time zero, whatever the limit
-    end = session.now if options.until is None else result.start + _seconds(options.until)
-    asides = [aside for aside in result.quarantined or () if job in (aside.object.name, aside.object.key, aside.job)]
+    end = session.now if options.until is None else result.start + (options.seconds or 0.0)
+    asides = [
+        aside
+        for aside in result.quarantined or ()
+        if isinstance(aside, Aside) and job in (aside.object.name, aside.object.key, aside.job)
+    ]
     if asides and not has_job(session.snapshot, job):
         _print_asides(asides, output)
         return
@@ -127,18 +165,22 @@ def print_explanation(job: str, options: RunOptions, output: str) -> None:
     row = find_job(session.snapshot, job) if not pods else int(session.snapshot.tasks.job[pods[0]])
     explanation = explain_job(session, row, end)
     evictions = _evictions(result, explanation.job, {session.snapshot.tasks.ids[pod] for pod in pods})
-    if output == "json":
-        typer.echo(json.dumps({**explanation.to_json(), "evictions": evictions}, indent=2, ensure_ascii=False))
+    if print_document({**explanation.to_json(), "evictions": evictions}, output):
         return
-    console = make_console()
+    console = make_console(wide=output == "wide")
     print_explained(console, explanation)
     _print_evictions(console, evictions)
 
 
+def _group_of(result: SimulationResult, name: str) -> str:
+    """The PodGroup of a Job of Volcano, or the name as it is."""
+    found = [each.pod_group for key, each in result.workloads.items() if name in (key, key.rpartition("/")[2])]
+    return found[0] if len(found) == 1 else name
+
+
 def _print_asides(asides: list[Aside], output: str) -> None:
     """Say what is wrong with objects that cannot be used: there is no job to explain."""
-    if output == "json":
-        typer.echo(json.dumps({"quarantined": [aside.to_json() for aside in asides]}, indent=2, ensure_ascii=False))
+    if print_document({"quarantined": [aside.to_json() for aside in asides]}, output):
         return
     console = make_console()
     for aside in asides:
@@ -178,22 +220,22 @@ def print_explained(console: Console, explanation: Explanation, indent: str = ""
 # -- tables ----------------------------------------------------------------------------------------------------
 
 
-def decision_table(decisions: Iterable[Entry]) -> Table:
-    """Return the decisions in the order in which they were made."""
+def decision_table(decisions: Iterable[Entry], *, one_by_one: bool = False) -> Table:
+    """Return the decisions in the order in which they were made; equal ones as one, unless wanted one by one."""
     table = plain_table("cycle", "decision", "job", "pods", "node", "why")
     before = None
-    for (cycle, kind, job, why, beneficiary), group in groupby(decisions, key=_alike):
-        entries = list(group)
-        first = cycle != before
-        before = cycle
-        table.add_row(
-            Text(f"{cycle}, {duration_text(entries[0]['time'])}" if first else ""),
-            Text(kind, style=_STYLES.get(kind, "")),
-            Text(job),
-            Text(_pods(entries)),
-            Text(node_counts(entries)),
-            Text(f"{why}; for {beneficiary}" if beneficiary and beneficiary not in why else why),
-        )
+    for key, group in groupby(decisions, key=_alike):
+        for entries in [[entry] for entry in group] if one_by_one else [list(group)]:
+            cycle, kind, job, why, beneficiary = key
+            table.add_row(
+                Text("" if cycle == before else f"{cycle}, {duration_text(entries[0]['time'])}"),
+                Text(kind, style=_STYLES.get(kind, "")),
+                Text(job),
+                Text(_pods(entries)),
+                Text(node_counts(entries)),
+                Text(f"{why}; for {beneficiary}" if beneficiary and beneficiary not in why else why),
+            )
+            before = cycle
     return table
 
 
@@ -215,6 +257,17 @@ def node_counts(entries: Sequence[Entry]) -> str:
     parts = [f"{node} ×{n}" if n > 1 else node for node, n in sorted(counts.items())]
     more = len(parts) - _MAX_NODES
     return ", ".join(parts[:_MAX_NODES]) + (f" and {more} more" if more > 0 else "")
+
+
+def workload_table(workloads: Mapping[str, WorkloadReport]) -> Table:
+    """Return how everything stands of which pods were made."""
+    counts = ("running", "pending", "succeeded", "failed", "retries")
+    table = plain_table("workload", "phase", *counts, "message", right=counts)
+    for name, each in workloads.items():
+        numbers = (each.running, each.pending, each.succeeded, each.failed, each.retries)
+        phase = Text(each.phase, style=_PHASES.get(each.phase, ""))
+        table.add_row(Text(f"{each.kind} {name}"), phase, *(Text(str(n)) for n in numbers), Text(each.message))
+    return table
 
 
 def job_table(jobs: Mapping[str, Entry]) -> Table:

@@ -18,8 +18,8 @@ import io
 import json
 import os
 import sys
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import IO, TYPE_CHECKING, Final
@@ -42,8 +42,10 @@ from muster.api import (
     encode,
     load_files,
 )
-from muster.api.load import GZIP
-from muster.api.names import KAI_GROUP_NAME, SLA_WAITING_TIME
+from muster.api.fields import did_you_mean
+from muster.api.names import KAI_GROUP_NAME, KAI_SCHEDULER, SLA_WAITING_TIME
+from muster.api.objects.workloads import ForeignWorkload
+from muster.api.reading.load import GZIP
 from muster.explain.words import counted
 
 if TYPE_CHECKING:
@@ -52,7 +54,10 @@ if TYPE_CHECKING:
 
 #: The name that Volcano's users write into their pods, and that `muster run` serves by default.
 SCHEDULER_NAMES = ("volcano",)
+#: Names that pods have which are meant for Muster, or for those in whose place it stands.
+_OURS: Final = frozenset({*SCHEDULER_NAMES, "muster", KAI_SCHEDULER})
 _MAX_NAMED = 5
+_MAX_NOTES = 20
 _LINES: Final = frozenset({".json", ".jsonl"})
 _YAML: Final = frozenset({".yaml", ".yml"})
 #: Whose annotations schedulers read, by the end of the part before the slash.
@@ -72,6 +77,8 @@ class ObjectSource:
     context: str | None = None
     #: Whose pods are scheduled; none: as the source says.
     scheduler_names: tuple[str, ...] = ()
+    #: Fields of files that nobody knows are noted, not refused.
+    allow_unknown: bool = False
 
 
 def read(source: ObjectSource, *, checked: bool = True) -> Sequence[KubeObject | Loaded]:
@@ -82,9 +89,74 @@ def read(source: ObjectSource, *, checked: bool = True) -> Sequence[KubeObject |
 
         names = source.scheduler_names or SCHEDULER_NAMES
         return read_cluster(Target(source.kubeconfig, source.context, scheduler_names=names)).objects
-    loaded = load_files(source.files, checked=checked)
-    _report_skipped(loaded)
+    with progress_line("reading files ...") as say:
+        loaded = load_files(
+            source.files,
+            checked=checked,
+            allow_unknown=source.allow_unknown,
+            progress=lambda count: say(f"reading files: {count:,} objects"),
+        )
+    if not loaded and not loaded.left_out:
+        raise UserError("expected nodes, queues and pods, got no object at all", place=", ".join(source.files))
+    notes = [*loaded.notes, *_unused(source.scheduler_names, loaded)]
+    for note in notes[:_MAX_NOTES]:
+        sys.stderr.write(f"note: {note}\n")
+    if len(notes) > _MAX_NOTES:
+        sys.stderr.write(f"note: and {len(notes) - _MAX_NOTES} more notes\n")
     return loaded
+
+
+@contextmanager
+def progress_line(text: str) -> Iterator[Callable[[str], None]]:
+    """A line on the terminal that says how far long work is, and goes away; nothing where there is no terminal."""
+    if not sys.stderr.isatty():
+        yield lambda _text: None
+        return
+    with Console(stderr=True, highlight=False).status(text) as status:
+        yield status.update
+
+
+def _unused(scheduler_names: Sequence[str], loaded: LoadedFiles) -> Iterator[str]:
+    """Say which schedulers are named that no pod asks for: their pods would silently be nobody's."""
+    of_pods = {each.object.spec.scheduler_name for each in loaded if isinstance(each.object, Pod)}
+    of_workloads = [names for each in loaded if (names := _named_by(each.object)) is not None]
+    used = of_pods.union(*of_workloads)
+    others = [names for names in of_workloads if not names & _OURS]
+    if others and not scheduler_names:
+        name = ", ".join(sorted(set().union(*others) - {""})) or "no scheduler"
+        yield (
+            f"{counted(len(others), 'workload')} of others: pods that name {name} are placed here with all others; "
+            "--scheduler-name leaves out those that do not name one of the schedulers given"
+        )
+    for name in scheduler_names:
+        if name not in used:
+            named = ", ".join(sorted(used - {""})) or "no scheduler"
+            yield f"--scheduler-name: no pod asks for {name}, pods ask for {named}{did_you_mean(name, used)}"
+
+
+def _named_by(thing: KubeObject) -> frozenset[str] | None:
+    """The schedulers that a workload of others names in its templates, "" where it names none; None: it is none."""
+    if not isinstance(thing, ForeignWorkload):
+        return None
+    return frozenset(_schedulers_in(thing.spec)) or frozenset({""})
+
+
+def _schedulers_in(value: object) -> Iterator[str]:
+    if isinstance(value, dict):
+        for key, inner in value.items():
+            if key in ("schedulerName", "batchScheduler") and isinstance(inner, str):
+                yield inner
+            else:
+                yield from _schedulers_in(inner)
+    elif isinstance(value, list):
+        for inner in value:
+            yield from _schedulers_in(inner)
+
+
+def say_notes(notes: Iterable[str]) -> None:
+    """Say what is worth knowing where it does not disturb the output."""
+    for note in notes:
+        sys.stderr.write(f"note: {note}\n")
 
 
 def _check(source: ObjectSource) -> None:
@@ -101,13 +173,12 @@ def read_cluster(target: Target) -> Listing:
     """List a cluster, with a line on the terminal that says how far it is. Raises MusterError."""
     from muster.cluster.kubernetes.client.commands import list_cluster
 
-    console = Console(stderr=True, highlight=False)
     counts: dict[str, int] = {}
-    with console.status("connecting ...") as status:
+    with progress_line("connecting ...") as say:
 
         def progress(kind: str, count: int) -> None:
             counts[kind] = count
-            status.update(f"reading the cluster: {sum(counts.values()):,} objects, {count:,} {kind}")
+            say(f"reading the cluster: {sum(counts.values()):,} objects, {count:,} {kind}")
 
         listing = list_cluster(target, progress)
     for text in listing.left_out[:_MAX_NAMED]:
@@ -115,17 +186,6 @@ def read_cluster(target: Target) -> Listing:
     if more := len(listing.left_out) - _MAX_NAMED:
         sys.stderr.write(f"note: {more} more left out\n" if more > 0 else "")
     return listing
-
-
-def _report_skipped(loaded: LoadedFiles) -> None:
-    """Say what was left out, where it does not disturb the output."""
-    if not loaded.skipped:
-        return
-    names = [f"{skipped.kind} {skipped.name}" for skipped in loaded.skipped[:_MAX_NAMED]]
-    more = len(loaded.skipped) - len(names)
-    listed = ", ".join(names) + (f" and {more} more" if more else "")
-    left_out = counted(len(loaded.skipped), "object")
-    sys.stderr.write(f"note: {left_out} that scheduling does not need left out: {listed}\n")
 
 
 # -- saved snapshots -------------------------------------------------------------------------------------------

@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import Cluster, Context, Kubeconfig, help_without_command
+from muster.cli.options import Cluster, Context, Kubeconfig, Output, OutputOption, help_without_command
 
 topology_app = typer.Typer(help="Draw, make and check the network topology.", rich_markup_mode=None)
 
@@ -19,15 +19,9 @@ class ShowOutput(StrEnum):
 
     TREE = "tree"
     JSON = "json"
+    YAML = "yaml"
     DOT = "dot"
     SVG = "svg"
-
-
-class CheckOutput(StrEnum):
-    """Formats of `muster topology check`."""
-
-    TEXT = "text"
-    JSON = "json"
 
 
 class Selector(StrEnum):
@@ -63,7 +57,7 @@ def show(
     cluster: Cluster = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    output: Annotated[ShowOutput, typer.Option("--output", help="How to draw it.")] = ShowOutput.TREE,
+    output: Annotated[ShowOutput, typer.Option("--output", "-o", help="How to draw it.")] = ShowOutput.TREE,
     tier: Annotated[
         int | None, typer.Option("--tier", min=0, metavar="N", help="Leave out nodes and domains below tier N.")
     ] = None,
@@ -133,7 +127,7 @@ def check(
     cluster: Cluster = False,
     kubeconfig: Kubeconfig = None,
     context: Context = None,
-    output: Annotated[CheckOutput, typer.Option("--output", help="How to print it.")] = CheckOutput.TEXT,
+    output: OutputOption = Output.TABLE,
 ) -> None:
     """Report everything that is wrong with HyperNodes, and PodGroups whose constraints cannot be met.
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -14,7 +13,7 @@ from rich.text import Text
 from rich.tree import Tree
 
 from muster.api import KubeObject, Loaded, Node, Pod, UserError, encode, load_files
-from muster.cli.screen import make_console
+from muster.cli.screen import make_console, print_document
 from muster.cli.sources import ObjectSource, read
 from muster.simulate import simulate
 from muster.topology.check import Finding, check_topology
@@ -47,9 +46,9 @@ def print_topology(source: ObjectSource, options: ShowOptions) -> None:
             raise UserError("expected files with nodes and HyperNodes, or the same on standard input, or --cluster")
         source = replace(source, files=[STDIN])
     view = look_at(source, options)
-    if options.output == "json":
-        typer.echo(json.dumps(view_document(view), indent=2, ensure_ascii=False))
-    elif options.output == "dot":
+    if print_document(view_document(view), options.output):
+        return
+    if options.output == "dot":
         typer.echo(dot_text(view, everything=options.everything), nl=False)
     elif options.output == "svg":
         typer.echo(svg_text(view), nl=False)
@@ -132,10 +131,8 @@ def print_findings(source: ObjectSource, output: str) -> bool:
     """Report what is wrong; return whether any of it is an error."""
     findings = check_topology(read(source, checked=False))
     counts = {level: sum(found.level == level for found in findings) for level in _LEVEL_STYLES}
-    if output == "json":
-        document = {"findings": [found.to_json() for found in findings], **{f"{k}s": n for k, n in counts.items()}}
-        typer.echo(json.dumps(document, indent=2, ensure_ascii=False))
-    else:
+    document = {"findings": [found.to_json() for found in findings], **{f"{k}s": n for k, n in counts.items()}}
+    if not print_document(document, output):
         _print_text(findings, counts)
     return counts["error"] > 0
 

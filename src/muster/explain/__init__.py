@@ -5,6 +5,7 @@ as text and as JSON. Nothing here decides anything.
 """
 
 from muster.explain.job import explain_job, find_job, find_pods, has_job
+from muster.explain.lists import JobRow, LinePlace, ListState, NodeRow, job_rows, node_rows
 from muster.explain.model import (
     ClosestNode,
     Explanation,
@@ -16,31 +17,37 @@ from muster.explain.model import (
     QueuePicture,
     RoleCount,
 )
-from muster.explain.obstacles import refine_verdict
 from muster.explain.queue_overview import Loan, QueueAmounts, QueueOverview, QueueView, queue_overview
 from muster.explain.text import explanation_lines, headline, waiting_reason
+from muster.explain.why import Whys
 
 __all__ = [
     "ClosestNode",
     "Explanation",
     "Holder",
+    "JobRow",
     "JobState",
+    "LinePlace",
+    "ListState",
     "Loan",
     "Need",
     "NodeGroup",
+    "NodeRow",
     "Placement",
     "QueueAmounts",
     "QueueOverview",
     "QueuePicture",
     "QueueView",
     "RoleCount",
+    "Whys",
     "explain_job",
     "explanation_lines",
     "find_job",
     "find_pods",
     "has_job",
     "headline",
+    "job_rows",
+    "node_rows",
     "queue_overview",
-    "refine_verdict",
     "waiting_reason",
 ]

@@ -8,6 +8,7 @@ reason code is the advice.
 from __future__ import annotations
 
 from dataclasses import replace
+from difflib import get_close_matches
 
 import numpy as np
 
@@ -52,6 +53,8 @@ def _raise_limits(queue: QueuePicture, explanation: Explanation) -> list[str]:
 def _about_nodes(explanation: Explanation, view: NodeView, needed: Rows) -> list[str]:
     if not view.eligible.any():
         return _acceptable_nodes(view)
+    if view.nowhere:
+        return _other_names(view)
     if not view.empty_slots().any():
         return [_too_large(view)]
     if len(np.unique(view.snapshot.tasks.cls[needed])) > 1:
@@ -106,6 +109,18 @@ def _add_nodes(view: NodeView, short: int) -> str:
     offered = view.snapshot.axis.amounts(view.snapshot.nodes.allocatable()[best])
     offered.pop("pods", None)
     return f"add {counted(n_nodes, 'node')} like {view.snapshot.nodes.names[best]} ({amounts_text(offered)})"
+
+
+def _other_names(view: NodeView) -> list[str]:
+    """For each resource that no node has: the most alike of those that nodes have, else to add such nodes."""
+    offered = sorted(
+        {name for known in view.snapshot.nodes.objects for name in known.status.allocatable if "/" in name}
+    )
+    advice = []
+    for name in view.nowhere:
+        close = get_close_matches(name, offered, n=1)
+        advice.append(f"ask for {close[0]}, which nodes have" if close else f"add nodes that have {name}")
+    return advice
 
 
 def _too_large(view: NodeView) -> str:

@@ -13,146 +13,35 @@ from difflib import get_close_matches
 import numpy as np
 
 from muster.api import UserError
-from muster.engine.waiting import gated_verdict, has_promise, why_not_schedulable
 from muster.explain.advice import advise
-from muster.explain.model import (
-    ClosestNode,
-    Explanation,
-    Holder,
-    JobState,
-    Named,
-    Need,
-    NodeGroup,
-    Placement,
-    RoleCount,
-    Shield,
-)
-from muster.explain.obstacles import (
-    NodeView,
-    bound_by_cluster,
-    closest_node,
-    contested_resources,
-    dominant_reason,
-    free_amounts,
-    held_by_others,
-    holders,
-    node_groups,
-    queue_pictures,
-    view_nodes,
-    why_nobody_leaves,
-)
+from muster.explain.model import ClosestNode, Explanation, JobState, Need, Placement, RoleCount, Shield
+from muster.explain.obstacles import held_by_others, holders, node_groups, why_nobody_leaves
+from muster.explain.why import Whys
 from muster.explain.words import joined
-from muster.framework import NO_CLASS, Eviction, JobVerdict, Reason, Session, points
-from muster.framework.reasons import (
-    GANG_INCOMPLETE,
-    INSUFFICIENT,
-    NOT_ADMITTED,
-    NOT_TRIED,
-    OVER_QUOTA,
-    PLACES_SEARCH_ENDED,
-    PROMISED,
-    QUEUE_FULL,
-    QUEUE_OVERUSED,
-    SEARCH_ENDED,
-)
-from muster.snapshot import GATED as GATED_TASK
-from muster.snapshot import NO_ROW, READY_STATUSES, JobPhase, Rows, Snapshot, TaskStatus
-
-#: Reasons that come without a class and are about room on nodes all the same.
-_ABOUT_NODES = frozenset(
-    known.code
-    for known in (
-        INSUFFICIENT,
-        GANG_INCOMPLETE,
-        NOT_ADMITTED,
-        NOT_TRIED,
-        OVER_QUOTA,
-        PLACES_SEARCH_ENDED,
-        QUEUE_FULL,
-        QUEUE_OVERUSED,
-        SEARCH_ENDED,
-    )
-)
+from muster.framework import Eviction, Session, points
+from muster.snapshot import NO_ROW, READY_STATUSES, Rows, Snapshot, TaskStatus
 
 
 def explain_job(session: Session, job: int, now: float | None = None) -> Explanation:
     """Explain the state of one job (a row of the session's snapshot), as of the session or of a later `now`."""
     snapshot = session.snapshot
-    record = snapshot.jobs.records[job]
-    tasks = np.flatnonzero(snapshot.tasks.job == job).astype(np.int32)
-    pending = session.sort_tasks(tasks[snapshot.tasks.status[tasks] == TaskStatus.PENDING])
-    state = _state(session, job, len(pending))
-    phase = JobPhase(int(snapshot.jobs.phase[job])).label
-    base = Explanation(
-        job=record.id,
-        queue=record.queue,
-        state=state,
-        phase=phase,
-        minimum=record.min_member,
-        tasks=_task_counts(session, job),
+    tasks = snapshot.tasks_of(job)
+    base, view, needed = Whys(session).look(job)
+    base = replace(
+        base,
         roles=_roles(session, job),
         placements=_placements(session, tasks, session.now if now is None else now),
         shields=_shields(session, job, session.now if now is None else now),
     )
-    if state in (JobState.RUNNING, JobState.FINISHED):
+    if base.state in (JobState.RUNNING, JobState.FINISHED):
         return base
-    return _with_verdict(session, job, base, pending)
-
-
-def job_verdict(session: Session, job: int, pending: Rows) -> JobVerdict:
-    """Return what the cycle said about a job, or what follows from the objects if it said nothing."""
-    if has_promise(session, job):
-        return JobVerdict(PROMISED)
-    known = session.verdicts.get(job) or why_not_schedulable(session, job)
-    if known is not None and known.reason is not NOT_TRIED:
-        return known
-    snapshot = session.snapshot
-    gated = snapshot.tasks.flags[pending] & GATED_TASK
-    if len(pending) and gated.all():
-        return gated_verdict(session, job)
-    queue = int(snapshot.jobs.queue[job])
-    if queue != NO_ROW and session.overused(queue):
-        return JobVerdict(QUEUE_OVERUSED)
-    ungated = pending[gated == 0]
-    if queue != NO_ROW and len(ungated) and session.queue_slots(queue, snapshot.request(int(ungated[0]))) <= 0:
-        return JobVerdict(QUEUE_FULL, task=int(ungated[0]))
-    return JobVerdict(NOT_TRIED)
-
-
-def _with_verdict(session: Session, job: int, base: Explanation, pending: Rows) -> Explanation:
-    snapshot = session.snapshot
-    verdict = job_verdict(session, job, pending)
-    needed = pending[: _still_needed(session, job, base.state, len(pending))]
-    total = _total_request(session, needed)
-    view, task = _view(session, verdict, needed)
-    request = _request_of(session, task)
-    queues = queue_pictures(session, job, frozenset(total) - {"pods"})
-    why = verdict.reason
-    if view is not None:
-        placed = _fitting(view, needed, task)
-        if why in (QUEUE_FULL, QUEUE_OVERUSED) and placed < len(needed):
-            why = INSUFFICIENT if bound_by_cluster(session, queues, total) else why
-        why = _dominant(why, view)
-    else:
-        placed = verdict.placed
-    needs, groups, closest, held = _node_facts(view, total, job, contested_resources(session, job))
+    pods = [snapshot.tasks.pods[task] for task in needed.tolist() if snapshot.tasks.ids[task] == base.task]
+    scarce = _scarcest(base.needs, base.closest)
     explanation = replace(
         base,
-        code=why.code,
-        text=why.text,
-        detail=verdict.detail,
-        remedy=why.remedy,
-        still_needed=len(needed),
-        placed=placed,
-        task=snapshot.tasks.ids[task] if task != NO_ROW else "",
-        request=request,
-        selector=snapshot.tasks.pods[task].spec.node_selector if task != NO_ROW else {},
-        needs=needs,
-        queues=queues,
-        groups=groups,
-        closest=closest,
-        holders=held,
-        has_eligible_nodes=view is not None and bool(view.eligible.any()),
+        selector=pods[0].spec.node_selector if pods else {},
+        groups=() if view is None else node_groups(view),
+        holders=holders(view, scarce, job) if view is not None and scarce else (),
     )
     explanation = replace(
         explanation,
@@ -162,42 +51,6 @@ def _with_verdict(session: Session, job: int, base: Explanation, pending: Rows) 
     return advise(explanation, view, needed)
 
 
-def _dominant(said: Reason, view: NodeView | None) -> Reason:
-    """Return the reason that has to go first.
-
-    The cycle stops at the first trouble; here every node was looked at. Where no node could ever take the task,
-    nothing else matters.
-    """
-    if view is None:
-        return said
-    found = dominant_reason(view)
-    if found is not INSUFFICIENT or said in (GANG_INCOMPLETE, NOT_TRIED):
-        return found
-    return said
-
-
-def _fitting(view: NodeView, needed: Rows, task: int) -> int:
-    """How many of the needed tasks like this one have room now, if they came alone."""
-    classes = view.snapshot.tasks.cls
-    alike = int(np.count_nonzero(classes[needed] == classes[task]))
-    return min(alike, int(min(view.slots().sum(), alike)))
-
-
-def _node_facts(
-    view: NodeView | None, needed: Named, job: int, contested: frozenset[str]
-) -> tuple[tuple[Need, ...], tuple[NodeGroup, ...], ClosestNode | None, tuple[Holder, ...]]:
-    """Compare what is needed with what the nodes have."""
-    if view is None:
-        return (), (), None, ()
-    free = free_amounts(view)
-    needs = tuple(
-        Need(name, amount, free.get(name, 0), name in contested) for name, amount in needed.items() if name != "pods"
-    )
-    closest = closest_node(view)
-    scarce = _scarcest(needs, closest)
-    return needs, node_groups(view), closest, holders(view, scarce, job) if scarce else ()
-
-
 def _scarcest(needs: tuple[Need, ...], closest: ClosestNode | None) -> str:
     """The resource that is most of the trouble: short in total, else short on the closest node."""
     short = [need for need in needs if need.missing]
@@ -205,48 +58,6 @@ def _scarcest(needs: tuple[Need, ...], closest: ClosestNode | None) -> str:
         return max(short, key=lambda need: (need.missing / need.needed, need.resource)).resource
     lacks = sorted(closest.lacks) if closest else []
     return lacks[-1] if lacks else ""
-
-
-def _view(session: Session, verdict: JobVerdict, needed: Rows) -> tuple[NodeView | None, int]:
-    """Look at the nodes as the task that found none does; (None, NO_ROW) when nodes do not matter."""
-    looked = verdict.cls != NO_CLASS or verdict.task >= 0 or verdict.reason.code in _ABOUT_NODES
-    if not looked or not len(needed):
-        return None, NO_ROW
-    table = session.snapshot.tasks
-    task = verdict.task
-    if task < 0:
-        of_class = needed[table.cls[needed] == verdict.cls] if verdict.cls != NO_CLASS else needed[:0]
-        task = int(of_class[0]) if len(of_class) else int(needed[0])
-    live = task if task in session.live_tasks() and table.status[task] == TaskStatus.PENDING else NO_ROW
-    return view_nodes(session, int(table.cls[task]), live), task
-
-
-def _still_needed(session: Session, job: int, state: JobState, n_pending: int) -> int:
-    """How many pending tasks matter: up to the minimum, or all of them once the gang runs."""
-    if state is JobState.GROWING:
-        return n_pending
-    deficit = session.job_deficit(job)
-    return min(max(deficit, 1), n_pending)
-
-
-def _state(session: Session, job: int, n_pending: int) -> JobState:
-    jobs = session.snapshot.jobs
-    counts = jobs.counts[job]
-    if jobs.allocated_count(job) or counts[TaskStatus.PIPELINED] or counts[TaskStatus.RELEASING]:
-        if session.job_deficit(job) > 0:
-            return JobState.WAITING
-        return JobState.GROWING if n_pending else JobState.RUNNING
-    ended = int(counts[TaskStatus.SUCCEEDED]) + int(counts[TaskStatus.FAILED])
-    return JobState.FINISHED if ended and not n_pending else JobState.WAITING
-
-
-def _task_counts(session: Session, job: int) -> Named:
-    counts = session.snapshot.jobs.counts[job]
-    return {
-        status.name.lower(): int(counts[status])
-        for status in TaskStatus
-        if status is not TaskStatus.GONE and counts[status]
-    }
 
 
 def _roles(session: Session, job: int) -> tuple[RoleCount, ...]:
@@ -282,18 +93,6 @@ def _shields(session: Session, job: int, now: float) -> tuple[Shield, ...]:
         Shield(found.kind is Eviction.PREEMPT, found.queues, round(found.seconds, 3))
         for found in session.ask(points.PROTECTIONS, job, now)
     )
-
-
-def _total_request(session: Session, tasks: Rows) -> Named:
-    snapshot = session.snapshot
-    return snapshot.axis.amounts(snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0))
-
-
-def _request_of(session: Session, task: int) -> Named:
-    if task == NO_ROW:
-        return {}
-    amounts = session.snapshot.axis.amounts(session.snapshot.request(task))
-    return {name: amount for name, amount in amounts.items() if name != "pods"}
 
 
 def find_job(snapshot: Snapshot, wanted: str) -> int:

@@ -190,6 +190,10 @@ class Explanation:
     queues: tuple[QueuePicture, ...] = ()
     groups: tuple[NodeGroup, ...] = ()
     closest: ClosestNode | None = None
+    #: Nodes by the code of what is against them; most frequent first.
+    node_counts: Named = field(default_factory=dict)
+    #: Resources that it asks for and no node has.
+    nowhere: tuple[str, ...] = ()
     holders: tuple[Holder, ...] = ()
     #: What pods of other schedulers hold of what it lacks; queues do not share that.
     held_by_others: Named = field(default_factory=dict)
@@ -222,14 +226,7 @@ class Explanation:
 
     @property
     def n_nodes(self) -> int:
-        return sum(group.nodes for group in self.groups)
-
-    def nodes_by_reason(self) -> dict[str, int]:
-        """Count nodes by reason code, most frequent first."""
-        counts: dict[str, int] = {}
-        for group in self.groups:
-            counts[group.code] = counts.get(group.code, 0) + group.nodes
-        return dict(sorted(counts.items(), key=lambda item: (-item[1], item[0])))
+        return sum(self.node_counts.values())
 
     def to_json(self) -> Json:
         """Return the documented JSON form."""
@@ -256,7 +253,7 @@ class Explanation:
             "queues": [queue.to_json() for queue in self.queues],
             "nodes": {
                 "total": self.n_nodes,
-                "byReason": self.nodes_by_reason(),
+                "byReason": dict(self.node_counts),
                 "groups": [group.to_json() for group in self.groups],
                 "closest": None if self.closest is None else self.closest.to_json(),
             },

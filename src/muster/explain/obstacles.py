@@ -6,16 +6,17 @@ the session. Of queues only resources that the job asks for are shown, and only 
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from heapq import nsmallest
 
 import numpy as np
 from numpy.typing import NDArray
 
 from muster.explain.model import ClosestNode, Explanation, Holder, Named, NodeGroup, QueuePicture
-from muster.explain.words import counted, joined, nodes_text
-from muster.framework import FITS, NO_CLASS, JobVerdict, Reason, Session, Verdicts, points, reason, reason_number
+from muster.framework import FITS, Reason, Session, Verdicts, points, reason, reason_number, reason_of
 from muster.framework.reasons import INSUFFICIENT, NODE_NOT_READY
-from muster.scheduler.job_statuses import no_evictions_text
 from muster.snapshot import (
     ALLOCATED_STATUSES,
     GATED,
@@ -34,12 +35,17 @@ TOO_SMALL = reason(
     "are too small even when empty",
     remedy="ask for less per pod, or add larger nodes",
 )
+NO_SUCH_RESOURCE = reason(
+    "no-such-resource",
+    "have none of a resource that it asks for",
+    remedy="correct the resource's name, or add nodes that have it",
+)
 NO_NODES = reason("no-nodes", "the cluster has no nodes", remedy="add a node")
 _EXAMPLES = 3
 _HOLDERS = 20
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class NodeView:
     """The nodes as one task sees them."""
 
@@ -58,9 +64,62 @@ class NodeView:
         mask: Mask = self.fixed == FITS
         return mask
 
-    @property
+    @cached_property
     def n_fitting(self) -> int:
         return int(np.count_nonzero(self.verdicts == FITS))
+
+    @cached_property
+    def room(self) -> int:
+        """How many such tasks have room now, on all nodes together."""
+        return int(self.slots().sum())
+
+    @cached_property
+    def counts(self) -> Named:
+        """Nodes by the code of what is against them; most frequent first."""
+        numbers, counts = np.unique(self.verdicts, return_counts=True)
+        known = {reason_number(int(number)).code: int(n) for number, n in zip(numbers, counts, strict=True)}
+        return dict(sorted(known.items(), key=lambda pair: (-pair[1], pair[0])))
+
+    @cached_property
+    def examples(self) -> Mapping[str, tuple[str, ...]]:
+        """The first few nodes, by name, that have the same against them, by its code."""
+        found: dict[str, tuple[str, ...]] = {}
+        for number in np.unique(self.verdicts).tolist():
+            rows = np.flatnonzero(self.verdicts == number).tolist()
+            names = nsmallest(_EXAMPLES, (self.snapshot.nodes.names[row] for row in rows))
+            found[reason_number(number).code] = tuple(names)
+        return found
+
+    @cached_property
+    def free(self) -> Named:
+        """Total room on the nodes where the task may go."""
+        total = np.maximum(self.idle[self.eligible], 0).sum(axis=0)
+        return {name: int(total[column]) for column, name in enumerate(self.snapshot.axis.names)}
+
+    @cached_property
+    def closest(self) -> ClosestNode | None:
+        """The node that lacks the smallest part of the request; None when one fits or none may be used.
+
+        A node that is too small is farther away than any whose pods could go.
+        """
+        near = self.verdicts == INSUFFICIENT.number
+        small = np.isin(self.verdicts, (TOO_SMALL.number, NO_SUCH_RESOURCE.number))
+        rows = np.flatnonzero(near if near.any() else small)
+        if self.n_fitting or not len(rows):
+            return None
+        names, asked = self.snapshot.nodes.names, self.request > 0
+        lacks = np.maximum(self.request - self.idle, 0) * asked
+        part = (lacks[:, asked] / self.request[asked]).sum(axis=1)
+        row = int(min(rows, key=lambda row: (part[row], names[row])))
+        columns = enumerate(self.snapshot.axis.names)
+        free = {name: int(self.idle[row, column]) for column, name in columns if asked[column] and name != "pods"}
+        return ClosestNode(names[row], free, self.snapshot.axis.amounts(lacks[row]))
+
+    @cached_property
+    def nowhere(self) -> tuple[str, ...]:
+        """Resources that the task asks for and no node has, ready or not."""
+        most = self.snapshot.nodes.allocatable().max(axis=0, initial=0)
+        return tuple(self.snapshot.axis.names[column] for column in np.flatnonzero((self.request > 0) & (most <= 0)))
 
     def slots(self, freed: Amounts | None = None) -> NDArray[np.int64]:
         """How many such tasks each node could take now, or when `freed` amounts were given back."""
@@ -87,18 +146,20 @@ def view_nodes(session: Session, cls: int, task: int) -> NodeView:
     fits_empty = slots_in(snapshot.nodes.allocatable(), request) > 0
     room = np.where(fits_now, FITS, np.where(fits_empty, INSUFFICIENT.number, TOO_SMALL.number))
     verdicts = np.where(fixed == FITS, room, fixed).astype(np.int16)
-    return NodeView(snapshot, request, fixed, verdicts, idle)
+    view = NodeView(snapshot, request, fixed, verdicts, idle)
+    if view.nowhere:
+        verdicts[verdicts == TOO_SMALL.number] = NO_SUCH_RESOURCE.number
+    return view
 
 
 def dominant_reason(view: NodeView) -> Reason:
     """Return what keeps the task out: room where there are nodes that could have it, else what most nodes lack."""
-    numbers, counts = np.unique(view.verdicts, return_counts=True)
-    if not len(numbers):
+    if not view.counts:
         return NO_NODES
-    if bool(np.isin(numbers, (FITS, INSUFFICIENT.number)).any()):
+    if INSUFFICIENT.code in view.counts or view.n_fitting:
         return INSUFFICIENT
-    known = [(-int(n), reason_number(int(number))) for number, n in zip(numbers, counts, strict=True)]
-    return min(known, key=lambda pair: (pair[0], pair[1].code))[1]
+    about_size = (known for known in (NO_SUCH_RESOURCE, TOO_SMALL) if known.code in view.counts)
+    return next(about_size, None) or reason_of(next(iter(view.counts)))
 
 
 def node_groups(view: NodeView) -> tuple[NodeGroup, ...]:
@@ -124,55 +185,11 @@ def node_groups(view: NodeView) -> tuple[NodeGroup, ...]:
     return tuple(sorted(groups, key=lambda group: (-group.nodes, group.code, group.examples)))
 
 
-def refine_verdict(session: Session, verdict: JobVerdict) -> JobVerdict:
-    """Return a verdict that "nothing has room" with the reason that really dominates, and nodes counted by reason.
-
-    For reports on many jobs: looks at the nodes for the class alone, and makes no advice.
-    """
-    if verdict.reason is not INSUFFICIENT or verdict.cls == NO_CLASS or verdict.detail:
-        return verdict
-    view = view_nodes(session, verdict.cls, NO_ROW)
-    numbers, counts = np.unique(view.verdicts, return_counts=True)
-    parts = sorted(
-        (-int(n), "could take one" if number == FITS else reason_number(int(number)).text)
-        for number, n in zip(numbers, counts, strict=True)
-    )
-    detail = f"of {counted(len(session.snapshot.nodes), 'node')}, {joined(nodes_text(-n, text) for n, text in parts)}"
-    return replace(verdict, reason=dominant_reason(view), detail=detail if parts else "")
-
-
-def closest_node(view: NodeView) -> ClosestNode | None:
-    """Return the node that lacks the smallest part of the request; None when one fits or none may be used.
-
-    A node that is too small is farther away than any whose pods could go.
-    """
-    near = view.verdicts == INSUFFICIENT.number
-    rows = np.flatnonzero(near if near.any() else view.verdicts == TOO_SMALL.number)
-    if view.n_fitting or not len(rows):
-        return None
-    snapshot, asked = view.snapshot, view.request > 0
-    lacks = np.maximum(view.request - view.idle, 0) * asked
-    part = (lacks[:, asked] / view.request[asked]).sum(axis=1)
-    row = int(min(rows, key=lambda row: (part[row], snapshot.nodes.names[row])))
-    free = {
-        name: int(view.idle[row, column])
-        for column, name in enumerate(snapshot.axis.names)
-        if asked[column] and name != "pods"
-    }
-    return ClosestNode(snapshot.nodes.names[row], free, snapshot.axis.amounts(lacks[row]))
-
-
-def free_amounts(view: NodeView) -> Named:
-    """Total room on the nodes where the task may go."""
-    total = np.maximum(view.idle[view.eligible], 0).sum(axis=0)
-    return {name: int(total[column]) for column, name in enumerate(view.snapshot.axis.names)}
-
-
 def holders(view: NodeView, resource: str, without_job: int) -> tuple[Holder, ...]:
     """Return who holds most of a resource on the nodes where the task may go."""
     snapshot, tasks = view.snapshot, view.snapshot.tasks
     column = snapshot.axis.index[resource]
-    rows: Rows = np.flatnonzero(np.isin(tasks.status, ALLOCATED_STATUSES) & (tasks.node >= 0)).astype(np.int32)
+    rows: Rows = np.flatnonzero(np.isin(tasks.status, ALLOCATED_STATUSES) & (tasks.node >= 0)).astype(np.intp)
     rows = rows[view.eligible[tasks.node[rows]] & (tasks.job[rows] != without_job) & (tasks.job[rows] != NO_ROW)]
     held = np.zeros(len(snapshot.jobs), np.int64)
     np.add.at(held, tasks.job[rows], snapshot.classes.requests[tasks.cls[rows], 0, column])
@@ -253,6 +270,14 @@ def held_by_others(session: Session, resources: frozenset[str]) -> Named:
     """What pods of other schedulers hold of some resources, on the ready nodes."""
     held = session.snapshot.axis.amounts(session.snapshot.held_by_others())
     return {name: amount for name, amount in held.items() if name in resources and amount > 0}
+
+
+def no_evictions_text(session: Session, job: int) -> str:
+    """What each action ran into that looked for victims for a job, with numbers; "" where none looked."""
+    ran_into = session.no_evictions.get(job, {}).items()
+    return "; ".join(
+        f"{action}: {why.reason.text}" + (f" ({why.detail})" if why.detail else "") for action, why in ran_into
+    )
 
 
 def why_nobody_leaves(session: Session, job: int, explanation: Explanation) -> str:

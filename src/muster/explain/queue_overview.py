@@ -19,10 +19,9 @@ import numpy as np
 
 from muster.api import format_amount
 from muster.api.names import DEFAULT_QUEUE, ROOT_QUEUE
-from muster.explain.job import job_verdict
 from muster.explain.model import Json, amounts_json
-from muster.explain.obstacles import refine_verdict
-from muster.framework import Reason, Session, points
+from muster.explain.why import Whys
+from muster.framework import Reason, Session, points, reason_of
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, QueueRecord, TaskStatus
 
 
@@ -186,9 +185,6 @@ class _Reader:
                 self._inner.setdefault(parent, []).append(row)
         self._asked = self._table.tree_allocated + _pending(session)
         self._jobs: dict[int, _Jobs] = {}
-        self._reasons: dict[str, Reason] = {}
-        # Tasks of one class find the same nodes: each is looked at once.
-        self._refined: dict[tuple[str, int], Reason] = {}
         #: Queues that do not exist, and how many jobs name them.
         self.missing: Counter[str] = Counter()
         self._count_jobs()
@@ -216,7 +212,7 @@ class _Reader:
             running=jobs.running,
             waiting=jobs.waiting,
             pending_pods=jobs.pending_pods,
-            reasons=tuple((self._reasons[code], n) for code, n in counted),
+            reasons=tuple((reason_of(code), n) for code, n in counted),
             fault=fault.removeprefix(f"queue {record.name}: "),
             inner=() if fault else tuple(self.view(child) for child in self._inner.get(row, ())),
         )
@@ -276,9 +272,8 @@ class _Reader:
         session = self._session
         jobs, tasks = session.snapshot.jobs, session.snapshot.tasks
         pending = np.flatnonzero(tasks.status == TaskStatus.PENDING)
-        waits: dict[int, list[int]] = {}
-        for task in pending[tasks.job[pending] != NO_ROW].tolist():
-            waits.setdefault(int(tasks.job[task]), []).append(task)
+        waits = Counter(tasks.job[pending[tasks.job[pending] != NO_ROW]].tolist())
+        whys = Whys(session)
         for job in np.flatnonzero(jobs.live).tolist():
             is_waiting = job in waits and session.job_deficit(job) > 0
             if not is_waiting and not jobs.allocated_count(job):
@@ -291,16 +286,8 @@ class _Reader:
             books.running += not is_waiting
             books.waiting += is_waiting
             if job in waits:
-                books.pending_pods += len(waits[job])
-                books.reasons[self._why(job, waits[job]).code] += 1
-
-    def _why(self, job: int, waiting: list[int]) -> Reason:
-        verdict = job_verdict(self._session, job, np.array(waiting, np.int32))
-        key = (verdict.reason.code, verdict.cls)
-        if key not in self._refined:
-            self._refined[key] = refine_verdict(self._session, verdict).reason
-        reason = self._refined[key]
-        return self._reasons.setdefault(reason.code, reason)
+                books.pending_pods += waits[job]
+                books.reasons[whys.of(job).code] += 1
 
 
 def _quota(record: QueueRecord, name: str) -> int | None:

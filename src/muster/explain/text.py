@@ -6,11 +6,12 @@ Pure: the same explanation and width give the same lines.
 from __future__ import annotations
 
 import textwrap
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 
-from muster.explain.model import Explanation, JobState, Named, NodeGroup, QueuePicture
-from muster.explain.obstacles import used_up_shares
+from muster.explain.model import Explanation, JobState, Named, QueuePicture
+from muster.explain.obstacles import NO_SUCH_RESOURCE, used_up_shares
 from muster.explain.words import amount_text, amounts_text, counted, duration_text, joined, nodes_text
+from muster.framework import reason_of
 from muster.framework.reasons import INSUFFICIENT, QUEUE_FULL, QUEUE_OVERUSED
 
 DEFAULT_WIDTH = 100
@@ -68,8 +69,10 @@ def _why(explanation: Explanation) -> str:
         lacking = explanation.still_needed - explanation.placed
         pods = f"{lacking} of {counted(explanation.still_needed, 'pod')}"
         text = f"no node has room for {pods}" if lacking else "its pods do not fit together"
-    elif any(group.code == explanation.code for group in explanation.groups):
-        n_nodes, n_all = explanation.nodes_by_reason()[explanation.code], explanation.n_nodes
+    elif explanation.code == NO_SUCH_RESOURCE.code:
+        text = f"no node has {joined(explanation.nowhere, 'or')}"
+    elif explanation.code in explanation.node_counts:
+        n_nodes, n_all = explanation.node_counts[explanation.code], explanation.n_nodes
         if n_all == 1:
             text = f"the only node {nodes_text(1, text).removeprefix('1 ')}"
         else:
@@ -186,18 +189,25 @@ def _queue_names(names: tuple[str, ...]) -> str:
 
 
 def _nodes(explanation: Explanation) -> str:
+    examples: dict[str, tuple[str, ...]] = {}
+    for group in explanation.groups:
+        examples[group.code] = tuple(sorted((*examples.get(group.code, ()), *group.examples))[:3])
+    return f"{explanation.n_nodes} in all: {nodes_by_reason(explanation, examples)}"
+
+
+def nodes_by_reason(explanation: Explanation, examples: Mapping[str, tuple[str, ...]]) -> str:
+    """Say how many nodes have what against a job, with the names of some: "2 lack free resources (n1, n2)"."""
     parts = []
-    for code, n_nodes in explanation.nodes_by_reason().items():
-        groups = [group for group in explanation.groups if group.code == code]
+    for code, n_nodes in explanation.node_counts.items():
         # A reason's text completes "3 nodes ..."; the one for "no objection" is a single word.
-        text = "could take one" if code == "fits" else groups[0].text
-        parts.append(f"{nodes_text(n_nodes, text)} ({_examples(groups)})")
-    return f"{explanation.n_nodes} in all: {joined(parts)}"
+        text = "could take one" if code == "fits" else reason_of(code).text
+        parts.append(f"{nodes_text(n_nodes, text)} ({named_nodes(examples[code], n_nodes)})")
+    return joined(parts)
 
 
-def _examples(groups: list[NodeGroup]) -> str:
-    names = sorted(name for group in groups for name in group.examples)[:3]
-    more = sum(group.nodes for group in groups) - len(names)
+def named_nodes(names: Sequence[str], n_nodes: int) -> str:
+    """Name some of so many nodes."""
+    more = n_nodes - len(names)
     return ", ".join(names) + (f" and {more} more" if more else "")
 
 

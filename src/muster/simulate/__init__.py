@@ -3,7 +3,7 @@
 In: objects of files or of a saved snapshot, a configuration, a timeline. Out: a `SimulationResult`, as plain data.
 """
 
-from muster.simulate.report import JobReport, NodeReport, SimulationResult
+from muster.simulate.report import JobReport, NodeReport, SimulationResult, WorkloadReport
 from muster.simulate.run import simulate
 
-__all__ = ["JobReport", "NodeReport", "SimulationResult", "simulate"]
+__all__ = ["JobReport", "NodeReport", "SimulationResult", "WorkloadReport", "simulate"]

@@ -7,19 +7,25 @@ count. Everything is sorted or in the order of decisions: equal input gives equa
 
 from __future__ import annotations
 
+from collections import Counter
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 
-from muster.api import to_base
+from muster.api import KubeObject, Pod, group_of, to_base
+from muster.api.objects.batch import Job, JobFlow
+from muster.api.objects.workloads import ForeignWorkload, foreign_types
+from muster.api.reading.load import Unusable
 from muster.api.resources import format_amount
-from muster.engine.waiting import has_promise
-from muster.explain import refine_verdict
-from muster.framework import JobVerdict, Session
-from muster.framework.reasons import NOT_TRIED, PROMISED
+from muster.cluster import MemoryCluster
+from muster.controllers.played.controller import player_of
+from muster.explain import Whys
+from muster.framework import Session
+from muster.framework.reasons import NOT_TRIED
 from muster.scheduler import CycleResult
-from muster.scheduler.job_statuses import job_status, leaving_counts, verdict_text
+from muster.scheduler.job_statuses import job_status, leaving_counts
 from muster.snapshot import NO_ROW, Aside, JobPhase, Snapshot, TaskStatus
 from muster.snapshot.messages import Bind, Decision, Evict
 
@@ -47,6 +53,36 @@ class NodeReport:
 
 
 @dataclass(frozen=True, slots=True)
+class WorkloadReport:
+    """How something ended up of which controllers made pods; `message` says why it is in its phase."""
+
+    kind: str
+    phase: str
+    running: int = 0
+    pending: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    retries: int = 0
+    message: str = ""
+    #: The PodGroup that it has while it is not finished.
+    pod_group: str = ""
+
+    def to_json(self) -> dict[str, Any]:  # Any: JSON
+        """Return the documented JSON form."""
+        return {
+            "kind": self.kind,
+            "phase": self.phase,
+            "running": self.running,
+            "pending": self.pending,
+            "succeeded": self.succeeded,
+            "failed": self.failed,
+            "retries": self.retries,
+            "message": self.message,
+            "podGroup": self.pod_group,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class SimulationResult:
     """What a simulation led to."""
 
@@ -58,8 +94,10 @@ class SimulationResult:
     #: True: it ended because nothing would change any more; False: a limit was reached.
     settled: bool
     #: What could not be used at the end, by kind, namespace and name; None: the objects are a user's own.
-    quarantined: tuple[Aside, ...] | None = None
+    quarantined: tuple[Aside | Unusable, ...] | None = None
     last_session: Session | None = field(default=None, repr=False, compare=False)
+    #: What pods were made of, by namespace and name.
+    workloads: dict[str, WorkloadReport] = field(default_factory=dict)
 
     def to_json(self) -> dict[str, Any]:  # Any: JSON
         """Return the documented JSON form."""
@@ -79,6 +117,9 @@ class SimulationResult:
                 for name, node in self.nodes.items()
             },
             "cycles": len(self.cycles),
+            **(
+                {"workloads": {name: each.to_json() for name, each in self.workloads.items()}} if self.workloads else {}
+            ),
             **({} if self.quarantined is None else {"quarantined": [aside.to_json() for aside in self.quarantined]}),
         }
 
@@ -97,9 +138,73 @@ def _decision(made: Decision, cycle: CycleResult, start: float) -> dict[str, Any
     }
 
 
+def report_workloads(cluster: MemoryCluster) -> dict[str, WorkloadReport]:
+    """Report on everything of which pods were made, by namespace and name; of two with one name the kind is added."""
+    reports = {}
+    for flow in cluster.store.all(JobFlow):
+        done = f"{len(flow.status.completed_jobs)} of {len(flow.spec.flows)} Jobs are complete"
+        reports[flow.key] = WorkloadReport(flow.kind, flow.status.state.phase or "Pending", message=done)
+    for job in cluster.store.all(Job):
+        status = job.status
+        reports[job.key] = WorkloadReport(
+            kind=job.kind,
+            phase=status.state.phase or "Pending",
+            running=status.running,
+            pending=status.pending,
+            succeeded=status.succeeded,
+            failed=status.failed,
+            retries=status.retry_count,
+            message=status.state.message,
+            pod_group=f"{job.namespace}/{job.name}-{job.metadata.uid}",
+        )
+    for thing, report in _foreign_reports(cluster):
+        reports[thing.key if thing.key not in reports else f"{thing.key} ({thing.kind})"] = report
+    return dict(sorted(reports.items()))
+
+
+def _foreign_reports(cluster: MemoryCluster) -> Iterator[tuple[ForeignWorkload, WorkloadReport]]:
+    """Report on workloads of others, those that were made of another together with it."""
+    things = [thing for kind in foreign_types() for thing in cluster.store.all(kind) if player_of(thing) is not None]
+    by_uid: dict[str, KubeObject] = {thing.metadata.uid: thing for thing in things}
+    by_uid |= {pod.metadata.uid: pod for pod in cluster.store.all(Pod)}
+    pods: dict[str, list[Pod]] = {}
+    for pod in cluster.store.all(Pod):
+        if (top := _top_owner(pod, by_uid)) is not pod:
+            pods.setdefault(top.metadata.uid, []).append(pod)
+    for thing in things:
+        if _top_owner(thing, by_uid) is thing:
+            yield thing, _foreign_report(thing, pods.get(thing.metadata.uid, []))
+
+
+def _top_owner(thing: KubeObject, by_uid: Mapping[str, KubeObject]) -> KubeObject:
+    while owners := [by_uid[each.uid] for each in thing.metadata.owner_references if each.uid in by_uid]:
+        thing = owners[0]
+    return thing
+
+
+def _foreign_report(thing: ForeignWorkload, pods: Sequence[Pod]) -> WorkloadReport:
+    counts = Counter(pod.status.phase for pod in pods)
+    waiting = [pod for pod in pods if pod.status.phase == "Pending"]
+    groups = [group for pod in (*waiting, *pods) if (group := group_of(pod)) is not None]
+    policy = thing.spec.get("runPolicy")
+    is_suspended = thing.spec.get("suspend") is True or (isinstance(policy, dict) and policy.get("suspend") is True)
+    ranked = ((is_suspended, "Suspended"), (counts["Running"], "Running"), (waiting or not pods, "Pending"))
+    phase = next((word for holds, word in ranked if holds), "Failed" if counts["Failed"] else "Completed")
+    return WorkloadReport(
+        kind=thing.kind,
+        phase=phase,
+        running=counts["Running"],
+        pending=counts["Pending"],
+        succeeded=counts["Succeeded"],
+        failed=counts["Failed"],
+        message="" if pods or is_suspended else "no pod was made",
+        pod_group=f"{thing.namespace}/{groups[0]}" if groups else "",
+    )
+
+
 def report_jobs(snapshot: Snapshot, session: Session | None) -> dict[str, JobReport]:
     """Report on every job of the final picture, by id; reasons come from the last session."""
-    verdicts = _verdicts(session)
+    whys = None if session is None else Whys(session)
     leaving = leaving_counts(snapshot)
     reports = {}
     for job in np.flatnonzero(snapshot.jobs.live).tolist():
@@ -107,34 +212,23 @@ def report_jobs(snapshot: Snapshot, session: Session | None) -> dict[str, JobRep
         # Unknown is for gangs that lost members: some run, and the minimum is not there.
         broken = snapshot.jobs.ready_count(job) < int(snapshot.jobs.min_member[job])
         status = job_status(snapshot, job, leaving[job], unschedulable=broken)
-        waits = status.pending > 0 and status.phase is not JobPhase.RUNNING
+        waits = status.phase not in (JobPhase.RUNNING, JobPhase.COMPLETED)
         counts = snapshot.jobs.counts[job]
         reports[name] = JobReport(
             phase=status.phase.label,
             running=sum(int(counts[known]) for known in _ON_NODE),
             pending=status.pending,
-            reason=verdict_text(verdicts.get(name) or JobVerdict(NOT_TRIED)) if waits else "",
+            reason=_why(whys, name) if waits else "",
         )
     return dict(sorted(reports.items()))
 
 
-def _verdicts(session: Session | None) -> dict[str, JobVerdict]:
-    if session is None:
-        return {}
-    records = session.snapshot.jobs.records
-    # Tasks of one class find the same nodes, so each class is looked at once however many jobs wait.
-    refined: dict[tuple[str, int], JobVerdict] = {}
-    verdicts: dict[str, JobVerdict] = {}
-    for job, said in session.verdicts.items():
-        verdict = JobVerdict(PROMISED) if has_promise(session, job) else said
-        key = (verdict.reason.code, verdict.cls)
-        if verdict.detail:
-            verdicts[records[job].id] = verdict
-            continue
-        if key not in refined:
-            refined[key] = refine_verdict(session, verdict)
-        verdicts[records[job].id] = refined[key]
-    return verdicts
+def _why(whys: Whys | None, name: str) -> str:
+    """Why a job waited in the last session; one that came after it had no turn."""
+    row = None if whys is None else whys.session.snapshot.jobs.index.get(name)
+    if whys is None or row is None:
+        return f"{NOT_TRIED.code}: {NOT_TRIED.text}"
+    return whys.reason(row)
 
 
 def report_nodes(snapshot: Snapshot) -> dict[str, NodeReport]:

@@ -12,16 +12,24 @@ it is about; there, as on the live cluster, nobody allocates device claims.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 
-from muster.api import ClusterSnapshot, KubeObject, Loaded, UserError
+from muster.admission.jobs import validate_job, validate_job_flow
+from muster.admission.request import CREATE, Facts, Findings, Request, Settings
+from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, Problem, UserError, encode
+from muster.api.objects.batch import CronJob, Job, JobFlow, fill_job_spec
 from muster.cluster import MemoryCluster, Timeline
+from muster.controllers.cron import parse_schedule
+from muster.controllers.embedded import served
+from muster.controllers.grouping.table import table_with
+from muster.controllers.job_plugins import plugin_names
 from muster.framework import Registry, SchedulerConfig, Sharding, default_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
-from muster.simulate.report import SimulationResult, report_jobs, report_nodes
+from muster.simulate.report import SimulationResult, report_jobs, report_nodes, report_workloads
 from muster.snapshot import Aside
 
+Progress = Callable[[int, float], None]
 #: A run that never settles (pods that come and go for ever) ends here unless told otherwise.
 MAX_CYCLES = 100_000
 
@@ -37,21 +45,30 @@ def simulate(
     period: float = 1.0,
     registry: Registry | None = None,
     scheduler_names: Sequence[str] = (),
+    progress: Progress | None = None,
 ) -> SimulationResult:
     """Run until nothing changes, `cycles` cycles were run, or `until` seconds have passed.
 
     `scheduler_names`: whose pods are scheduled; none: those of a live cluster's scheduler, else all.
+    `progress` is told after each cycle how many were run, and how many seconds have passed on the virtual clock.
     What cannot be used of a live cluster or a saved snapshot is put aside and listed; of other input it is an error.
     Raises UserError for input that cannot be simulated, InternalError when a plugin or action broke.
     """
     if not period > 0:
         raise UserError(f"expected a period of more than 0 seconds, got {period}", field="period")
     config = config or default_config()
-    given = [_bare(thing) for thing in objects]
+    unusable = objects.unusable if isinstance(objects, LoadedFiles) else []
+    things = list(objects)
+    places = {id(each.object): str(each.source) for each in things if isinstance(each, Loaded)}
+    given = [_bare(thing) for thing in things]
     head = next((thing for thing in given if isinstance(thing, ClusterSnapshot)), None)
+    timeline = timeline or Timeline()
     cluster = _cluster(given, head)
-    if timeline is not None:
-        timeline.schedule(cluster)
+    if head is None:
+        check_workloads([*given, *timeline.added()], places)
+        table = table_with(config.grouping, "configuration")
+        cluster.attach(served(cluster, repeats=until is not None or cycles is not None, table=table))
+    timeline.schedule(cluster)
     scheduler = Scheduler(
         cluster,
         _sharded(config, head),
@@ -62,7 +79,7 @@ def simulate(
         keeps_finished=True,  # the report is about them too
     )
     limit = MAX_CYCLES if cycles is None else cycles
-    done, settled = _run(cluster, scheduler, limit, until, period, tolerant=head is not None)
+    done, settled = _run(cluster, scheduler, limit, until, period, progress, tolerant=head is not None)
     final = scheduler.observe()
     if head is None:
         _refuse(scheduler.mirror.quarantine)
@@ -72,9 +89,40 @@ def simulate(
         jobs=report_jobs(final, scheduler.last_session),
         nodes=report_nodes(final),
         settled=settled,
-        quarantined=None if head is None else tuple(scheduler.mirror.quarantine),
+        quarantined=None if head is None else (*scheduler.mirror.quarantine, *unusable),
         last_session=scheduler.last_session,
+        workloads=report_workloads(cluster),
     )
+
+
+def check_workloads(objects: Iterable[KubeObject], places: Mapping[int, str]) -> None:
+    """Refuse Jobs, JobFlows and CronJobs that nobody could run; queues may come later. Raises UserError.
+
+    `places`: where objects were written, by their identity.
+    """
+    settings = Settings().with_job_plugins(plugin_names())
+    for thing in objects:
+        for found in _workload_problems(thing, settings):
+            if found.field != "spec.queue":
+                subject = f"{thing.kind} {thing.key}"
+                raise UserError(found.text, place=places.get(id(thing), ""), subject=subject, field=found.field)
+
+
+def _workload_problems(thing: KubeObject, settings: Settings) -> Iterator[Problem]:
+    """What an API server with Muster's webhooks would refuse, and times that are none."""
+    found: Findings = iter(())
+    if isinstance(thing, Job):
+        document = encode(thing)
+        fill_job_spec(document.setdefault("spec", {}), settings.scheduler_names[0])  # type: ignore[arg-type]  # it is a mapping
+        found = validate_job(Request(CREATE, document, {}), Facts(), settings)
+    elif isinstance(thing, JobFlow):
+        found = validate_job_flow(Request(CREATE, encode(thing), {}), Facts(), settings)
+    elif isinstance(thing, CronJob):
+        try:
+            parse_schedule(thing.spec.schedule, thing.spec.time_zone)
+        except UserError as fault:
+            yield Problem(fault.field, fault.text)
+    yield from (problem for problem in found if isinstance(problem, Problem))
 
 
 def _refuse(quarantined: Iterable[Aside]) -> None:
@@ -104,7 +152,14 @@ def _sharded(config: SchedulerConfig, head: ClusterSnapshot | None) -> Scheduler
 
 
 def _run(
-    cluster: MemoryCluster, scheduler: Scheduler, limit: int, until: float | None, period: float, *, tolerant: bool
+    cluster: MemoryCluster,
+    scheduler: Scheduler,
+    limit: int,
+    until: float | None,
+    period: float,
+    progress: Progress | None,
+    *,
+    tolerant: bool,
 ) -> tuple[list[CycleResult], bool]:
     """Run cycles; return them, and whether the cluster came to rest. `tolerant`: jobs may be put aside."""
     done: list[CycleResult] = []
@@ -117,6 +172,8 @@ def _run(
         if broken:
             raise broken[0]
         done.append(result)
+        if progress is not None:
+            progress(len(done), tick * period)
         following = _next_tick(cluster, tick, period, result.due)
         if following is None:
             return done, True

@@ -6,6 +6,9 @@ the same files; only the narration is written here.
 
 from __future__ import annotations
 
+import shlex
+import shutil
+import sys
 import textwrap
 from itertools import groupby
 from pathlib import Path
@@ -52,9 +55,10 @@ def tell(console: Console | None = None) -> None:
     console = console or make_console()
     console.width = min(console.width, MAX_WIDTH)
     _introduce(console)
-    _show_start(console, _run_until(EARLY_S))
-    _show_taking_back(console, _run_until(LATER_S))
-    _show_end(console, _run_until(None))
+    letters: dict[str, str] = {}  # a job keeps its letter and its colour in all pictures
+    _show_start(console, _run_until(EARLY_S), letters)
+    _show_taking_back(console, _run_until(LATER_S), letters)
+    _show_end(console, _run_until(None), letters)
     _show_network(console)
     _show_preemption(console)
     _close(console)
@@ -62,8 +66,9 @@ def tell(console: Console | None = None) -> None:
 
 def tell_beginning(console: Console) -> None:
     """Print the parts of the tour that fit a picture."""
-    _show_start(console, _run_until(EARLY_S))
-    _show_taking_back(console, _run_until(LATER_S))
+    letters: dict[str, str] = {}
+    _show_start(console, _run_until(EARLY_S), letters)
+    _show_taking_back(console, _run_until(LATER_S), letters)
 
 
 def _run_until(seconds: float | None) -> SimulationResult:
@@ -79,33 +84,33 @@ def _introduce(console: Console) -> None:
     )
 
 
-def _show_start(console: Console, result: SimulationResult) -> None:
+def _show_start(console: Console, result: SimulationResult, letters: dict[str, str]) -> None:
     _step(console, "2", "What starts at once")
     _decisions(console, result, 0.0)
     _say(console, "`serve` takes whatever nobody else asks for, beyond the share of its queue.")
     console.print()
-    _draw(console, result)
+    _draw(console, result, letters)
     console.print()
     _explain(console, _session(result), "evaluate")
 
 
-def _show_taking_back(console: Console, result: SimulationResult) -> None:
+def _show_taking_back(console: Console, result: SimulationResult, letters: dict[str, str]) -> None:
     _step(console, "3", "After 2 minutes: research has more to do, and takes back its share")
     _say(console, "`pretrain` needs 6 GPUs on each of two nodes, and not one is free. `serve` can spare pods.")
     _events(console, result, EARLY_S)
     console.print()
-    _draw(console, result)
+    _draw(console, result, letters)
     console.print()
     _explain(console, _session(result), "serve", in_full=True)
 
 
-def _show_end(console: Console, result: SimulationResult) -> None:
+def _show_end(console: Console, result: SimulationResult, letters: dict[str, str]) -> None:
     ended = next(cycle for cycle in result.cycles if cycle.time - result.start > LATER_S)
     after = duration_text(round(ended.time - result.start))
     _step(console, "4", f"After {after}: train and sweep have finished, their room goes to those who waited")
     _decisions(console, result, LATER_S)
     console.print()
-    _draw(console, result)
+    _draw(console, result, letters)
     session = _session(result)
     still = [
         record.id
@@ -146,15 +151,38 @@ def _show_preemption(console: Console) -> None:
 
 def _close(console: Console) -> None:
     _step(console, "7", "Try it")
+    objects, network, urgent = (_reached(folder) for folder in (OBJECTS, NETWORK, URGENT))
     for command, meaning in (
-        ("muster simulate examples/demo --timeline examples/demo/pretrain.timeline", "all decisions"),
-        ("muster queues show examples/demo --until 60", "who has which share"),
-        ("muster explain evaluate examples/demo", "why it waits"),
-        ("muster topology show examples/network --run", "the tree above"),
-        ("muster explain crawl examples/urgent", "why it was evicted"),
-        ("muster config show", "the configuration"),
+        (f"simulate {objects} --timeline {objects}/{TIMELINE.name}", "all decisions"),
+        (f"jobs {objects}", "who is in line"),
+        (f"queue show {objects} --until 60", "who has which share"),
+        (f"explain evaluate {objects}", "why it waits"),
+        (f"topology show {network} --run", "the tree above"),
+        (f"explain crawl {urgent}", "why it was evicted"),
+        ("config show", "the configuration"),
     ):
-        console.print(Text.assemble(f"   {command:<75}", (meaning, "dim")))
+        line = f"{_program()} {command}"
+        console.print(Text.assemble(f"   {line:<75}  ", (meaning, "dim")), soft_wrap=True)
+
+
+def _reached(path: Path) -> str:
+    """How a path is named where the reader is: a folder of objects by its name among the examples if these are here."""
+    example = Path("examples") / ("demo" if path == OBJECTS else path.name)
+    if example.exists() and example.resolve() == path.resolve():
+        return str(example)
+    here = Path.cwd()
+    return shlex.quote(str(path.relative_to(here) if path.is_relative_to(here) else path))
+
+
+def _program() -> str:
+    """How the reader starts this program: by its name where the shell would find it, else as it was started."""
+    started = Path(sys.argv[0])
+    if started.stem not in ("muster", "kubectl-muster"):  # python -m muster, or from within a program
+        return "muster" if shutil.which("muster") else f"{_reached(Path(sys.executable))} -m muster"
+    found = shutil.which(started.name)
+    if found is not None and Path(found).resolve() == started.resolve():
+        return "kubectl muster" if started.stem == "kubectl-muster" else "muster"
+    return shlex.quote(str(started))
 
 
 def _step(console: Console, number: str, title: str) -> None:
@@ -198,8 +226,8 @@ def _events(console: Console, result: SimulationResult, after_s: float) -> None:
             console.print(Text.assemble((f"   {moment if number == 0 else '':<17} ", "cyan"), line))
 
 
-def _draw(console: Console, result: SimulationResult) -> None:
-    console.print(draw(cluster_picture(_session(result).snapshot), console.width))
+def _draw(console: Console, result: SimulationResult, letters: dict[str, str]) -> None:
+    console.print(draw(cluster_picture(_session(result).snapshot, known=letters), console.width))
 
 
 def _explain(console: Console, session: Session, job: str, *, in_full: bool = False) -> None:

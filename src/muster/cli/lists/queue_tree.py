@@ -1,4 +1,4 @@
-"""`muster queues show`: the tree of queues as tables, one per resource, then who borrows and who waits.
+"""`muster queue show`: the tree of queues as tables, one per resource, then who borrows and who waits.
 
 The tables show the resources that some queue has a quota or a limit for, and GPUs wherever there are some; JSON has
 all of them.
@@ -6,17 +6,15 @@ all of them.
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator, Sequence
 
-import typer
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from muster.api import UserError, format_amount
 from muster.api.resources import unit_of
-from muster.cli.screen import heading, make_console, plain_table
+from muster.cli.screen import heading, make_console, plain_table, print_document
 from muster.cli.simulation import RunOptions, run_simulation
 from muster.explain import Loan, QueueAmounts, QueueOverview, QueueView, queue_overview
 from muster.explain.words import amount_text, counted, duration_text, reason_text, resource_word
@@ -34,11 +32,10 @@ def print_queues(options: RunOptions, output: str, resources: Sequence[str]) -> 
     session = run_simulation(options).last_session
     assert session is not None  # the first cycle is at time zero, whatever the limit
     tree = queue_overview(session)
-    shown = _checked(tree, resources) if resources else _telling(tree)
-    if output == "json":
-        typer.echo(json.dumps(tree.to_json(), indent=2, ensure_ascii=False))
+    shown = checked_resources(tree, resources) if resources else telling_resources(tree)
+    if print_document(tree.to_json(), output):
         return
-    console = make_console()
+    console = make_console(wide=output == "wide")
     for place, resource in enumerate(shown):
         if place:
             console.print()
@@ -48,7 +45,8 @@ def print_queues(options: RunOptions, output: str, resources: Sequence[str]) -> 
     _print_jobs(console, tree)
 
 
-def _checked(tree: QueueOverview, resources: Sequence[str]) -> list[str]:
+def checked_resources(tree: QueueOverview, resources: Sequence[str]) -> list[str]:
+    """The resources that the options name, each once. Raises UserError for one that no node has."""
     known = [name for name in tree.total if name != "pods"]
     for name in resources:
         if name not in known:
@@ -56,7 +54,7 @@ def _checked(tree: QueueOverview, resources: Sequence[str]) -> list[str]:
     return list(dict.fromkeys(resources))
 
 
-def _telling(tree: QueueOverview) -> list[str]:
+def telling_resources(tree: QueueOverview) -> list[str]:
     """Resources that say something about the queues, scarce ones first."""
     bounded = {
         name
@@ -74,9 +72,9 @@ def _telling(tree: QueueOverview) -> list[str]:
 def _print_resource(console: Console, tree: QueueOverview, resource: str) -> None:
     total = tree.total.get(resource, 0)
     held = sum(queue.resources[resource].held for queue in (*tree.top, *tree.broken))
-    title = f"{_plural(resource)}: {_shown(resource, total)} in the cluster, {_shown(resource, held)} held"
+    title = f"{_plural(resource)}: {shown_amount(resource, total)} in the cluster, {shown_amount(resource, held)} held"
     if others := tree.held_by_others.get(resource, 0):
-        title += f", {_shown(resource, others)} held by pods of other schedulers"
+        title += f", {shown_amount(resource, others)} held by pods of other schedulers"
     console.print(heading(title))
     numbers = ("quota", "limit", "weight", "fair share", "holds", "asks for")
     table = plain_table("queue", *numbers, "use of its share", "", right=numbers)
@@ -104,8 +102,8 @@ def _add_row(table: Table, resource: str, name: Text, queue: QueueView) -> None:
         _bound(resource, amounts.limit),
         f"{amounts.weight:g}",
         _bound(resource, amounts.fair_share),
-        _shown(resource, amounts.held),
-        _shown(resource, amounts.asked),
+        shown_amount(resource, amounts.held),
+        shown_amount(resource, amounts.asked),
         _bar(amounts),
         _state(resource, amounts),
     )
@@ -128,17 +126,17 @@ def _state(resource: str, amounts: QueueAmounts) -> Text:
     if amounts.fair_share is None or amounts.over == 0:
         return Text("")
     if amounts.over > 0:
-        return Text(f"over by {_shown(resource, amounts.over)}", style="yellow")
-    return Text(f"under by {_shown(resource, -amounts.over)}", style="cyan")
+        return Text(f"over by {shown_amount(resource, amounts.over)}", style="yellow")
+    return Text(f"under by {shown_amount(resource, -amounts.over)}", style="cyan")
 
 
 def _bound(resource: str, amount: int | None) -> str:
     if amount is None:
         return "-"
-    return "all" if amount >= UNLIMITED else _shown(resource, amount)
+    return "all" if amount >= UNLIMITED else shown_amount(resource, amount)
 
 
-def _shown(resource: str, amount: int) -> str:
+def shown_amount(resource: str, amount: int) -> str:
     """Return an amount without its unit; long ones rounded."""
     exact = format_amount(resource, amount)
     if unit_of(resource) == "milli":
