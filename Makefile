@@ -1,4 +1,7 @@
-# Everything a developer or a CI machine runs. Needs Python 3.11+, git and make; the rest goes into .venv.
+# Everything a developer or a CI machine runs. Needs Python 3.11+, git, make and bash; the rest goes into .venv.
+
+SHELL := bash
+.SHELLFLAGS := -o pipefail -c
 
 PYTHON ?= python3
 VENV   := .venv
@@ -17,8 +20,32 @@ PYTEST_ARGS ?=
 export RUFF_CACHE_DIR  ?= $(CURDIR)/$(VENV)/ruff-cache
 export PIP_DISABLE_PIP_VERSION_CHECK ?= 1
 
-# Named after the contents of its inputs, so that neither a checkout nor a touch installs anything again.
+# Named after the contents of their inputs, so that neither a checkout nor a touch installs anything again. RUN: what Muster
+# runs on is there; STAMP: and what develops it.
+RUN   := $(VENV)/run-$(shell cat requirements-run.lock requirements-build.lock pyproject.toml | cksum | tr ' ' '-').done
 STAMP := $(VENV)/setup-$(shell cat requirements.lock pyproject.toml | cksum | tr ' ' '-').done
+
+# The generator of the site has a place of its own: nothing else needs it.
+DOCS_VENV  := $(VENV)-docs
+DOCS_STAMP := $(DOCS_VENV)/setup-$(shell cksum < requirements-docs.lock | tr ' ' '-').done
+
+# Installs what a lock lists ($(1): the lock, $(2): what it is, $(3): where, if not in .venv), and shows how far it is: on a terminal a line that counts,
+# elsewhere one line in all. Modules are compiled when they are first imported: most never are.
+define install
+	@n=$$(grep -c '==' $(1)); screen=; if [ -t 1 ]; then screen=1; fi; \
+	PYTHONUNBUFFERED=1 $(or $(3),$(VENV))/bin/python -m pip install --no-compile --require-hashes --requirement $(1) | awk -v n=$$n -v screen=$$screen ' \
+		BEGIN { printf "$(2): %d packages%s", n, screen ? "" : "\n"; fflush() } \
+		!screen { next } \
+		/^(Collecting|Ignoring|Requirement already)/ { printf "\r\033[K$(2): %d of %d (%s)", ++i, n, $$1 == "Requirement" ? $$4 : $$2; fflush() } \
+		/^Installing collected/ { printf "\r\033[K$(2): unpacking"; fflush() } \
+		END { if (screen) printf "\r\033[K$(2): done\n" }'
+endef
+
+# Also says when a lock has fallen behind.
+define install-muster
+	@$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	@$(BIN)/python -m pip check >/dev/null || { $(BIN)/python -m pip check; echo "the locks are behind pyproject.toml: make lock"; exit 1; }
+endef
 
 COMPILE := $(BIN)/uv pip compile --universal --python-version 3.11 --quiet --generate-hashes \
 	--no-emit-index-url --no-emit-find-links --custom-compile-command "make lock"
@@ -28,26 +55,34 @@ CHECKED := src $(wildcard tests conformance benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-compare bench-kubernetes soak storm lint imports docs-check manifests format lock lock-apart sbom clean
+.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-compare bench-kubernetes soak storm lint imports docs docs-serve docs-check manifests format lock lock-apart sbom clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
 
-setup: $(STAMP) ## Make .venv from requirements.lock and install muster into it; nothing to do when nothing changed.
+setup: $(STAMP) ## Make .venv from requirements.lock and install muster into it, with all tools; nothing to do when nothing changed.
 
 $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "muster needs Python 3.11 or newer; name one with make PYTHON=...")'
 	@$(PYTHON) -m venv $(VENV)
 
 $(STAMP): | $(BIN)/python
-	$(BIN)/python -m pip install --quiet --require-hashes --requirement requirements.lock
-	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
-	@$(BIN)/python -m pip check >/dev/null || { $(BIN)/python -m pip check; echo "requirements.lock is behind pyproject.toml: make lock"; exit 1; }
-	$(BIN)/python -m muster.kernels
+	$(call install,requirements.lock,what runs and what develops)
+	$(install-muster)
+	@echo "kernels: compiling all of them, once"
+	@$(BIN)/python -m muster.kernels
 	@rm -f $(VENV)/setup-*.done
 	@touch $@
 
-demo: setup ## Show gangs queued, placed and explained on a small embedded cluster.
+# The demo is so small that it runs without compiled kernels; larger clusters compile those that they need, once.
+$(RUN): | $(BIN)/python
+	$(if $(wildcard $(STAMP)),,$(call install,requirements-run.lock,what runs))
+	$(if $(wildcard $(STAMP)),,$(call install,requirements-build.lock,what builds))
+	$(if $(wildcard $(STAMP)),,$(install-muster))
+	@rm -f $(VENV)/run-*.done
+	@touch $@
+
+demo: $(RUN) ## Show gangs queued, placed and explained on a small embedded cluster.
 	@$(BIN)/muster demo
 
 test: unit conformance-if-present ## Run the tests, then the conformance cases when ../shared has them.
@@ -93,8 +128,9 @@ bench-kubernetes: setup ## Time Muster on a real API server, beside kube-schedul
 soak: setup ## Run the property tests at length (many minutes).
 	MUSTER_SOAK=1 $(BIN)/pytest tests/properties $(PYTEST_ARGS)
 
-storm: setup kube-assets ## Run the scheduler through random misfortune on a real API server: [STRIKES=200] [SEEDS=1,2,3].
-	MUSTER_STRIKES=$(or $(STRIKES),200) MUSTER_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest -n 0 tests/kubernetes/test_chaos.py $(PYTEST_ARGS)
+storm: setup kube-assets ## Run scheduler and controllers through random misfortune on a real API server: [STRIKES=200] [SEEDS=1,2,3].
+	MUSTER_STRIKES=$(or $(STRIKES),200) MUSTER_SEEDS=$(or $(SEEDS),1) $(BIN)/pytest -n 0 tests/kubernetes/test_chaos.py \
+		tests/kubernetes/test_volcano_jobs.py::test_jobs_come_out_right_though_the_controllers_die_again_and_again $(PYTEST_ARGS)
 
 lint: setup imports docs-check ## Check style, types, the direction of imports, and that reference pages are current.
 	$(BIN)/ruff check $(CHECKED)
@@ -103,6 +139,21 @@ lint: setup imports docs-check ## Check style, types, the direction of imports, 
 
 imports: setup
 	$(BIN)/lint-imports --cache-dir $(VENV)/import-linter-cache
+
+docs: $(DOCS_STAMP) ## Build the site of the pages into build/docs/site; a broken link is an error.
+	@rm -rf build/docs && mkdir -p build/docs
+	@PYTHONPATH=src $(DOCS_VENV)/bin/python -m muster.docs.site build/docs
+	@cd build/docs && $(abspath $(DOCS_VENV))/bin/zensical build --strict
+	@echo "built build/docs/site; make docs-serve shows it"
+
+docs-serve: docs ## Build the site and serve it on this machine: [PORT=8000].
+	@$(DOCS_VENV)/bin/python -m http.server --bind 127.0.0.1 --directory build/docs/site $(or $(PORT),8000)
+
+$(DOCS_STAMP):
+	@$(PYTHON) -m venv $(DOCS_VENV)
+	$(call install,requirements-docs.lock,what makes the site,$(DOCS_VENV))
+	@rm -f $(DOCS_VENV)/setup-*.done
+	@touch $@
 
 docs-check: setup
 	@if [ -e src/muster/docs.py ] || [ -d src/muster/docs ]; then $(BIN)/python -m muster.docs --check; fi
@@ -125,6 +176,7 @@ lock: | $(BIN)/python ## Choose newest versions of every dependency again and wr
 lock-apart: | $(BIN)/python
 	$(COMPILE) pyproject.toml --constraint requirements.lock --upgrade --output-file requirements-run.lock
 	$(COMPILE) --group build --constraint requirements.lock --upgrade --output-file requirements-build.lock
+	$(COMPILE) --group docs --upgrade --output-file requirements-docs.lock
 
 sbom: setup ## Write muster.cdx.json: every package of the image with version, licence and hashes (CycloneDX).
 	@$(BIN)/python -m tests.deploy.sbom $(or $(SBOM),muster.cdx.json)

@@ -14,6 +14,8 @@ from rich.table import Table
 
 from benchmarks.cases import ALLOCATE_CASES, Case
 from benchmarks.evictions import EVICTION_CASES
+from benchmarks.loading import LOADING_CASES, loading_result
+from benchmarks.replays import REPLAY_CASES, replay_result
 from benchmarks.report import write_page
 from benchmarks.solver import SOLVER_CASES
 from muster.framework import PROFILES
@@ -26,7 +28,7 @@ FINISHED = Case("A8", "88 nodes, 200 running pods, 15,000 finished ones: a whole
 DAYS = tuple(
     Case(f"C8/{name}", f"a day of a busy cluster, profile {name}", 0.0, lambda _mirror: None) for name in PROFILES
 )
-CASES = (*ALLOCATE_CASES, FINISHED, *EVICTION_CASES, *SOLVER_CASES, QUALITY, *DAYS)
+CASES = (*ALLOCATE_CASES, FINISHED, *EVICTION_CASES, *SOLVER_CASES, QUALITY, *DAYS, *REPLAY_CASES, *LOADING_CASES)
 #: Narrower tables fold the description of the work into a column of single words.
 WIDTH = 150
 RESULTS = Path(__file__).with_name("results.json")
@@ -72,6 +74,12 @@ def _measured(name: str) -> dict[str, Any]:
         from benchmarks.day import result as day_result  # noqa: PLC0415
 
         return day_result(name.partition("/")[2])
+    for case in REPLAY_CASES:
+        if name == case.name:
+            return replay_result(case)
+    for case in LOADING_CASES:
+        if name == case.name:
+            return loading_result(case)
     from benchmarks.measure import measure  # noqa: PLC0415
 
     return measure(next(case for case in CASES if case.name == name))

@@ -2,8 +2,8 @@
 
 Three queues share 1,000 nodes. Jobs arrive and end by a seed, more than fit, so that queues borrow, take back and
 preempt all day; who is evicted begins anew. Counted are the GPU-hours that evictions threw away beside those done,
-evictions for somebody who then did not start, and how often the unluckiest job was evicted.
-Run: python -m benchmarks.day [--nodes 1000] [--hours 24] [--docs]
+evictions for somebody who then did not start, and how often the unluckiest job was evicted, or broken.
+Run: python -m benchmarks.day [--nodes 1000] [--hours 24] [--days 1] [--only PROFILES or files] [--docs]
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from benchmarks.measure import calibrate
 from benchmarks.report import write_section
 from muster.api import KubeObject, NetworkTopology
 from muster.cluster import MemoryCluster
-from muster.framework import PROFILES, profile
+from muster.framework import PROFILES, find_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.snapshot.messages import Bind, Evict
 from muster.testing import node, pod, pod_group, priority_class, queue
@@ -117,8 +117,9 @@ class Ledger:
     lost: float = 0.0
     evictions: int = 0
     in_vain: int = 0
-    #: How often each job lost pods.
+    #: How often each job lost pods, and how often so many that it had less than its minimum.
     hit: Counter[str] = field(default_factory=Counter)
+    broken: Counter[str] = field(default_factory=Counter)
     #: Beneficiary -> cycle of the eviction, pods it then had, pods that went.
     waiting: dict[str, tuple[int, int, int]] = field(default_factory=dict)
 
@@ -142,6 +143,7 @@ class Ledger:
                     had = self._running(made.beneficiary, now) if had < 0 else had
                     self.waiting[made.beneficiary] = (since, had, went + 1)
         self.hit.update(dict.fromkeys(gone, 1))
+        self.broken.update(name for name in gone if self._running(name, now) < self._job(name).minimum)
 
     def close(self, now: float) -> None:
         """Count what was done by all that ended, or still runs."""
@@ -158,9 +160,9 @@ class Ledger:
         return sum(pod in self.began for pod in pods)
 
 
-def live(profile_name: str, nodes: int = NODES, hours: float = HOURS) -> dict[str, Any]:
-    """Run a day under a profile; return what is told of it."""
-    jobs = arrivals(nodes, hours)
+def live(profile_name: str, nodes: int = NODES, hours: float = HOURS, seed: int = SEED) -> dict[str, Any]:
+    """Run a day under a profile, or the configuration in a file; return what is told of it."""
+    jobs = arrivals(nodes, hours, seed)
     names = [f"node-{number}" for number in range(nodes)]
     racks = [names[first : first + _RACK] for first in range(0, nodes, _RACK)]
     capacity = nodes * GPUS
@@ -172,7 +174,7 @@ def live(profile_name: str, nodes: int = NODES, hours: float = HOURS) -> dict[st
     start = cluster.now()
     for job in jobs:
         cluster.at(start + job.arrives, _adds(cluster, job))
-    scheduler = Scheduler(cluster, profile(profile_name), builtin_registry(third_party=False))
+    scheduler = Scheduler(cluster, find_config(profile_name), builtin_registry(third_party=False))
     ledger = Ledger({job.name: job for job in jobs})
     began = time.perf_counter()
     cycles = int(3600 * hours / PERIOD)
@@ -188,11 +190,13 @@ def live(profile_name: str, nodes: int = NODES, hours: float = HOURS) -> dict[st
         "seconds": round(time.perf_counter() - began, 1),
         "jobs": len(jobs),
         "gpu_hours": round(ledger.done),
-        "used": round(ledger.done / (capacity * hours), 4),
-        "lost": round(ledger.lost / max(1.0, ledger.done), 5),
+        "of_all": round(capacity * hours),
+        "lost_hours": round(ledger.lost, 1),
         "evictions": ledger.evictions,
         "in_vain": ledger.in_vain,
         "most_of_one_job": max(ledger.hit.values(), default=0),
+        "broken": ledger.broken.total(),
+        "most_broken": max(ledger.broken.values(), default=0),
     }
 
 
@@ -213,27 +217,43 @@ def result(profile_name: str) -> dict[str, Any]:
         "calibration_seconds": calibrate(),
         "done": {
             "GPU-hours": told["gpu_hours"],
-            "% of them lost to evictions": round(100 * told["lost"], 2),
+            "% of them lost to evictions": round(_percent(told["lost_hours"], told["gpu_hours"]), 2),
             "evictions": told["evictions"],
             "in vain": told["in_vain"],
             "of one job at most": told["most_of_one_job"],
+            "gangs broken": told["broken"],
         },
         "parts": {"snapshot": 0.0, "session": 0.0, "actions": 0.0},
     }
 
 
-def table(days: list[dict[str, Any]], nodes: int, hours: float) -> str:
-    """What was told of days as a Markdown table."""
+def together(days: list[dict[str, Any]]) -> dict[str, Any]:
+    """Several days under one profile as one: sums, and of what is told of one job the most."""
+    joined = {"profile": days[0]["profile"]}
+    for key in days[0].keys() - {"profile"}:
+        values = [day[key] for day in days]
+        joined[key] = max(values) if key.startswith("most_") else round(sum(values), 1)
+    return joined
+
+
+def _percent(part: float, whole: float) -> float:
+    return 100 * part / max(1.0, whole)
+
+
+def table(rows: list[dict[str, Any]], nodes: int, hours: float, days: int) -> str:
+    """What was told of days, one row per profile, as a Markdown table."""
+    several = f"{days} days of {hours:g} hours" if days > 1 else f"{hours:g} hours"
     lines = [
-        f"{nodes:,} nodes, {hours:g} hours, {days[0]['jobs']:,} jobs:",
+        f"{nodes:,} nodes, {several}, {rows[0]['jobs']:,} jobs:",
         "",
-        "| profile | GPU-hours done | of all there are | lost to evictions | evictions | in vain | most of one job |",
-        "|---|---|---|---|---|---|---|",
+        "| profile | GPU-hours done | of all | lost to evictions | evicted | in vain | of one job | gangs broken |",
+        "|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| {day['profile']} | {day['gpu_hours']:,} | {100 * day['used']:.1f} % | {100 * day['lost']:.2f} % "
-        f"| {day['evictions']:,} | {day['in_vain']:,} | {day['most_of_one_job']} |"
-        for day in days
+        f"| {row['profile']} | {row['gpu_hours']:,} | {_percent(row['gpu_hours'], row['of_all']):.1f} % "
+        f"| {_percent(row['lost_hours'], row['gpu_hours']):.2f} % | {row['evictions']:,} | {row['in_vain']:,} "
+        f"| {row['most_of_one_job']} | {row['broken']}, one job {row['most_broken']} times at most |"
+        for row in rows
     ]
     return "\n".join(lines)
 
@@ -243,15 +263,19 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m benchmarks.day", description=__doc__)
     parser.add_argument("--nodes", type=int, default=NODES)
     parser.add_argument("--hours", type=float, default=HOURS)
-    parser.add_argument("--only", default="", help="profiles, separated by commas (default: all)")
+    parser.add_argument("--days", type=int, default=1, help="so many days, each with other jobs")
+    parser.add_argument("--only", default="", help="profiles, or files, separated by commas (default: all profiles)")
     parser.add_argument("--docs", action="store_true", help="write the table of docs/performance.md")
     options = parser.parse_args()
     chosen = options.only.split(",") if options.only else PROFILES
-    days = []
+    rows = []
     for name in chosen:
-        days.append(live(name, options.nodes, options.hours))
-        print(json.dumps(days[-1]), flush=True)
-    made = table(days, options.nodes, options.hours)
+        days = []
+        for seed in range(SEED, SEED + options.days):
+            days.append(live(name, options.nodes, options.hours, seed))
+            print(json.dumps({"seed": seed, **days[-1]}), flush=True)
+        rows.append(together(days))
+    made = table(rows, options.nodes, options.hours, options.days)
     if options.docs:
         write_section("day", made)
     print(made)

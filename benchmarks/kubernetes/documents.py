@@ -12,6 +12,7 @@ Json = dict[str, Any]  # Any: a document
 NAMESPACE = "default"
 PODS = f"/api/v1/namespaces/{NAMESPACE}/pods"
 GROUPS = f"/apis/scheduling.volcano.sh/v1beta1/namespaces/{NAMESPACE}/podgroups"
+JOBS = f"/apis/batch.volcano.sh/v1alpha1/namespaces/{NAMESPACE}/jobs"
 NODES = "/api/v1/nodes"
 GPU = "nvidia.com/gpu"
 ONE_GPU: Json = {"cpu": "1", "memory": "4Gi", GPU: "1"}
@@ -76,6 +77,33 @@ def pod(name: str, *, of: str = "", **spec: object) -> Request:
     meta = {"name": name, "labels": {"app": "benchmark"}, "annotations": annotations}
     whole = {"schedulerName": "volcano", "containers": [container(ONE_GPU)], **spec}
     return _request(PODS, {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": whole})
+
+
+def job(name: str, replicas: int, **spec: object) -> Request:
+    """A Job of Volcano whose pods must run together."""
+    head = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "Job", "metadata": {"name": name}}
+    template = {"metadata": {"labels": {"app": "benchmark"}}, "spec": {"containers": [container(ONE_GPU)]}}
+    whole = {
+        "minAvailable": replicas,
+        "schedulerName": "volcano",
+        "queue": "default",
+        "tasks": [{"name": "main", "replicas": replicas, "template": template}],
+        **spec,
+    }
+    return _request(JOBS, {**head, "spec": whole})
+
+
+def ended_job(name: str) -> Request:
+    """The status of a Job that is complete, and that nothing stands beside any more."""
+    state = {"phase": "Completed", "lastTransitionTime": STARTED}
+    conditions = [{"status": "Completed", "lastTransitionTime": STARTED}]
+    status = {"state": state, "conditions": conditions, "minAvailable": 8, "succeeded": 0, "version": 1}
+    return _request(f"{JOBS}/{name}/status", {"status": status})
+
+
+def succeeded(name: str) -> Request:
+    """The status of a pod that has ended well, as a kubelet writes it."""
+    return _request(f"{PODS}/{name}/status", {"status": {"phase": "Succeeded"}})
 
 
 def container(amounts: Json) -> Json:

@@ -1,7 +1,7 @@
 """Where cases run: a control plane with nodes, somebody who makes pods, somebody who looks on; and what comes out.
 
 Every measurement has a control plane of its own, so that none profits or suffers from what the one before left behind.
-No kubelets run unless a case says so: binding is the end.
+No kubelets run unless a case says so: binding is the end then.
 """
 
 from __future__ import annotations
@@ -61,10 +61,10 @@ class Run:
         return max(step, round(count * self.scale / step) * step)
 
     @asynccontextmanager
-    async def field(self, n_nodes: int, *, is_kubelet: bool = False) -> AsyncIterator[Field]:
-        """A new control plane with nodes and a queue."""
+    async def field(self, n_nodes: int, *, is_kubelet: bool = False, kwok: bool = False) -> AsyncIterator[Field]:
+        """A new control plane with nodes and a queue; `kwok`: pods that are bound run."""
         self._n_fields += 1
-        with ControlPlane(self.work / str(self._n_fields), kwok=False) as plane:
+        with ControlPlane(self.work / str(self._n_fields), kwok=kwok) as plane:
             await asyncio.to_thread(install, definitions(), plane.kubeconfig)
             load = Load(Client(await connect(plane.kubeconfig)))
             onlooker = Onlooker(load, is_kubelet=is_kubelet)

@@ -27,9 +27,14 @@ class _Spec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
+class _Status(msgspec.Struct):
+    phase: str = ""
+
+
 class _Pod(msgspec.Struct):
     metadata: _Meta
     spec: _Spec = msgspec.field(default_factory=_Spec)
+    status: _Status = msgspec.field(default_factory=_Status)
 
 
 class _Line(msgspec.Struct):
@@ -72,7 +77,7 @@ class Load:
 
 
 class Onlooker:
-    """Notes when pods were bound, asked to leave, and gone."""
+    """Notes when pods were seen first, bound, running, asked to leave, and gone."""
 
     def __init__(self, load: Load, *, is_kubelet: bool = False) -> None:
         self._load = load
@@ -81,7 +86,9 @@ class Onlooker:
         self._kubelets = asyncio.Semaphore(N_URGENT)
         self._watching: asyncio.Task[None] | None = None
         self._tasks: set[asyncio.Task[None]] = set()
+        self.made: dict[str, float] = {}
         self.bound: dict[str, float] = {}
+        self.running: dict[str, float] = {}
         self.asked: dict[str, float] = {}
         self.gone: dict[str, float] = {}
 
@@ -96,6 +103,14 @@ class Onlooker:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
+
+    async def until_made(self, count: int, timeout_s: float) -> None:
+        """Wait until there have been so many pods."""
+        await self._until(self.made, count, timeout_s)
+
+    async def until_running(self, count: int, timeout_s: float) -> None:
+        """Wait until so many pods have run."""
+        await self._until(self.running, count, timeout_s)
 
     async def until_bound(self, count: int, timeout_s: float) -> None:
         """Wait until so many pods have been bound."""
@@ -122,6 +137,10 @@ class Onlooker:
 
     def _note(self, line: _Line, now: float) -> str:
         name = line.object.metadata.name
+        if line.type != "BOOKMARK":
+            self.made.setdefault(name, now)
+            if line.object.status.phase == "Running":
+                self.running.setdefault(name, now)
         if line.type == "DELETED":
             self.gone[name] = now
         elif line.object.metadata.deletion_timestamp and name not in self.asked:

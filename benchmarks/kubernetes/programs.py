@@ -21,6 +21,11 @@ _TICKS = os.sysconf("SC_CLK_TCK")
 _START_SECONDS = 120.0
 
 
+def _compiled(plane: ControlPlane) -> dict[str, str]:
+    """Modules are compiled once for a control plane and kept, as an installation has them, whatever the shell says."""
+    return {"PYTHONDONTWRITEBYTECODE": "", "PYTHONPYCACHEPREFIX": str(plane.work / "bytecode")}
+
+
 class Usage(NamedTuple):
     """What a process has taken so far."""
 
@@ -58,7 +63,8 @@ async def muster(plane: ControlPlane, config: str = "", *, wait: bool = True) ->
         path = plane.work / "scheduler.yaml"
         path.write_text(config)
         command += ["--config", str(path)]
-    program = Program("muster", command, plane.work / f"muster-{time.monotonic_ns()}.log")
+    log = plane.work / f"muster-{time.monotonic_ns()}.log"
+    program = Program("muster", command, log, _compiled(plane))
     program.start()
     try:
         if wait:
@@ -70,6 +76,32 @@ async def muster(plane: ControlPlane, config: str = "", *, wait: bool = True) ->
 
 def _events(log: Path) -> set[str]:
     return set(re.findall(r"event=([\w-]+)", log.read_text(errors="replace")))
+
+
+@asynccontextmanager
+async def webhooks(plane: ControlPlane) -> AsyncIterator[tuple[Program, str]]:
+    """`muster webhooks serve`, ready, and its address; it shows the API server's certificate."""
+    (port,) = free_ports(1)
+    certificates = plane.work / "certificates"
+    command = [
+        sys.executable,
+        "-m",
+        "muster",
+        "webhooks",
+        "serve",
+        "--kubeconfig",
+        str(plane.kubeconfig),
+        "--drain",
+        "0",
+    ]
+    command += ["--cert", str(certificates / "apiserver.crt"), "--key", str(certificates / "apiserver.key")]
+    program = Program("webhooks", [*command, "--listen", f"127.0.0.1:{port}"], plane.work / "webhooks.log")
+    program.start()
+    try:
+        await program.until(lambda: is_ready(f"https://127.0.0.1:{port}"))
+        yield program, f"https://127.0.0.1:{port}"
+    finally:
+        program.stop()
 
 
 @asynccontextmanager

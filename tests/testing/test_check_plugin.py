@@ -95,7 +95,7 @@ class Overreach(Base):
         (Narrow, "`terms` of 2 . as many numbers as resources"),
         (Mixed, "keys cannot be compared"),
         (Negative, "zero or more"),
-        (Overreach, "expected int32 rows out of the candidates"),
+        (Overreach, "expected int64 rows out of the candidates"),
     ],
     ids=lambda value: value.__name__ if isinstance(value, type) else "",
 )

@@ -8,6 +8,7 @@ from muster.api import load_text
 from muster.docs.markdown import code, page, table
 from muster.explain import explain_job, find_job, queue_overview
 from muster.framework import profile
+from muster.lab.report import KEYS
 from muster.simulate import simulate
 from muster.topology.check import CODES, check_topology
 from muster.topology.drawings import VIEW_FIELDS, view_document
@@ -58,6 +59,10 @@ SIMULATE_FIELDS = (
     ("`jobs.*.reason`", "why it waits: a [reason code](reasons.md), its text and numbers; empty if it does not"),
     ("`nodes`", "by node: `allocatable` and `used` amounts as quantities, and the `pods` on it"),
     ("`cycles`", "how many cycles were run"),
+    (
+        "`workloads`",
+        "workloads by namespace and name: `kind`, `phase`, pods by state, `retries`, `message`, `podGroup`",
+    ),
     (
         "`quarantined[]`",
         "live or saved clusters only: `kind`, `namespace`, `name`, `reason` of [bad objects](../how-to/bad-objects.md)",
@@ -163,7 +168,7 @@ def queues_json_page() -> str:
     return page(
         "JSON of queues",
         "Fields are added, never renamed or removed, within a major version.",
-        "## muster queues show --output json",
+        "## muster queue show --output json",
         table(("field", "meaning"), QUEUE_FIELDS),
         "For this input, with `--config muster`,",
         code(QUEUES_EXAMPLE, "yaml"),
@@ -219,4 +224,14 @@ def topology_json_page() -> str:
         table(("code", "level", "meaning"), codes),
         "For the same input, `findings` is",
         code(json.dumps(found, indent=2, ensure_ascii=False), "json"),
+    )
+
+
+def report_json_page() -> str:
+    """Return the page."""
+    return page(
+        "JSON of replays",
+        "`muster replay JOBS --out DIR` writes it to `DIR/report.json`, and `--output json` prints it. "
+        "Fields are added, never renamed or removed, within a major version. `*` stands for any name.",
+        table(("field", "meaning"), [(f"`{key}`", meaning) for key, meaning in KEYS.items()]),
     )

@@ -1,4 +1,4 @@
-"""The pages on commands, plugins and actions, configuration and reason codes, from what the code says of itself."""
+"""The pages on commands, plugins and actions, configuration, reason codes and metrics, as the code tells them."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from muster.framework.config import DEFAULT_YAML
 from muster.framework.points import HIERARCHY_FLAG, OTHER_FLAGS, POINTS
 from muster.framework.registry import NOT_YET_ACTIONS, NOT_YET_PLUGINS
 from muster.scheduler import builtin_registry
+from muster.server.metric_table import ALERTS, FAMILIES, VOLCANO, Family
 
 _WIDTH = 100
 _EXIT_CODES = (
@@ -56,7 +57,9 @@ def _helps() -> Iterator[tuple[str, str]]:
 
 def _help(command: object, name: str) -> str:
     context_class = getattr(command, "context_class")  # noqa: B009  # typer types its commands loosely
-    context = context_class(command, info_name=name, terminal_width=_WIDTH, max_content_width=_WIDTH)
+    context = context_class(
+        command, info_name=name, terminal_width=_WIDTH, max_content_width=_WIDTH, help_option_names=["-h", "--help"]
+    )
     text: str = context.get_help()
     return "\n".join(line.rstrip() for line in text.splitlines())
 
@@ -105,7 +108,8 @@ def configuration_page() -> str:
     """Return the page on the configuration file."""
     return page(
         "Configuration",
-        "Volcano's scheduler configuration file, read as it is. `muster config check FILE` prints what it was "
+        "Volcano's scheduler configuration file, read as it is, also from a ConfigMap or from Helm values; KAI's "
+        "`SchedulingShard` is mapped to the profile `kai`. `muster config check FILE` prints what it was "
         "understood to say; `muster config show` prints the default, which is:",
         code(DEFAULT_YAML, "yaml"),
         table(
@@ -119,6 +123,10 @@ def configuration_page() -> str:
                 ("`configurations[].name`", "an action"),
                 ("`configurations[].arguments`", "its arguments"),
                 ("`metrics`", "accepted, without effect"),
+                (
+                    "`grouping[]`",
+                    "rows that say [which pods belong together](../how-to/grouping.md), by the kind of what owns them",
+                ),
             ),
         ),
         'Numbers and truth values may be written as text (`"10"`, `"true"`). An argument without a value has '
@@ -180,3 +188,33 @@ def _shipped_reasons() -> list[Reason]:
         if isinstance(known, Reason)
     }
     return [known for known in all_reasons() if known.number in own]
+
+
+def metrics_page() -> str:
+    """Return the page on metrics and alerts."""
+    rows = dict.fromkeys(family.row for family in FAMILIES.values())
+    sections = [
+        f"## {row}\n\n"
+        + table(("metric", "kind", "meaning"), (_metric(family) for family in FAMILIES.values() if family.row == row))
+        for row in rows
+        if row != VOLCANO
+    ]
+    return page(
+        "Metrics and alerts",
+        "What `muster run` answers under `/metrics`, in Prometheus's text format. A star: of the last cycle, so it"
+        " stands still on a replica that does not lead; ask for it with `and on (instance) muster_leader == 1`."
+        " Volcano's names are served as well: [coming from Volcano](../coming-from-volcano.md).",
+        *sections,
+        "## Alerts",
+        "The rules of `deploy/manifests/alerts.yaml`, and of the chart with `alerts.enabled`;"
+        " [health](../how-to/health.md) says how to install them, with a dashboard of everything above.",
+        table(
+            ("alert", "when", "for", "severity", "what to do"),
+            ((f"`{each.name}`", f"`{each.when}`", each.lasts, each.severity, each.remedy) for each in ALERTS),
+        ),
+    )
+
+
+def _metric(family: Family) -> tuple[str, str, str]:
+    labels = f"{{{','.join(family.labels)}}}" if family.labels else ""
+    return f"`{family.name}{labels}`{' *' if family.of_leader else ''}", family.kind, family.text

@@ -55,12 +55,12 @@ def check_plugin(plugin: type[Plugin], arguments: Mapping[str, Any] | None = Non
     """Raise AssertionError, naming extension point and row, unless the plugin keeps its contract."""
     objects = sample_cluster()
     session = _open(plugin, arguments or {}, objects)
-    before = fingerprint(session.snapshot)
+    before = fingerprint(session.snapshot, log=False)
     first = _ask_everything(session, plugin.name)
     assert first, f"plugin {plugin.name} implements no extension point{_near_misses(plugin)}"
     assert first == _ask_everything(session, plugin.name), f"plugin {plugin.name}: another answer when asked twice"
     session.close()
-    assert fingerprint(session.snapshot) == before, f"plugin {plugin.name} changed the snapshot"
+    assert fingerprint(session.snapshot, log=False) == before, f"plugin {plugin.name} changed the snapshot"
     other = _open(plugin, arguments or {}, list(reversed(objects)))
     turned = _ask_everything(other, plugin.name)
     assert first == turned, f"plugin {plugin.name}: another answer when objects arrive in another order"
@@ -190,11 +190,11 @@ class _Samples:
         tasks, subgroups = snapshot.tasks, snapshot.subgroups
         by_id = sorted(range(len(tasks)), key=lambda task: tasks.ids[task])
         pending = [task for task in by_id if task in set(snapshot.pending_tasks().tolist())]
-        running = np.array([task for task in by_id if tasks.status[task] == TaskStatus.RUNNING], np.int32)
+        running = np.array([task for task in by_id if tasks.status[task] == TaskStatus.RUNNING], np.intp)
         jobs = sorted((record.id, row) for row, record in enumerate(snapshot.jobs.records) if snapshot.jobs.live[row])
-        every_job = np.array([row for _, row in jobs], np.int32)
+        every_job = np.array([row for _, row in jobs], np.intp)
         queues = [(record.name, row) for row, record in enumerate(snapshot.queues.records)]
-        waiting, nobody = np.array(pending, np.int32), np.empty(0, np.int32)
+        waiting, nobody = np.array(pending, np.intp), np.empty(0, np.intp)
         capacity = snapshot.nodes.allocatable()
         self._of: dict[str, list[Sample]] = {
             "session": [("", session)],
@@ -216,7 +216,7 @@ class _Samples:
             "request": [("one", snapshot.request(pending[0]))],
             "kind": [(kind.name, kind) for kind in Eviction],
             "evictor": [
-                (tasks.ids[task], Evictor(int(tasks.job[task]), np.array([task], np.int32))) for task in pending
+                (tasks.ids[task], Evictor(int(tasks.job[task]), np.array([task], np.intp))) for task in pending
             ],
             "candidates": [("running", running)],
             "scenario": [
@@ -245,7 +245,7 @@ class _Samples:
             return self._of["job"]
         if point is points.VICTIM_ORDERS and name == "left":
             left = [self._running_of(job) for job in self._of["jobs"][0][1].tolist()]
-            return [("running", Pieces(np.concatenate(left), np.cumsum([0, *map(len, left)], dtype=np.int32)))]
+            return [("running", Pieces(np.concatenate(left), np.cumsum([0, *map(len, left)], dtype=np.intp)))]
         if name == "subgroup" and point.name.startswith("domain_"):
             return [("no sub-group", NO_ROW), *self._of[name]]
         return self._of[name]
@@ -287,20 +287,19 @@ def _by_name(session: Session, point: Point[..., Any, Any], answer: Answer) -> A
     return answer
 
 
-def fingerprint(snapshot: Snapshot) -> str:
+def fingerprint(snapshot: Snapshot, *, log: bool = True) -> str:
     """Return a digest of everything in a snapshot that can change: equal before and after means that nothing did.
 
-    The touch log counts as far as it is written.
+    `log`: the touch log counts, as far as it is written; a dry run that was undone leaves its traces there alone.
     """
     digest = hashlib.sha256()
+    if log:
+        digest.update(snapshot.touch_log[: snapshot.touched].tobytes())
     _feed(digest, snapshot, "snapshot")
     return digest.hexdigest()
 
 
 def _feed(digest: hashlib._Hash, value: object, name: str) -> None:
-    if isinstance(value, Snapshot):
-        written = value.touch_log[: value.touched]
-        digest.update(written.tobytes())
     if name == "touch_log":
         return
     if isinstance(value, np.ndarray):

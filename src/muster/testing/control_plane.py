@@ -90,7 +90,15 @@ class Part:
 class ControlPlane:
     """etcd and kube-apiserver, and KWOK on demand; `kubeconfig` is the administrator's."""
 
-    def __init__(self, work: Path, *, kwok: bool = True) -> None:
+    def __init__(
+        self,
+        work: Path,
+        *,
+        kwok: bool = True,
+        api_server: Path | None = None,
+        api_server_flags: Mapping[str, object] | None = None,
+    ) -> None:
+        """`api_server`: another program in the place of the one beside the others; with more flags."""
         self._assets = find(("kube-apiserver", "etcd", "kwok") if kwok else ("kube-apiserver", "etcd"))
         self.work = work
         self.token = secrets.token_hex(16)
@@ -98,7 +106,8 @@ class ControlPlane:
         self.server = f"https://127.0.0.1:{self.port}"
         self.kubeconfig = work / "kubeconfig"
         self.etcd = self._part("etcd", self._etcd_flags())
-        self.api_server = self._part("kube-apiserver", self._api_server_flags())
+        flags = {**self._api_server_flags(), **(api_server_flags or {})}
+        self.api_server = self._part("kube-apiserver", flags, api_server)
         self.kwok = self._part("kwok", self._kwok_flags()) if kwok else None
 
     def __enter__(self) -> ControlPlane:
@@ -158,8 +167,8 @@ class ControlPlane:
                 raise RuntimeError(f"kube-apiserver was not ready in {_START_SECONDS:.0f} s; see {self.api_server.log}")
             time.sleep(0.05)
 
-    def _part(self, name: str, flags: Mapping[str, object]) -> Part:
-        command = [str(self._assets / name), *(f"--{flag}={value}" for flag, value in flags.items())]
+    def _part(self, name: str, flags: Mapping[str, object], program: Path | None = None) -> Part:
+        command = [str(program or self._assets / name), *(f"--{flag}={value}" for flag, value in flags.items())]
         return Part(name, command, self.work / f"{name}.log")
 
     def _etcd_flags(self) -> dict[str, object]:

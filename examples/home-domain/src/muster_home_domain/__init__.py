@@ -19,7 +19,7 @@ class HomeDomain(Plugin):
     def search_space(self, job: int, purpose: Purpose) -> Rows | None:
         home = self.session.snapshot.jobs.records[job].annotations.get(HOME, "")
         domain = self.session.snapshot.topology.index.get(home)
-        return None if purpose is not Purpose.EVICT or domain is None else np.array([domain], np.int32)
+        return None if purpose is not Purpose.EVICT or domain is None else np.array([domain], np.intp)
 
     def select_victims(self, evictor: Evictor, domain: int, candidates: Rows) -> Rows | None:
         has_home = HOME in self.session.snapshot.jobs.records[evictor.job].annotations
