@@ -113,7 +113,7 @@ class GroupingController(Keeper):
         self._shelves: dict[type[KubeObject], dict[str, KubeObject]] = {Queue: {}, KaiQueue: {}, PriorityClass: {}}
         self._topologies: dict[str, Topology] = {}
         #: PodGroups that were made for owners that may come to want no pods, by unit.
-        self._scaled: dict[str, str] = {}
+        self._scaled: dict[str, PodGroup] = {}
         #: Units of which it was told that an owner cannot be read.
         self._told: set[str] = set()
 
@@ -132,8 +132,8 @@ class GroupingController(Keeper):
             self.keep(self._groups, thing, is_gone=is_gone)
             if native_owner(thing) is not None:
                 self._take_native(native_unit(thing.namespace, thing.name), is_gone=is_gone)
-            elif (owner := scaled_owner(thing)) is not None:
-                self._take_scaled(owned_unit(thing.namespace, owner), thing.key, is_gone=is_gone)
+            elif isinstance(thing, PodGroup) and (owner := scaled_owner(thing)) is not None:
+                self._take_scaled(owned_unit(thing.namespace, owner), thing, is_gone=is_gone)
         elif isinstance(thing, Topology):
             self.keep(self._topologies, thing, is_gone=is_gone)
         elif type(thing) in self._shelves:
@@ -147,16 +147,21 @@ class GroupingController(Keeper):
         elif unit not in self._units:
             self._forget(unit)
 
-    def _take_scaled(self, unit: str, key: str, *, is_gone: bool) -> None:
+    def _take_scaled(self, unit: str, group: PodGroup, *, is_gone: bool) -> None:
         """A group of an owner that may want no pods has changed, or is gone, perhaps just before pods came again."""
         if not is_gone:
-            self._scaled[unit] = key
-            if unit not in self._units:
-                self.agenda.add(unit)
+            self._scaled[unit] = group
+            self._look_for_end(unit)
         else:
             self._scaled.pop(unit, None)
             if any(map(is_waiting, self._units.get(unit, {}).values())):
                 self.agenda.add(unit)
+
+    def _look_for_end(self, unit: str) -> None:
+        """Look at a unit without pods; those with a node are not followed, but its group's status tells of them."""
+        group = self._scaled.get(unit)
+        if group is not None and unit not in self._units and not group.status.running:
+            self.agenda.add(unit)
 
     def _take_pod(self, pod: Pod, *, is_gone: bool) -> None:
         unit = unit_of(pod)
@@ -167,8 +172,7 @@ class GroupingController(Keeper):
             pods.pop(pod.name, None)
             if not pods:
                 self._forget(unit)
-                if unit in self._scaled:
-                    self.agenda.add(unit)
+                self._look_for_end(unit)
             return
         pods[pod.name] = pod
         if is_ungrouped(pod):
@@ -236,9 +240,8 @@ class GroupingController(Keeper):
 
     def _left_over(self, unit: str, now: float) -> list[Action]:
         """Delete the group of an owner that has no pods and wants none. Raises LackingError."""
-        group = self._groups.get(self._scaled[unit])
-        owner = None if group is None else scaled_owner(group)
-        if group is None or owner is None:
+        group = self._scaled[unit]
+        if (owner := scaled_owner(group)) is None:
             return []
         target = Target(owner.api_version, owner.kind, f"{group.namespace}/{owner.name}")
         document = self._owners.document(unit, target, now) or {}

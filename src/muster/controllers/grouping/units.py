@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection
 from typing import Final
 
-from muster.api import KaiPodGroup, OwnerReference, Pod, PodGroup
+from muster.api import OwnerReference, Pod, PodGroup
 from muster.api.objects.pod import group_of
 from muster.controllers.grouping.families import name_of
 from muster.controllers.grouping.native import native_of
@@ -37,10 +37,8 @@ def owned_unit(namespace: str, owner: OwnerReference) -> str:
     return f"{namespace}/{owner.kind}/{owner.uid or owner.name}"
 
 
-def scaled_owner(group: PodGroup | KaiPodGroup) -> OwnerReference | None:
+def scaled_owner(group: PodGroup) -> OwnerReference | None:
     """The owner that a group was made for, if it may come to want no pods."""
-    if not isinstance(group, PodGroup):
-        return None
     owner = controller_of(group.metadata.owner_references)
     is_made = owner is not None and owner.kind in _SCALED and group.name == name_of("volcano", owner.name, owner.uid)
     return owner if is_made else None
