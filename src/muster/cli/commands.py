@@ -41,6 +41,7 @@ from muster.cli.options import (
     help_without_command,
     label_selector,
     start_small,
+    waiting_time,
 )
 from muster.cli.topology import topology_app
 from muster.cli.workloads.commands import job_app, queue_app
@@ -207,7 +208,9 @@ def replay(
     ] = "",
     gpu_only: Annotated[bool, typer.Option("--gpu-only", help="Leave out jobs that ask for no GPU.")] = False,
     limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")] = None,
-    period: Annotated[float, typer.Option("--period", metavar="SECONDS", help="Between two cycles at least.")] = 1.0,
+    period: Annotated[
+        float, typer.Option("--period", metavar="TIME", parser=waiting_time(0.0), help="Between two cycles at least.")
+    ] = 1.0,
     grace: Annotated[str, typer.Option("--grace", metavar="TIME", help="How long evicted pods take to leave.")] = "0",
     checkpoint: Annotated[
         str | None,
@@ -394,7 +397,10 @@ def run(
         ),
     ] = False,
     period: Annotated[
-        float, typer.Option("--period", metavar="SECONDS", min=0.05, help="Time between cycles while pods wait.")
+        float,
+        typer.Option(
+            "--period", metavar="TIME", parser=waiting_time(0.05), help="Time between cycles while pods wait."
+        ),
     ] = 1.0,
     components: Annotated[
         str,

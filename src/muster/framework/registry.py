@@ -98,8 +98,9 @@ class Registry:
 
     def load_entry_points(self) -> None:
         """Add what installed packages register; a package that cannot be loaded is an error that names it."""
-        _add_entry_points(PLUGIN_GROUP, self.plugins, Plugin)
-        _add_entry_points(ACTION_GROUP, self.actions, Action)
+        installed = entry_points()  # asked once, since every package is looked into
+        _add_entry_points(installed.select(group=PLUGIN_GROUP), self.plugins, Plugin)
+        _add_entry_points(installed.select(group=ACTION_GROUP), self.actions, Action)
 
     def check(self, config: SchedulerConfig, source: str = "configuration") -> None:
         """Raise `UserError` unless every plugin, action and argument of `config` is known and valid."""
@@ -235,11 +236,11 @@ def _weight(argument: str, given: object) -> int:
         raise ValueError(f"{argument}: expected a whole number from 0 to 1000000, got {given!r}") from None
 
 
-def _add_entry_points(group: str, known: dict[str, type[T]], base: type[T]) -> None:
-    for entry in sorted(entry_points(group=group), key=lambda found: found.name):
+def _add_entry_points(found: Iterable[EntryPoint], known: dict[str, type[T]], base: type[T]) -> None:
+    for entry in sorted(found, key=lambda one: one.name):
         if entry.name in known:
             raise UserError(
-                f"entry point {entry.name!r} of group {group} ({entry.value}): the name is taken by "
+                f"entry point {entry.name!r} of group {entry.group} ({entry.value}): the name is taken by "
                 f"{known[entry.name].__module__}; choose another name"
             )
         known[entry.name] = _load(entry, base)

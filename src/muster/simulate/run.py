@@ -12,18 +12,14 @@ it is about; there, as on the live cluster, nobody allocates device claims.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
-from muster.admission.jobs import validate_job, validate_job_flow
-from muster.admission.request import CREATE, Facts, Findings, Request, Settings
-from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, Problem, UserError, encode
-from muster.api.objects.batch import CronJob, Job, JobFlow, fill_job_spec
+from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, UserError
+from muster.api.objects.batch import CronJob, Job, JobFlow
 from muster.cluster import MemoryCluster, Timeline
-from muster.controllers.cron import parse_schedule
 from muster.controllers.embedded import served
 from muster.controllers.grouping.table import table_with
-from muster.controllers.job_plugins import plugin_names
 from muster.framework import Registry, SchedulerConfig, Sharding, default_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate.report import SimulationResult, report_jobs, report_nodes, report_workloads
@@ -65,7 +61,7 @@ def simulate(
     timeline = timeline or Timeline()
     cluster = _cluster(given, head)
     if head is None:
-        check_workloads([*given, *timeline.added()], places)
+        _check_workloads([*given, *timeline.added()], places)
         table = table_with(config.grouping, "configuration")
         cluster.attach(served(cluster, repeats=until is not None or cycles is not None, table=table))
     timeline.schedule(cluster)
@@ -95,34 +91,12 @@ def simulate(
     )
 
 
-def check_workloads(objects: Iterable[KubeObject], places: Mapping[int, str]) -> None:
-    """Refuse Jobs, JobFlows and CronJobs that nobody could run; queues may come later. Raises UserError.
+def _check_workloads(objects: Iterable[KubeObject], places: Mapping[int, str]) -> None:
+    workloads = [thing for thing in objects if isinstance(thing, Job | JobFlow | CronJob)]
+    if workloads:
+        from muster.simulate.workloads import check_workloads  # noqa: PLC0415  # webhooks and job plugins load slowly
 
-    `places`: where objects were written, by their identity.
-    """
-    settings = Settings().with_job_plugins(plugin_names())
-    for thing in objects:
-        for found in _workload_problems(thing, settings):
-            if found.field != "spec.queue":
-                subject = f"{thing.kind} {thing.key}"
-                raise UserError(found.text, place=places.get(id(thing), ""), subject=subject, field=found.field)
-
-
-def _workload_problems(thing: KubeObject, settings: Settings) -> Iterator[Problem]:
-    """What an API server with Muster's webhooks would refuse, and times that are none."""
-    found: Findings = iter(())
-    if isinstance(thing, Job):
-        document = encode(thing)
-        fill_job_spec(document.setdefault("spec", {}), settings.scheduler_names[0])  # type: ignore[arg-type]  # it is a mapping
-        found = validate_job(Request(CREATE, document, {}), Facts(), settings)
-    elif isinstance(thing, JobFlow):
-        found = validate_job_flow(Request(CREATE, encode(thing), {}), Facts(), settings)
-    elif isinstance(thing, CronJob):
-        try:
-            parse_schedule(thing.spec.schedule, thing.spec.time_zone)
-        except UserError as fault:
-            yield Problem(fault.field, fault.text)
-    yield from (problem for problem in found if isinstance(problem, Problem))
+        check_workloads(workloads, places)
 
 
 def _refuse(quarantined: Iterable[Aside]) -> None:

@@ -17,8 +17,9 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from muster.api import KubeObject, Node, UserError, load_files, parse_seconds, to_base_all
+from muster.api import KubeObject, Node, UserError, load_files, to_base_all
 from muster.api.resources import GPU
+from muster.cli.options import seconds_of
 from muster.cli.screen import heading, make_console, plain_table, print_document
 from muster.cli.sources import say_notes
 from muster.explain.words import counted, duration_text
@@ -116,8 +117,8 @@ def _begun(command: ReplayCommand, config: SchedulerConfig, trace: Trace, object
     options = ReplayOptions(
         seed=command.seed,
         period_s=command.period,
-        grace_s=_seconds("--grace", command.grace),
-        checkpoint_s=None if command.checkpoint is None else _seconds("--checkpoint", command.checkpoint),
+        grace_s=seconds_of("--grace", command.grace),
+        checkpoint_s=None if command.checkpoint is None else seconds_of("--checkpoint", command.checkpoint),
     )
     told = Trace(Estimates.read(command.estimates).told(trace.jobs, command.seed), trace.source, trace.left_out)
     return Replay(told, objects, config, options)
@@ -189,22 +190,12 @@ def _filter(command: ReplayCommand) -> JobFilter:
         columns[meaning] = name
     return JobFilter(
         columns,
-        _seconds("--since", command.since),
-        math.inf if command.until is None else _seconds("--until", command.until),
+        seconds_of("--since", command.since),
+        math.inf if command.until is None else seconds_of("--until", command.until),
         command.one_queue,
         command.gpu_only,
         command.limit,
     )
-
-
-def _seconds(option: str, text: str) -> float:
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from None
-    if seconds < 0:
-        raise UserError(f'{option}: expected a time from 0 on, such as "10m", got "{text}"')
-    return seconds
 
 
 def _gpus(node: KubeObject) -> float:
