@@ -38,6 +38,7 @@ def config_of(case: Case) -> SchedulerConfig:
 def _configurations(base: SchedulerConfig, body: Body) -> dict[str, dict[str, Any]]:
     """The arguments of the actions: those of the profile, and what KAI's tests set."""
     own: dict[str, dict[str, Any]] = {
+        "allocate": {"groupsStartSmall": True},
         "consolidation": {
             "maxConsolidationPreemptees": -1,
             "useSchedulingSignatures": False,

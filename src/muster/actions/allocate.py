@@ -54,6 +54,13 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
             "pods ask for, as Volcano does, also where its minimum has room."
         ),
     ] = field(default=False, name="hardStartsWhole")
+    groups_start_small: Annotated[
+        bool,
+        Meta(
+            description="Let a gang with KAI's nested groups start in the first domains that hold its minimum, as KAI "
+            "does, also where others have room for all its pods."
+        ),
+    ] = field(default=False, name="groupsStartSmall")
     gate_removal_worker_num: Annotated[
         int,
         Meta(
