@@ -118,14 +118,15 @@ class RunTimes:
         if said:
             is_bound = first is not None and expected_seconds(_without_deadline(first), record.annotations) is None
             return Expected(max(said), "deadline" if is_bound else "said")
-        return self._by_owner(owner_of(record, first))
+        return self.by_owner(owner_of(record, first))
 
     def since(self, record: JobRecord, now: float) -> float:
         """When a job that runs began."""
         known = self._running.get(record.id)
         return record.started if record.started is not None else now if known is None else known[1]
 
-    def _by_owner(self, owner: str) -> Expected | None:
+    def by_owner(self, owner: str) -> Expected | None:
+        """What is expected of a job by what its owner's took before; None: too few did to tell."""
         before = self._record.get(owner, ())
         if len(before) < _FEW:
             return None

@@ -17,7 +17,7 @@ from muster.controllers.job_plugins import plugin_names
 Workload = Job | JobFlow | CronJob
 
 
-def check_workloads(workloads: Iterable[Workload], places: Mapping[int, str]) -> None:
+def check_each(workloads: Iterable[Workload], places: Mapping[int, str]) -> None:
     """Refuse those that nobody could run; queues may come later. Raises UserError.
 
     `places`: where objects were written, by their identity.
