@@ -63,7 +63,10 @@ class ReplayCluster:
         grace_s: float = 0.0,
         checkpoint_s: float | None = None,
     ) -> None:
-        """`grace_s`: how long evicted pods take to leave; `checkpoint_s`: how often work is saved, None: never."""
+        """`grace_s`: how long evicted pods take to leave; `checkpoint_s`: how often jobs save their work.
+
+        0: always, None: never.
+        """
         given = list(objects)
         self._now = EPOCH
         self._jobs = jobs
@@ -232,7 +235,8 @@ class ReplayCluster:
     def _break(self, live: LiveJob) -> None:
         assert live.running_since is not None
         ran = live.done_s + self._now - live.running_since
-        kept = 0.0 if self._checkpoint_s is None else ran // self._checkpoint_s * self._checkpoint_s
+        every = self._checkpoint_s
+        kept = 0.0 if every is None else ran // every * every if every else ran
         self._recorder.broke(live.number, self._now - EPOCH, lost_s=ran - kept)
         live.done_s, live.running_since = kept, None
 
