@@ -78,6 +78,7 @@ class ReplayCluster:
         #: Told what jobs took, as a scheduler that looks all the time would see it; None: nobody wants to know.
         self.run_times: RunTimes | None = None
         self._live: dict[str, LiveJob] = {}
+        self._n_running = 0
         #: When, in which order, whose, what: the n-th run of a job ends, or a pod has left.
         self._agenda: list[tuple[float, int, str, str | int]] = []
         self._put_down = 0
@@ -121,7 +122,7 @@ class ReplayCluster:
     @property
     def n_waiting(self) -> int:
         """Jobs that have come and do not run."""
-        return sum(live.running_since is None for live in self._live.values())
+        return len(self._live) - self._n_running
 
     # -- the protocol --------------------------------------------------------------------------------------------
 
@@ -227,6 +228,7 @@ class ReplayCluster:
     def _begin(self, live: LiveJob) -> None:
         live.running_since = self._now
         live.starts += 1
+        self._n_running += 1
         self._recorder.began(live.number, self._now - EPOCH)
         if live.job.run_s is not None:
             ends = self._now + live.job.run_s - live.done_s
@@ -239,12 +241,14 @@ class ReplayCluster:
         kept = 0.0 if every is None else ran // every * every if every else ran
         self._recorder.broke(live.number, self._now - EPOCH, lost_s=ran - kept)
         live.done_s, live.running_since = kept, None
+        self._n_running -= 1
 
     def _end(self, key: str, start: int) -> bool:
         live = self._live.get(key)
         if live is None or live.running_since is None or live.starts != start:
             return False  # it was broken, and has begun anew or waits
         del self._live[key]
+        self._n_running -= 1
         self._events += [Event("DELETED", pod) for pod in live.pods.values()]
         self._events.append(Event("DELETED", live.group))
         self._recorder.ended(live.number, self._now - EPOCH)

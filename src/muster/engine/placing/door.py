@@ -108,7 +108,9 @@ class Door:
                 return Outcome(Found.NOTHING, verdict=JobVerdict(QUEUE_FULL, cls=int(table.cls[chunk[0]])))
             if is_nested or not has_domains:
                 outcome = self._place_chunk(replace(work, tasks=chunk, whole=True), scope)
-                return replace(outcome, left=tasks[~np.isin(tasks, chunk)]) if outcome else outcome
+                if not outcome:
+                    return outcome
+                return replace(outcome, left=NOBODY if len(chunk) == len(tasks) else tasks[~np.isin(tasks, chunk)])
             tasks = tasks[(table.flags[tasks] & BEST_EFFORT) == 0]
             verdict = self._over_capacity(job, chunk) if len(tasks) else self._incomplete(job)
             if verdict is not None:
