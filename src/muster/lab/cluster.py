@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from muster.api import KubeObject, Pod, PodGroup, PodStatus, Queue
-from muster.api.names import QUEUE_GATE
+from muster.api.names import EXPECTED_SECONDS, QUEUE_GATE
 from muster.cluster.clock import stamp_of
 from muster.cluster.embedded_server import admit, standard_queues
 from muster.cluster.written_objects import updated_group
@@ -242,6 +242,14 @@ class ReplayCluster:
         self._recorder.broke(live.number, self._now - EPOCH, lost_s=ran - kept)
         live.done_s, live.running_since = kept, None
         self._n_running -= 1
+        if live.job.expected_s is not None and live.job.group is None:
+            self._tell_expected(live, max(0.0, live.job.expected_s - kept))
+
+    def _tell_expected(self, live: LiveJob, seconds: float) -> None:
+        """A job that goes on from a checkpoint says what it will take from there."""
+        marks = {**live.group.metadata.annotations, EXPECTED_SECONDS: f"{seconds:g}"}
+        live.group = replace(live.group, metadata=replace(live.group.metadata, annotations=marks))
+        self._events.append(Event("MODIFIED", live.group))
 
     def _end(self, key: str, start: int) -> bool:
         live = self._live.get(key)
