@@ -107,9 +107,9 @@ class Strategy(ABC, Generic[C]):
     def candidates(self, job: int) -> C:
         """Whom the job might evict; false: nobody."""
 
-    def has_hope(self, job: int) -> bool:
-        """Whether somebody might go for a job, as far as that is known at once."""
-        return True
+    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
+        """Those of the jobs for whom somebody might go, as far as that is known at once."""
+        return waiting
 
     @abstractmethod
     def solve(self, need: Need, candidates: C, simulation: Simulation) -> Plan | None:
@@ -146,7 +146,7 @@ def run(
     hopeful = waiting
     if not session.explains and not session.snapshot.nodes.state[RELEASING].any():
         # What is free was given out; where nobody may go either, a turn would only find out why.
-        hopeful = {job: tasks for job, tasks in waiting.items() if strategy.has_hope(job)}
+        hopeful = strategy.hopeful(waiting)
     jobs = strategy.jobs(hopeful)
     pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, dict(waiting), looks_ahead)
     left_out = set(jobs)
