@@ -30,6 +30,8 @@ from muster.simulate.report import SimulationResult, report_jobs, report_nodes, 
 from muster.snapshot import Aside
 
 Progress = Callable[[int, float], None]
+#: Told after each cycle, before time goes on; must not change anything.
+Observer = Callable[[Scheduler, CycleResult], None]
 #: A run that never settles (pods that come and go for ever) ends here unless told otherwise.
 MAX_CYCLES = 100_000
 
@@ -46,11 +48,13 @@ def simulate(
     registry: Registry | None = None,
     scheduler_names: Sequence[str] = (),
     progress: Progress | None = None,
+    observe: Observer | None = None,
 ) -> SimulationResult:
     """Run until nothing changes, `cycles` cycles were run, or `until` seconds have passed.
 
     `scheduler_names`: whose pods are scheduled; none: those of a live cluster's scheduler, else all.
-    `progress` is told after each cycle how many were run, and how many seconds have passed on the virtual clock.
+    `progress` is told after each cycle how many were run, and how many seconds have passed on the virtual clock;
+    `observe` gets the cycle and the scheduler, whose session it may read.
     What cannot be used of a live cluster or a saved snapshot is put aside and listed; of other input it is an error.
     Raises UserError for input that cannot be simulated, InternalError when a plugin or action broke.
     """
@@ -79,7 +83,7 @@ def simulate(
         keeps_finished=True,  # the report is about them too
     )
     limit = MAX_CYCLES if cycles is None else cycles
-    done, settled = _run(cluster, scheduler, limit, until, period, progress, tolerant=head is not None)
+    done, settled = _run(cluster, scheduler, limit, until, period, progress, observe, tolerant=head is not None)
     final = scheduler.observe()
     if head is None:
         _refuse(scheduler.mirror.quarantine)
@@ -158,6 +162,7 @@ def _run(
     until: float | None,
     period: float,
     progress: Progress | None,
+    observe: Observer | None,
     *,
     tolerant: bool,
 ) -> tuple[list[CycleResult], bool]:
@@ -174,6 +179,8 @@ def _run(
         done.append(result)
         if progress is not None:
             progress(len(done), tick * period)
+        if observe is not None:
+            observe(scheduler, result)
         following = _next_tick(cluster, tick, period, result.due)
         if following is None:
             return done, True
