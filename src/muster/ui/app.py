@@ -11,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import mimetypes
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.resources import files
@@ -86,6 +87,11 @@ class Desk:
             raise RefusedError(HTTPStatus.MISDIRECTED_REQUEST, why)
         if not self.rate.admits(_client(request)):
             raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "too many requests; wait a second")
+
+    def admit_stream(self, client: str) -> None:
+        """Look whether there is room for one more stream. Raises RefusedError."""
+        if sum(self.streams.values()) >= MAX_STREAMS or self.streams.get(client, 0) >= MAX_STREAMS_EACH:
+            raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "too many streams are open")
 
     def reader(self, request: Request) -> Reader:
         """Who asks. Raises RefusedError."""
@@ -289,9 +295,8 @@ def _stream(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
         client = _client(request)
         try:
             desk.admit(request)
+            desk.admit_stream(client)
             await run_in_threadpool(desk.reader, request)
-            if sum(desk.streams.values()) >= MAX_STREAMS or desk.streams.get(client, 0) >= MAX_STREAMS_EACH:
-                raise RefusedError(HTTPStatus.TOO_MANY_REQUESTS, "too many streams are open")
         except RefusedError as refused:
             return _json(refused.status, {"error": refused.why})
         headers = {**HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
@@ -304,7 +309,12 @@ async def _news(desk: Desk, request: Request, client: str) -> AsyncIterator[byte
     """The state of the feed whenever it is new: however much happens while nobody reads, it is one message."""
     loop = asyncio.get_running_loop()
     news = asyncio.Event()
-    forget = desk.feed.history.listen(lambda: loop.call_soon_threadsafe(news.set))
+
+    def hear() -> None:
+        with suppress(RuntimeError):  # the server has ended
+            loop.call_soon_threadsafe(news.set)
+
+    forget = desk.feed.history.listen(hear)
     desk.streams[client] = desk.streams.get(client, 0) + 1
     until = loop.time() + STREAM_S
     try:

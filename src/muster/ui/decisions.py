@@ -46,7 +46,7 @@ def line_document(moments: Iterable[Moment]) -> Json:
 
 def cycles_document(moments: Iterable[Moment], wanted: CycleFilter) -> Json:
     """Cycles with what they decided, the latest first."""
-    found = []
+    found: list[Json] = []
     more = None
     for moment in reversed(list(moments)):
         if wanted.before is not None and moment.cycle >= wanted.before:

@@ -2,7 +2,7 @@
 
 A `Moment` is one cycle. It keeps its session, from which every page is made, for as long as there is room: the room is
 counted in rows of pods and nodes, so that a small cluster has its whole story and a large one the last few cycles.
-What was decided, and what queues held, is kept for `MAX_MOMENTS` cycles. Written by the thread of the feed, read by all.
+What was decided, and what queues held, is kept for `MAX_MOMENTS` cycles. Written by the thread of the feed.
 """
 
 from __future__ import annotations
@@ -13,13 +13,14 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from muster.api import MusterError, UserError
+from muster.api import UserError
 from muster.explain import Whys
 from muster.explain.model import JobState
-from muster.framework import Session, points
+from muster.explain.queue_overview import fair_share
+from muster.framework import Session
 from muster.scheduler import CycleResult, Scheduler
 from muster.simulate.report import decision_json
-from muster.snapshot import NO_ROW, UNLIMITED
+from muster.snapshot import UNLIMITED
 
 Json = dict[str, Any]  # Any: the values of a document are of many types, and only ever written out
 
@@ -143,7 +144,9 @@ class History:
             hear()
 
 
-def moment_of(scheduler: Scheduler, result: CycleResult, start: float, observed: Sequence[Json] | None = None) -> Moment:
+def moment_of(
+    scheduler: Scheduler, result: CycleResult, start: float, observed: Sequence[Json] | None = None
+) -> Moment:
     """What is kept of a cycle. `observed`: what happened in the cluster, where others decide; else the decisions."""
     session = scheduler.last_session
     assert session is not None  # the cycle has run
@@ -201,10 +204,7 @@ def _held(session: Session) -> dict[str, dict[str, tuple[int, int | None]]]:
     table, axis = session.snapshot.queues, session.snapshot.axis
     found: dict[str, dict[str, tuple[int, int | None]]] = {}
     for row, record in list(enumerate(table.records))[:_MAX_SERIES]:
-        try:
-            fair = session.ask(points.QUEUE_FAIR_SHARE, row) if table.parent[row] != NO_ROW or not table.broken else None
-        except MusterError:
-            fair = None
+        fair = None if row in table.broken else fair_share(session, row)
         found[record.name] = {
             name: (
                 int(table.tree_allocated[row, column]),

@@ -113,17 +113,18 @@ def _job(session: Session, row: int, now: float) -> Json:
 def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
     """What happened to a job, in order; pods that were treated alike in a cycle are one entry."""
     entries: list[Json] = [{"time": created, "cycle": None, "kind": "created", "text": "created", "pods": []}]
-    said = ""
+    said = ("", "")
     for moment in moments:
-        for entry in _decided(job, moment):
-            entries.append(entry)
+        entries += _decided(job, moment)
         for update in moment.updates:
             if update["job"] == job:
                 told = update["message"] or update["phase"]
-                if told != said:
+                # What follows the first clause are numbers that change with every cycle.
+                heard = (update["code"], told.partition("; ")[0])
+                if heard != said:
                     kind = "waits" if update["code"] else "phase"
                     entries.append(_entry(moment, kind, told, code=update["code"], phase=update["phase"]))
-                said = told
+                said = heard
     return entries if len(entries) <= _MAX_ENTRIES else [entries[0], *entries[1 - _MAX_ENTRIES :]]
 
 

@@ -64,9 +64,7 @@ SCHEMAS: dict[str, Json] = {
     "Tree": _thing(
         revision=_TEXT,
         nodes=_list(_TEXT),
-        domains=_thing(
-            name=_list(_TEXT), tier=_list(_COUNT), parent=_list(_COUNT), lo=_list(_COUNT), hi=_list(_COUNT)
-        ),
+        domains=_thing(name=_list(_TEXT), tier=_list(_COUNT), parent=_list(_COUNT), lo=_list(_COUNT), hi=_list(_COUNT)),
         tiers=_list(_thing(tier=_COUNT, name=_TEXT, domains=_COUNT)),
         faults=_list(_FAULT),
         resources=_list(_thing(name=_TEXT, unit={"enum": ["milli", "bytes", "count"]})),
@@ -159,9 +157,7 @@ SCHEMAS: dict[str, Json] = {
         reasons=_list(_thing(code=_TEXT, text=_TEXT, jobs=_COUNT)),
         # In base units; -1: unlimited.
         amounts=_map(
-            _thing(
-                quota=_maybe(_COUNT), limit=_maybe(_COUNT), fairShare=_maybe(_COUNT), held=_COUNT, asked=_COUNT
-            )
+            _thing(quota=_maybe(_COUNT), limit=_maybe(_COUNT), fairShare=_maybe(_COUNT), held=_COUNT, asked=_COUNT)
         ),
     ),
     "Queues": _thing(
@@ -174,9 +170,7 @@ SCHEMAS: dict[str, Json] = {
         queues=_list({"$ref": "#/components/schemas/Queue"}),
         loans=_list(_thing(borrower=_TEXT, lender=_TEXT, resource=_TEXT, amount=_TEXT, base=_COUNT, unit=_TEXT)),
         missing=_list(_thing(queue=_TEXT, jobs=_COUNT)),
-        takings=_list(
-            _open(**{"from": _TEXT, "to": _TEXT, "pods": _COUNT, "jobs": _list(_TEXT), "for": _list(_TEXT)})
-        ),
+        takings=_list(_open(**{"from": _TEXT, "to": _TEXT, "pods": _COUNT, "jobs": _list(_TEXT), "for": _list(_TEXT)})),
     ),
     "Series": _thing(
         resource=_TEXT,
@@ -216,9 +210,7 @@ SCHEMAS: dict[str, Json] = {
                 counts=_COUNTS,
                 groups=_list({"$ref": "#/components/schemas/Group"}),
                 tried=_list(_thing(job=_TEXT, phase=_TEXT, code=_TEXT, message=_TEXT)),
-                actions=_map(
-                    _thing(milliseconds=_NUMBER, attempts=_map(_COUNT), dryRuns=_COUNT, cutShort=_COUNT)
-                ),
+                actions=_map(_thing(milliseconds=_NUMBER, attempts=_map(_COUNT), dryRuns=_COUNT, cutShort=_COUNT)),
                 failures=_list(_thing(error=_TEXT, what=_TEXT)),
                 error=_TEXT,
             )
@@ -242,9 +234,7 @@ SCHEMAS: dict[str, Json] = {
         found=_list(_open(kind={"enum": ["job", "queue", "node", "domain", "pod"]}, name=_TEXT)),
     ),
     "Lab": _thing(
-        runs=_list(
-            _thing(name=_TEXT, called=_TEXT, trace=_TEXT, figures=_map(_TEXT), numbers=_map(_maybe(_NUMBER)))
-        ),
+        runs=_list(_thing(name=_TEXT, called=_TEXT, trace=_TEXT, figures=_map(_TEXT), numbers=_map(_maybe(_NUMBER)))),
         rows=_list(_TEXT),
         meaning=_map(_TEXT),
     ),

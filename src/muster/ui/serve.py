@@ -95,7 +95,7 @@ def _listen(options: ServeOptions) -> socket.socket:
             fault = error.strerror or str(error)
             listening.close()
         else:
-            listening.set_inheritable(True)  # noqa: FBT003  # as the library has it
+            listening.set_inheritable(True)  # as the library has it
             return listening
     where = f"{options.host}:{ports[0]}" if len(ports) == 1 else f"{options.host}:{ports[0]} to {ports[-1]}"
     raise UserError(f"cannot listen on {where}: {fault}")

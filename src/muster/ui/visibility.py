@@ -1,7 +1,7 @@
 """What a reader may see: namespaces that are not theirs are left out of every answer, by one rule at one place.
 
-Rows about a hidden job or pod are dropped from lists; where its name stands in a sentence or a column, "(hidden)" stands
-instead. Nodes, queues and domains belong to no namespace and are shown; their totals count everything, as totals do.
+Rows about a hidden job or pod are dropped from lists; where its name stands in a sentence or a column, "(hidden)"
+stands instead. Nodes, queues and domains belong to no namespace and are shown; their totals count everything.
 """
 
 from __future__ import annotations
