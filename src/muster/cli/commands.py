@@ -15,6 +15,7 @@ from typing import Annotated
 import typer
 
 from muster import __version__
+from muster.cli.dashboard.command import ui
 from muster.cli.installation import crds_app, snapshot_app, webhooks_app
 from muster.cli.lab.commands import compare, replay
 from muster.cli.lists.commands import job_list, node_app, node_list, queue_list
@@ -167,6 +168,7 @@ app.command(short_help="Replay traces under several configurations, and say whic
 app.command("jobs", short_help="List jobs: state, place in line and why, when they may start.")(job_list)
 app.command("queues", short_help="List queues: state, what they hold and may have, who waits.")(queue_list)
 app.command("nodes", short_help="List nodes: state, what is free, whose pods they hold.")(node_list)
+app.command("ui", short_help="Show cluster, queues, jobs and decisions in a browser.")(ui)
 
 
 @config_app.command("check", short_help="Read a configuration, print what it says.")

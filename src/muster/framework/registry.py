@@ -163,6 +163,22 @@ class Registry:
             self._read[name, id(arguments)] = read
         return known(read[1])
 
+    def understood(self, config: SchedulerConfig, source: str = "configuration") -> dict[str, Any]:  # Any: JSON
+        """What a configuration says, with defaults filled in. Raises UserError."""
+        actions = [self.make_action(name, config.arguments_of(name), source) for name in config.actions]
+        tiers = [[(option, self.make_plugin(option, source)) for option in tier] for tier in config.tiers]
+        return {
+            "source": source,
+            "actions": [{"name": action.name, "arguments": _values(action)} for action in actions],
+            "tiers": [
+                [
+                    {"name": option.name, "flags": dict(option.flags), "arguments": _values(plugin)}
+                    for option, plugin in tier
+                ]
+                for tier in tiers
+            ],
+        }
+
     def _unknown_plugin(self, name: str) -> str:
         if name in NOT_YET_PLUGINS:
             return f"plugin {name!r} is not supported yet; remove it from the configuration"
@@ -186,6 +202,12 @@ def _answering(tiers: list[list[Seat]]) -> Answering:
                     there.append([])
                 there[-1].append((number, place))
     return found
+
+
+def _values(part: Plugin | Action) -> dict[str, Any]:  # Any: a JSON document
+    """Arguments as a configuration names them."""
+    values: dict[str, Any] = msgspec.to_builtins(part.arguments, str_keys=True)
+    return values
 
 
 def read_arguments(owner: type[Plugin] | type[Action], raw: Mapping[str, Any], place: str) -> Arguments:

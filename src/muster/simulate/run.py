@@ -26,6 +26,8 @@ from muster.simulate.forking import fork
 from muster.simulate.report import SimulationResult, report_jobs, report_nodes, report_workloads
 
 Progress = Callable[[int, float], None]
+#: Told after each cycle, before time goes on; must not change anything.
+Observer = Callable[[Scheduler, CycleResult], None]
 #: A run that never settles (pods that come and go for ever) ends here unless told otherwise.
 MAX_CYCLES = 100_000
 
@@ -113,6 +115,7 @@ class Run:
         cycles: int | None = None,
         until: float | None = None,
         progress: Progress | None = None,
+        observe: Observer | None = None,
         is_over: Callable[[CycleResult], bool] | None = None,
     ) -> None:
         """Run until nothing changes, `cycles` cycles more were run, `until` seconds have passed, or `is_over` says so.
@@ -125,6 +128,8 @@ class Run:
             result = self._cycle(self._next)
             if progress is not None:
                 progress(len(self.cycles), self._tick * self._period)
+            if observe is not None:
+                observe(self.scheduler, result)
             self._next = _next_tick(self.cluster, self._tick, self._period, result.due)
             if is_over is not None and is_over(result):
                 return
@@ -173,11 +178,13 @@ def simulate(
     registry: Registry | None = None,
     scheduler_names: Sequence[str] = (),
     progress: Progress | None = None,
+    observe: Observer | None = None,
 ) -> SimulationResult:
     """Run until nothing changes, `cycles` cycles were run, or `until` seconds have passed.
 
     `scheduler_names`: whose pods are scheduled; none: those of a live cluster's scheduler, else all.
-    `progress` is told after each cycle how many were run, and how many seconds have passed on the virtual clock.
+    `progress` is told after each cycle how many were run, and how many seconds have passed on the virtual clock;
+    `observe` gets the cycle and the scheduler, whose session it may read.
     What cannot be used of a live cluster or a saved snapshot is put aside and listed; of other input it is an error.
     Raises UserError for input that cannot be simulated, InternalError when a plugin or action broke.
     """
@@ -191,7 +198,7 @@ def simulate(
         scheduler_names=scheduler_names,
         repeats=until is not None or cycles is not None,
     )
-    run.go_on(cycles=cycles, until=until, progress=progress)
+    run.go_on(cycles=cycles, until=until, progress=progress, observe=observe)
     return run.result()
 
 
