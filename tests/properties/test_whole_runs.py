@@ -336,7 +336,7 @@ def check_quota(done: Run) -> None:
 
 def _before_last(world: World, queue: str, pods: Counter[str], units: Counter[str], resource: str) -> int:
     """What a queue has of a resource when the last of several gangs goes: a rigid one may leave it with less."""
-    each = {job.name: getattr(job, resource) for job in world.jobs}
+    each: dict[str, int] = {job.name: getattr(job, resource) for job in world.jobs}
     has = sum(pods[job.name] * each[job.name] for job in world.jobs if queue in _path(world, job.queue))
     gone = [each[name] * count for name, count in units.items()]
     return has - sum(gone) + max(gone)

@@ -15,8 +15,6 @@ from fractions import Fraction
 from functools import lru_cache
 from typing import Final
 
-from muster.api.errors import UserError
-
 INT64_MAX: Final = 2**63 - 1
 EXAMPLES: Final = '"500m", "4" or "64Gi"'
 _GRAMMAR: Final = re.compile(
@@ -189,15 +187,4 @@ def parse_seconds(given: str | float) -> float:
     seconds = float(given)
     if not math.isfinite(seconds):
         raise ValueError(f'expected a duration such as "90s" or a number of seconds, got {given}')
-    return seconds
-
-
-def seconds_of(option: str, text: str) -> float:
-    """The value of an option that takes a time from 0 on: a duration, or a plain number. Raises UserError."""
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from None
-    if seconds < 0:
-        raise UserError(f'{option}: expected a time from 0 on, such as "10m", got "{text}"')
     return seconds

@@ -18,7 +18,7 @@ from rich.table import Table
 from rich.text import Text
 
 from muster.api import KubeObject, Loaded, UserError
-from muster.api.quantity import seconds_of
+from muster.api.errors import seconds_of
 from muster.cli.screen import cluster_picture, draw, heading, make_console, plain_table, print_document
 from muster.cli.sources import ObjectSource, progress_line, read, say_notes
 from muster.cluster import Timeline, load_timeline

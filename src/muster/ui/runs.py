@@ -12,8 +12,8 @@ from pathlib import Path
 from typing import Final
 
 from muster.api import UserError
-from muster.lab.page import ROWS, figure, figure_text
-from muster.lab.report import KEYS, Report
+from muster.lab.figures import FIGURES
+from muster.lab.report import KEYS
 from muster.ui.history import Json
 
 REPORT: Final = "report.json"
@@ -50,7 +50,7 @@ class Runs:
         """All runs with the figures that are compared."""
         return {
             "runs": [_summary(name, _read(path)) for name, path in self.found().items()],
-            "rows": [what for what, _, _ in ROWS],
+            "rows": [figure.what for figure in FIGURES],
             "meaning": dict(KEYS),
         }
 
@@ -61,9 +61,8 @@ class Runs:
 
 
 def _summary(name: str, figures: Json) -> Json:
-    report = Report(figures, {})
-    cells = {what: figure_text(figure(report, keys), digits) for what, keys, digits in ROWS}
-    numbers = {what: figure(report, keys) for what, keys, _ in ROWS}
+    numbers = {figure.what: figure.of(figures) for figure in FIGURES}
+    cells = {figure.what: figure.text(numbers[figure.what]) for figure in FIGURES}
     return {
         "name": name,
         "called": str(figures.get("name", name)),

@@ -16,7 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from muster.api import KubeObject, UserError
-from muster.api.quantity import seconds_of
+from muster.api.errors import seconds_of
 from muster.cli.screen import heading, make_console, plain_table, print_document
 from muster.cli.sources import say_notes
 from muster.explain.words import counted, duration_text

@@ -226,11 +226,7 @@ class _Pipeline(Generic[C]):
         heir, handed = hand_on(session, job, plan, statement, self.waiting)
         if handed is plan:
             return need, plan
-        if (
-            handed is None
-            or _never_preempts(session, self.kind, handed.placed)
-            or self._is_lost(heir, handed, statement)
-        ):
+        if handed is None or self._is_in_vain(heir, handed, statement):
             name = session.snapshot.jobs.records[heir].id
             simulation.refusal = Rejection(NOT_STEADY, f"{name} would take the room, and may not have it, or lose it")
             return need, None

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from muster.api import KubeObject, Node, UserError, load_files, to_base_all
-from muster.api.quantity import seconds_of
+from muster.api.errors import seconds_of
 from muster.api.resources import GPU
 from muster.lab.sources.object_jobs import split
 from muster.lab.sources.tables import JobFilter, read_jobs, read_nodes, uniform_nodes
