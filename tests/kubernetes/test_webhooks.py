@@ -11,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -190,7 +191,7 @@ def test_a_tree_of_queues_is_deleted_from_below_without_a_pause(asked: Kubectl) 
         asked.create(queue(f"above-{number}"))
         asked.create(queue(f"below-{number}", parent=f"above-{number}"))
         with pytest.raises(RefusedError, match=r"queues below it"):
-            asked.wait(lambda above=f"above-{number}": asked.delete("Queue", above))
+            asked.wait(partial(asked.delete, "Queue", f"above-{number}"))
         asked.delete("Queue", f"below-{number}")
         asked.delete("Queue", f"above-{number}")
 

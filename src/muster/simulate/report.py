@@ -102,7 +102,7 @@ class SimulationResult:
     def to_json(self) -> dict[str, Any]:  # Any: JSON
         """Return the documented JSON form."""
         return {
-            "decisions": [_decision(made, cycle, self.start) for cycle in self.cycles for made in cycle.decisions],
+            "decisions": [decision_json(made, cycle, self.start) for cycle in self.cycles for made in cycle.decisions],
             "jobs": {
                 name: {
                     "phase": job.phase,
@@ -124,7 +124,8 @@ class SimulationResult:
         }
 
 
-def _decision(made: Decision, cycle: CycleResult, start: float) -> dict[str, Any]:  # Any: JSON
+def decision_json(made: Decision, cycle: CycleResult, start: float) -> dict[str, Any]:  # Any: JSON
+    """Return the documented JSON form of one decision; its time counts from `start`."""
     return {
         "cycle": cycle.number,
         "time": round(cycle.time - start, 6),
