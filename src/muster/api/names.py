@@ -65,6 +65,9 @@ SLA_WAITING_TIME: Final = "sla-waiting-time"
 START_STAMP: Final = "muster.sh/started"
 STALE_STAMP: Final = "muster.sh/stale-since"
 STALE_GRACE: Final = "muster.sh/staleness-grace-period"
+#: On PodGroups: "PodGroup" says that its pods are taken away together or not at all, those beyond the minimum included.
+DISRUPTION_MODE: Final = "muster.sh/disruption-mode"
+WHOLE_GROUP: Final = "PodGroup"
 KAI_START_STAMP: Final = "kai.scheduler/last-start-timestamp"
 KAI_STALE_STAMP: Final = "kai.scheduler/stale-podgroup-timestamp"
 

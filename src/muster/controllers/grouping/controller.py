@@ -23,7 +23,7 @@ from muster.api import (
     encode,
 )
 from muster.api.kinds import decode_as
-from muster.api.names import GROUP_NAME
+from muster.api.names import DISRUPTION_MODE, GROUP_NAME, WHOLE_GROUP
 from muster.api.objects.pod import group_of
 from muster.api.objects.workloads import ForeignWorkload
 from muster.controllers.contract import (
@@ -55,6 +55,7 @@ from muster.controllers.grouping.families import (
 from muster.controllers.grouping.native import (
     Native,
     gang_of_native,
+    goes_whole,
     made_topology,
     native_of,
     native_owner,
@@ -313,6 +314,8 @@ class GroupingController(Keeper):
         member = Member(pod, _NATIVE_RULE, [owner], gang, owner.document)
         group = wanted(family, member, self._known())
         group.document["metadata"]["name"] = native.group_name
+        if goes_whole(native, owner):
+            group.document["metadata"]["annotations"][DISRUPTION_MODE] = WHOLE_GROUP
         action = self._group_action(group)
         if action is not None:
             yield action
