@@ -244,9 +244,13 @@ def node_counts(entries: Sequence[Entry]) -> str:
     counts: dict[str, int] = {}
     for entry in entries:
         counts[entry["node"]] = counts.get(entry["node"], 0) + 1
-    parts = [f"{node} ×{n}" if n > 1 else node for node, n in sorted(counts.items())]
-    more = len(parts) - _MAX_NODES
-    return ", ".join(parts[:_MAX_NODES]) + (f" and {more} more" if more > 0 else "")
+    return node_names([f"{node} ×{n}" if n > 1 else node for node, n in sorted(counts.items())])
+
+
+def node_names(names: Sequence[str]) -> str:
+    """Return some nodes by name, and how many there are beside them."""
+    more = len(names) - _MAX_NODES
+    return ", ".join(names[:_MAX_NODES]) + (f" and {more} more" if more > 0 else "")
 
 
 def workload_table(workloads: Mapping[str, WorkloadReport]) -> Table:

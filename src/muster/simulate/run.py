@@ -14,6 +14,7 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, UserError
 from muster.api.objects.batch import CronJob, Job, JobFlow
@@ -25,6 +26,7 @@ from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate.forking import fork
 from muster.simulate.report import SimulationResult, report_jobs, report_nodes, report_workloads
 
+T = TypeVar("T")
 Progress = Callable[[int, float], None]
 #: Told after each cycle, before time goes on; must not change anything.
 Observer = Callable[[Scheduler, CycleResult], None]
@@ -98,7 +100,11 @@ class Run:
 
     def fork(self) -> Run:
         """A run that goes on from here by itself; what this one does from now on is none of its business."""
-        return fork(self, [self.scheduler.registry, self.scheduler.last_session])
+        return self.fork_with(None)[0]
+
+    def fork_with(self, other: T) -> tuple[Run, T]:
+        """The same, with something else that knows this run, and whose copy is to know the copy."""
+        return fork((self, other), [self.scheduler.registry, self.scheduler.last_session])
 
     def configure(self, config: SchedulerConfig) -> None:
         """Take another configuration from the next cycle on. Raises UserError."""
