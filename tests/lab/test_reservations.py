@@ -126,6 +126,7 @@ def test_evicting_actions_keep_what_is_reserved(rows: list[tuple[int, int, int, 
         plugin = None if session is None else session.plugins["reservation"]
         for known in plugin.reserved if isinstance(plugin, Reservation) else ():
             assert session is not None
+            assert isinstance(plugin, Reservation)
             if session.snapshot.jobs.counts[known.job, TaskStatus.PENDING]:
                 assert (plugin._room_then(known) >= known.needs).all()  # the promise itself
         return False
