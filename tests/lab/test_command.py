@@ -8,7 +8,7 @@ import re
 from pathlib import Path
 
 import pytest
-from pyarrow import parquet
+from pyarrow import parquet  # type: ignore[import-untyped]  # it has no types
 
 from muster.api import UserError
 from muster.cli.main import run

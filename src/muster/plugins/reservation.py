@@ -63,8 +63,9 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
     patience: Annotated[
         str | float,
         Meta(
-            description="Room is reserved for a job once it has waited for so long: 6h, or seconds. Until then it may be "
-            "passed; with `order: shortest` all who have not waited as long go by their run times, after those who have."
+            description="Room is reserved for a job once it has waited for so long: 6h, or seconds. Until then others "
+            "may pass it; with `order: shortest` those who have not waited as long go by their run times, after those "
+            "who have."
         ),
     ] = msgspec.field(default=0.0)
     margin: Annotated[
