@@ -9,13 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
+from muster.framework import parse_config
+from muster.framework.config import DEFAULT_YAML
 from muster.lab.cluster import EPOCH
 from muster.lab.policies import find_policy
-from muster.lab.replay import Replay
+from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.sources.tables import uniform_nodes
 from muster.lab.trace import Estimates, Trace, TraceJob
 from muster.plugins.reservation import Reservation
 from muster.scheduler import builtin_registry
+from muster.snapshot import TaskStatus
 
 REGISTRY = builtin_registry(third_party=False)
 #: Two nodes: one is busy until 100, the gang needs both, so it could start then.
@@ -84,6 +87,53 @@ def test_why_it_waits_says_what_is_reserved() -> None:
     assert verdict.detail.endswith("reserved from 2001-01-01T00:01:40Z: node-1, node-2")
 
 
+def evicting(made: Trace, nodes: int) -> Replay:
+    """The default profile, with all that evicts, and a reservation."""
+    text = DEFAULT_YAML.replace("  - name: priority\n", "  - name: priority\n  - name: reservation\n", 1)
+    return Replay(made, [*uniform_nodes(nodes, 8)], parse_config(text, "test"), registry=REGISTRY)
+
+
+def test_who_makes_room_by_moving_others_delays_nobody_who_has_a_reservation() -> None:
+    """Two nodes are half free and a third is full; the head of the queue can have two whole ones from 100 on.
+
+    The job behind it could have a whole one at once if a job moved from one half free node to the other; but one of
+    these two is reserved.
+    """
+    halves = (("a", 0, 900, 4, 1), ("a-beside", 0, 10, 4, 1), ("b", 0, 100, 4, 1), ("b-beside", 0, 10, 4, 1))
+    made = trace((*halves, ("c", 0, 100, 8, 1), ("head", 20, 50, 8, 2), ("later", 21, 500, 8, 1)))
+    replay = evicting(made, nodes=3)
+    replay.run()
+    began = dict(zip([job.name for job in made.jobs], replay.recorder.first_start, strict=True))
+    assert (began["head"], began["later"]) == (100, 150)
+    assert not replay.recorder.evictions
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 60), st.integers(1, 80), st.sampled_from([1, 2, 4, 8]), st.integers(1, 3)),
+        min_size=2,
+        max_size=14,
+    )
+)
+def test_evicting_actions_keep_what_is_reserved(rows: list[tuple[int, int, int, int]]) -> None:
+    """After every cycle, whatever was evicted or moved in it, reserved nodes will have the room that is needed."""
+    made = trace([(f"j{k:02d}", *row) for k, row in enumerate(sorted(rows))])
+    replay = evicting(made, nodes=3)
+
+    def look() -> bool:
+        session = replay.last_session
+        plugin = None if session is None else session.plugins["reservation"]
+        for known in plugin.reserved if isinstance(plugin, Reservation) else ():
+            assert session is not None
+            assert isinstance(plugin, Reservation)
+            if session.snapshot.jobs.counts[known.job, TaskStatus.PENDING]:
+                assert (plugin._room_then(known) >= known.needs).all()  # the promise itself
+        return False
+
+    replay.run(pause=look)
+
+
 ROWS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(1, 80), st.sampled_from([1, 2, 4, 8]), st.integers(1, 3)),
     min_size=2,
@@ -125,3 +175,22 @@ def test_wrong_times_keep_nobody_for_ever(rows: list[tuple[int, int, int, int]],
 def test_a_policy_that_is_none_is_named() -> None:
     with pytest.raises(Exception, match="there is no policy 'best'; there are fifo, skip, sjf"):
         find_policy("policy:best")
+
+
+def test_the_one_with_least_left_takes_the_place_of_one_with_more() -> None:
+    rows = (("long", 0, 100, 8, 2), ("short", 10, 20, 8, 2), ("between", 20, 85, 8, 2))
+    made = trace(rows)
+    replay = Replay(
+        made,
+        [*uniform_nodes(2, 8)],
+        find_policy("policy:srtf"),
+        ReplayOptions(checkpoint_s=0.0),
+        registry=REGISTRY,
+    )
+    replay.run()
+    # Short takes the place of long at 10; long has 90 left at 30 and between 85, which therefore goes before it.
+    found = dict(zip((job.name for job in made.jobs), replay.recorder.end, strict=True))
+    assert found["short"] == pytest.approx(30, abs=3)
+    assert found["between"] == pytest.approx(115, abs=6)
+    assert found["long"] == pytest.approx(205, abs=9)
+    assert replay.recorder.evictions["gangpreempt"] == 2, "long gave way once, with both pods"

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from muster.api import UserError, parse_seconds
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix
 from muster.engine.gangs import pending_tasks_of, requests_of
 from muster.framework.plugin import Arguments, Eviction, OrderKey, Plugin, Rejection, Scenario
@@ -59,6 +60,14 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
         Literal["queue", "shortest"],
         Meta(description="Of those that may start before it, who goes first: as the queue has it, or the shortest."),
     ] = "queue"
+    patience: Annotated[
+        str | float,
+        Meta(
+            description="Room is reserved for a job once it has waited for so long: 6h, or seconds. Until then others "
+            "may pass it; with `order: shortest` those who have not waited as long go by their run times, after those "
+            "who have."
+        ),
+    ] = msgspec.field(default=0.0)
     margin: Annotated[
         float, Meta(ge=1, le=100, description="Run times of jobs that would start early are taken so many times.")
     ] = msgspec.field(default=1.0)
@@ -87,9 +96,16 @@ class Reservation(Plugin):
     Args: ClassVar[type[Arguments]] = ReservationArguments
     wants_run_times = True
 
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._options = cast("ReservationArguments", arguments)
+        try:
+            self._patience = parse_seconds(self._options.patience)
+        except ValueError as error:
+            raise UserError(f"plugin reservation: arguments: patience: {error}") from error
+
     def open(self, session: Session) -> None:
         super().open(session)
-        self._options = cast("ReservationArguments", self.arguments)
         self.reserved: list[Reserved] = []
         #: Queues with a job that could not start, and the first such job.
         self._blocked: dict[int, int] = {}
@@ -104,12 +120,24 @@ class Reservation(Plugin):
     # -- who comes first -----------------------------------------------------------------------------------------
 
     def job_order(self, job: int) -> OrderKey:
-        """Nothing before somebody waits; then the shortest first, if that is wanted."""
-        queue = int(self.session.snapshot.jobs.queue[job])
-        return self._seconds(job) if self._options.order == "shortest" and queue in self._blocked else 0.0
+        """Nothing before somebody waits; then the shortest first, if that is wanted.
+
+        With patience, those whose patience is at an end, as they came; then the shortest first, if that is wanted.
+        """
+        if self._options.order != "shortest":
+            return 0.0
+        if self._patience:
+            return 0.0 if self._has_waited(job) else 1.0 + self._seconds(job)
+        return self._seconds(job) if int(self.session.snapshot.jobs.queue[job]) in self._blocked else 0.0
+
+    def _has_waited(self, job: int) -> bool:
+        """Whether the patience of a job is at an end."""
+        return self.session.now - float(self.session.snapshot.jobs.created[job]) >= self._patience
 
     def job_waits(self, job: int) -> bool:
         snapshot = self.session.snapshot
+        if not self._has_waited(job):
+            return False
         queue = int(snapshot.jobs.queue[job])
         is_first = self._blocked.setdefault(queue, job) == job
         depth = self._options.depth if self._options.mode == "conservative" else 1
@@ -121,7 +149,7 @@ class Reservation(Plugin):
             self.reserved.append(found)
             self.session.look_again(found.at)
             self._tell(found)
-        return is_first and self._options.order == "shortest"
+        return is_first and self._options.order == "shortest" and not self._patience
 
     def _tell(self, found: Reserved) -> None:
         """Add to why the job waits what it waits for."""
