@@ -27,7 +27,9 @@ def test_this_machine_by_its_names(host: str) -> None:
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize("host", ["", "example.com", "localhost.example.com", "127.0.0.1.nip.io", "10.0.0.1:80", "[::2]"])
+@pytest.mark.parametrize(
+    "host", ["", "example.com", "localhost.example.com", "127.0.0.1.nip.io", "10.0.0.1:80", "[::2]"]
+)
 def test_names_that_anybody_could_point_here(host: str) -> None:
     assert not is_loopback(host)
 
@@ -68,7 +70,12 @@ def test_files_outside_of_the_page_are_not_served(client: TestClient) -> None:
 
 def test_without_the_token_there_is_no_answer(demo: FileFeed) -> None:
     client = client_of(Desk(demo, gate=TokenGate(TOKEN), loopback_only=False), "muster.example.com")
-    for headers in ({}, {"Authorization": "Bearer wrong"}, {"Authorization": f"Basic {TOKEN}"}, {"Authorization": TOKEN}):
+    for headers in (
+        {},
+        {"Authorization": "Bearer wrong"},
+        {"Authorization": f"Basic {TOKEN}"},
+        {"Authorization": TOKEN},
+    ):
         for address in ("/api/status", "/api/jobs", "/api/events"):
             response = client.get(address, headers=headers)
             assert response.status_code == 401

@@ -21,7 +21,11 @@ ADDRESSES = {
     "/api/cluster/state": ["/api/cluster/state", "/api/cluster/state?at=4"],
     "/api/nodes/{name}": ["/api/nodes/gpu-1", "/api/nodes/gpu-1?at=4", "/api/nodes/cpu-1"],
     "/api/jobs": ["/api/jobs", "/api/jobs?q=pre&state=running", "/api/jobs?queue=product&limit=1&at=1"],
-    "/api/jobs/{name}": ["/api/jobs/research/evaluate", "/api/jobs/product/serve?at=4", "/api/jobs/default/pod/notebook"],
+    "/api/jobs/{name}": [
+        "/api/jobs/research/evaluate",
+        "/api/jobs/product/serve?at=4",
+        "/api/jobs/default/pod/notebook",
+    ],
     "/api/queues": ["/api/queues", "/api/queues?at=1"],
     "/api/queues/series": ["/api/queues/series", "/api/queues/series?resource=nvidia.com/gpu"],
     "/api/cycles": ["/api/cycles"],
