@@ -14,7 +14,7 @@ from muster.ui.feeds import FileFeed
 from muster.ui.serve import ServeOptions, gate_of
 from muster.ui.visibility import HIDDEN, Reader, shown_to
 
-TOKEN = "a-token-that-is-long-enough"  # noqa: S105
+TOKEN = "a-token-that-is-long-enough"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
 
