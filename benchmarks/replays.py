@@ -17,7 +17,7 @@ from benchmarks.measure import calibrate
 from muster.framework import find_config
 from muster.lab.replay import Replay
 from muster.lab.report import make_report
-from muster.lab.tables import JobFilter, read_jobs, uniform_nodes
+from muster.lab.sources.tables import JobFilter, read_jobs, uniform_nodes
 from muster.lab.trace import Trace, TraceJob
 
 TRACES: Final = Path(__file__).parents[1].parent / "shared" / "traces"

@@ -38,7 +38,14 @@ def config_of(case: Case) -> SchedulerConfig:
 def _configurations(base: SchedulerConfig, body: Body) -> dict[str, dict[str, Any]]:
     """The arguments of the actions: those of the profile, and what KAI's tests set."""
     own: dict[str, dict[str, Any]] = {
-        "consolidation": {"maxConsolidationPreemptees": -1, "useSchedulingSignatures": False, "passOverBlocked": False},
+        "allocate": {"groupsStartSmall": True},
+        "consolidation": {
+            "maxConsolidationPreemptees": -1,
+            "useSchedulingSignatures": False,
+            "passOverBlocked": False,
+            # In KAI a job of higher priority that may not move others takes the room in the next cycle.
+            "looksAhead": False,
+        },
         "reclaim": {"useSchedulingSignatures": False, "passOverBlocked": False},
         "preempt": {"useSchedulingSignatures": False, "passOverBlocked": False},
         STALE: {"gracePeriod": f"{_grace_seconds(body)}s"},

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from muster.framework import find_config
 from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.report import Report, make_report
-from muster.lab.tables import uniform_nodes
+from muster.lab.sources.tables import uniform_nodes
 from muster.lab.trace import Trace, TraceJob
 from muster.scheduler import builtin_registry
 

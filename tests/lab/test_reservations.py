@@ -12,7 +12,7 @@ from muster.api import KubeObject
 from muster.lab.cluster import EPOCH
 from muster.lab.policies import find_policy
 from muster.lab.replay import Replay
-from muster.lab.tables import uniform_nodes
+from muster.lab.sources.tables import uniform_nodes
 from muster.lab.trace import Estimates, Trace, TraceJob
 from muster.plugins.reservation import Reservation
 from muster.scheduler import builtin_registry

@@ -104,7 +104,7 @@ def test_a_short_token_or_none_is_refused_at_the_start(tmp_path: Path) -> None:
         TokenGate(file=tmp_path / "none")
 
 
-def test_beyond_loopback_a_token_is_made(demo: FileFeed) -> None:
+def test_beyond_loopback_a_token_is_made() -> None:
     assert gate_of(ServeOptions("127.0.0.1"))[1] == ""
     gate, token = gate_of(ServeOptions("0.0.0.0"))
     assert isinstance(gate, TokenGate)

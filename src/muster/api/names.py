@@ -99,6 +99,8 @@ UNREADABLE: Final = "muster.sh/unreadable"
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 EXIT: Final = "muster.sh/exit"
 EXIT_CODE: Final = "muster.sh/exit-code"
+#: Said of a workload, these are said of all its pods.
+LIFE: Final = (RUN_SECONDS, EXIT, EXIT_CODE)
 
 # On PodGroups and pods: how long they are expected to run, in seconds; and who stands behind them, where neither their
 # owner nor their queue says so.

@@ -188,3 +188,15 @@ def parse_seconds(given: str | float) -> float:
     if not math.isfinite(seconds):
         raise ValueError(f'expected a duration such as "90s" or a number of seconds, got {given}')
     return seconds
+
+
+def seconds_of(option: str, text: str) -> float:
+    """The value of an option that takes a time from 0 on: a duration, or a plain number. Raises UserError."""
+    from muster.api.errors import UserError  # noqa: PLC0415  # errors know amounts
+    try:
+        seconds = parse_seconds(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from None
+    if seconds < 0:
+        raise UserError(f'{option}: expected a time from 0 on, such as "10m", got "{text}"')
+    return seconds

@@ -78,6 +78,9 @@ class RunTimes:
     _record: dict[str, deque[float]] = field(default_factory=dict)
     #: Jobs that ran in the last cycle: owner, and since when.
     _running: dict[str, tuple[str, float]] = field(default_factory=dict)
+    #: What PodGroups said that speak for their jobs, and what owners' records said since they last grew.
+    _said: dict[str, tuple[JobRecord, Expected]] = field(default_factory=dict)
+    _judged: dict[str, Expected] = field(default_factory=dict)
 
     def follow(self, snapshot: Snapshot, now: float) -> None:
         """Take in a picture: jobs that ran and are gone have ended."""
@@ -95,6 +98,8 @@ class RunTimes:
             if job not in running and job not in jobs.index:
                 self._remember(owner, now - since)
         self._running = running
+        if len(self._said) > 2 * len(jobs) + _REMEMBERED:
+            self._said = {job: known for job, known in self._said.items() if job in jobs.index}
 
     def ended(self, job: str, owner: str, seconds: float) -> None:
         """Note what a job took, where somebody knows it better than by looking now and then."""
@@ -103,9 +108,13 @@ class RunTimes:
 
     def _remember(self, owner: str, seconds: float) -> None:
         self._record.setdefault(owner, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
+        self._judged.pop(owner, None)
 
     def of(self, record: JobRecord, pods: Iterable[Pod]) -> Expected | None:
         """What is expected of a job; None: nothing is known."""
+        known = self._said.get(record.id)
+        if known is not None and known[0] is record:
+            return known[1]
         first: Pod | None = None
         said: list[float] = []
         for pod in pods:
@@ -117,15 +126,22 @@ class RunTimes:
                 break  # the PodGroup speaks for all of them
         if said:
             is_bound = first is not None and expected_seconds(_without_deadline(first), record.annotations) is None
-            return Expected(max(said), "deadline" if is_bound else "said")
-        return self._by_owner(owner_of(record, first))
+            found = Expected(max(said), "deadline" if is_bound else "said")
+            if record.annotations.get(EXPECTED_SECONDS) and not _speaks(first):
+                self._said[record.id] = record, found
+            return found
+        return self.by_owner(owner_of(record, first))
 
     def since(self, record: JobRecord, now: float) -> float:
         """When a job that runs began."""
         known = self._running.get(record.id)
         return record.started if record.started is not None else now if known is None else known[1]
 
-    def _by_owner(self, owner: str) -> Expected | None:
+    def by_owner(self, owner: str) -> Expected | None:
+        """What is expected of a job by what its owner's took before; None: too few did to tell."""
+        known = self._judged.get(owner)
+        if known is not None:
+            return known
         before = self._record.get(owner, ())
         if len(before) < _FEW:
             return None
@@ -133,7 +149,13 @@ class RunTimes:
         apart = median(
             max(run, 1.0) / max(middle, 1.0) if run > middle else max(middle, 1.0) / max(run, 1.0) for run in before
         )
-        return Expected(middle, f"record of {owner}", round(apart, 2))
+        found = self._judged[owner] = Expected(middle, f"record of {owner}", round(apart, 2))
+        return found
+
+
+def _speaks(pod: Pod | None) -> bool:
+    """Whether a pod says by itself how long it will run."""
+    return pod is not None and not {EXPECTED_SECONDS, RUN_SECONDS}.isdisjoint(pod.metadata.annotations)
 
 
 def _without_deadline(pod: Pod) -> Pod:

@@ -132,7 +132,7 @@ class Scheduler:
             if self._reports:
                 cycle.queues = report("queues", lambda: self._queues.updates(snapshot, self.mirror.finished_groups))
             seed = self.seed * _SEED_STRIDE + self.n_cycles
-            cycle.run(snapshot, seed, self._verdicts.at(self.mirror.placement_revision), self._usage(now))
+            cycle.run(snapshot, seed, self._verdicts, self.mirror.placement_revision, self._usage(now))
             if self._meter is not None:
                 self._meter.hold(snapshot)
             self._verdicts.forget_others(snapshot.classes.keys)

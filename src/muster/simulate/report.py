@@ -191,6 +191,11 @@ def _foreign_report(thing: ForeignWorkload, pods: Sequence[Pod]) -> WorkloadRepo
     is_suspended = thing.spec.get("suspend") is True or (isinstance(policy, dict) and policy.get("suspend") is True)
     ranked = ((is_suspended, "Suspended"), (counts["Running"], "Running"), (waiting or not pods, "Pending"))
     phase = next((word for holds, word in ranked if holds), "Failed" if counts["Failed"] else "Completed")
+    message = "" if pods or is_suspended else "no pod was made"
+    if progress := thing.status.get("progress"):  # its parts may be others' workloads, with reports of their own
+        ends = {"Succeeded": "Completed", "Failed": "Failed"}
+        phase = ends.get(thing.status["phase"], phase if pods else "Running")
+        message = f"{progress.replace('/', ' of ')} steps are done"
     return WorkloadReport(
         kind=thing.kind,
         phase=phase,
@@ -198,7 +203,7 @@ def _foreign_report(thing: ForeignWorkload, pods: Sequence[Pod]) -> WorkloadRepo
         pending=counts["Pending"],
         succeeded=counts["Succeeded"],
         failed=counts["Failed"],
-        message="" if pods or is_suspended else "no pod was made",
+        message=message,
         pod_group=f"{thing.namespace}/{groups[0]}" if groups else "",
     )
 

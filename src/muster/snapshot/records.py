@@ -247,12 +247,23 @@ def created_seconds(meta: ObjectMeta) -> float:
 
 
 def is_of_other_family(standing: KubeObject | None, item: KubeObject) -> bool:
-    """Whether an object of the other family has taken the name already."""
+    """Whether an object of the other family has the name."""
     return standing is not None and type(standing) is not type(item)
 
 
+def yields_to(item: KubeObject, standing: KubeObject | None) -> bool:
+    """Whether an object leaves its name to one of the other family: the older one has it, else Volcano's.
+
+    Whoever is listed first after a restart, the same one has it.
+    """
+    if standing is None or type(standing) is type(item):
+        return False
+    ages = [(created_seconds(each.metadata), isinstance(each, KaiQueue | KaiPodGroup)) for each in (standing, item)]
+    return ages[0] < ages[1]
+
+
 def check_family(standing: KubeObject | None, item: KubeObject) -> None:
-    """Raise UserError when an object of the other family has taken the name: who came first stays."""
+    """Raise UserError when an object of the other family has taken the name."""
     if standing is not None and is_of_other_family(standing, item):
         raise UserError(
             f"there is a {standing.kind} of {standing.api_version} with this name already; rename one of them",

@@ -12,8 +12,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -107,9 +107,9 @@ class Strategy(ABC, Generic[C]):
     def candidates(self, job: int) -> C:
         """Whom the job might evict; false: nobody."""
 
-    def has_hope(self, job: int) -> bool:
-        """Whether somebody might go for a job, as far as that is known at once."""
-        return True
+    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
+        """Those of the jobs for whom somebody might go, as far as that is known at once."""
+        return waiting
 
     @abstractmethod
     def solve(self, need: Need, candidates: C, simulation: Simulation) -> Plan | None:
@@ -128,18 +128,27 @@ class Strategy(ABC, Generic[C]):
 
 
 def run(
-    session: Session, kind: Eviction, strategy: Strategy[C], action: str, *, max_disruption_ratio: float | None = None
+    session: Session,
+    kind: Eviction,
+    strategy: Strategy[C],
+    action: str,
+    *,
+    max_disruption_ratio: float | None = None,
+    looks_ahead: bool = True,
 ) -> None:
-    """Give every job that may look for victims its turn; evicted ÷ requested resources stay within the ratio."""
+    """Give every job that may look for victims its turn; evicted ÷ requested resources stay within the ratio.
+
+    `looks_ahead`: what is freed is given to the job of the queue that would take it in the next cycle.
+    """
     warn_of_limit(max_disruption_ratio, action)
     session.count_for(action)
     waiting = placeable_jobs(session, schedulable_tasks(session))
     hopeful = waiting
     if not session.explains and not session.snapshot.nodes.state[RELEASING].any():
         # What is free was given out; where nobody may go either, a turn would only find out why.
-        hopeful = {job: tasks for job, tasks in waiting.items() if strategy.has_hope(job)}
+        hopeful = strategy.hopeful(waiting)
     jobs = strategy.jobs(hopeful)
-    pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, waiting)
+    pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, dict(waiting), looks_ahead)
     left_out = set(jobs)
     for job in strategy.line(jobs) if jobs else ():
         left_out.discard(job)
@@ -157,7 +166,7 @@ def send_away(session: Session, tasks: Rows, action: str, record: VictimRecord) 
         statement.commit()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Pipeline(Generic[C]):
     """One run of an action."""
 
@@ -166,13 +175,20 @@ class _Pipeline(Generic[C]):
     strategy: Strategy[C]
     limit: float | None
     action: str
-    #: Jobs that may be placed, with their pending tasks in order; and those that have had their turn in vain.
+    #: Jobs that may be placed and were not served so far, with their pending tasks in order.
     waiting: dict[int, Rows]
-    in_vain: dict[int, Rows] = field(default_factory=dict)
+    looks_ahead: bool
+
+    @cached_property
+    def highest(self) -> Rows:
+        """By queue, the highest priority of a job that waited at the beginning."""
+        jobs, rows = self.session.snapshot.jobs, np.fromiter(self.waiting, np.intp, len(self.waiting))
+        highest = np.full(len(self.session.snapshot.queues) + 1, np.iinfo(np.int64).min)
+        np.maximum.at(highest, jobs.queue[rows], jobs.priority[rows])
+        return highest
 
     def serve(self, job: int, pending: Rows) -> None:
         """One job's turn."""
-        self.in_vain[job] = pending  # until it is served
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
@@ -188,7 +204,8 @@ class _Pipeline(Generic[C]):
             statement.release(self.session.snapshot.tasks_of(job))
             simulation = Simulation(self.session, job, statement, partial(self._why_not, need))
             plan = self.strategy.solve(need, candidates, simulation)
-            if plan is not None and self.kind is Eviction.RECLAIM and len(self.in_vain) > 1:
+            jobs = self.session.snapshot.jobs
+            if plan is not None and self.looks_ahead and jobs.priority[job] < self.highest[jobs.queue[job]]:
                 need, plan = self._for_the_first(need, plan, simulation)
             if plan is None:
                 statement.rollback()
@@ -199,22 +216,33 @@ class _Pipeline(Generic[C]):
             else:
                 self._write_down(need, plan, statement)
                 statement.commit()
-                del self.in_vain[need.job]
+                self.waiting.pop(need.job, None)
                 self.session.tally.attempts[MADE_ROOM] += 1
         self.strategy.settled(need, plan)
 
     def _for_the_first(self, need: Need, plan: Plan, simulation: Simulation) -> tuple[Need, Plan | None]:
         """Whom a plan will serve: who comes first in the queue and finds room then; None: it would not be steady."""
-        session, job = self.session, need.job
-        heir, plan = hand_on(session, job, plan, simulation.statement, self.in_vain)
-        if heir == job:
+        session, job, statement = self.session, need.job, simulation.statement
+        heir, handed = hand_on(session, job, plan, statement, self.waiting)
+        if handed is plan:
             return need, plan
-        bounces = would_bounce(session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True)
-        if bounces or is_taken_next(session, heir, plan.placed, self.waiting):
+        if (
+            handed is None
+            or _never_preempts(session, self.kind, handed.placed)
+            or self._is_lost(heir, handed, statement)
+        ):
             name = session.snapshot.jobs.records[heir].id
-            simulation.refusal = Rejection(NOT_STEADY, f"{name} would take the room, and lose it again")
+            simulation.refusal = Rejection(NOT_STEADY, f"{name} would take the room, and may not have it, or lose it")
             return need, None
-        return Need(heir, plan.placed), plan
+        return Need(heir, handed.placed), handed
+
+    def _is_in_vain(self, heir: int, plan: Plan, statement: Statement) -> bool:
+        """Whether an heir may not have what a plan frees, or not for long."""
+        if _never_preempts(self.session, self.kind, plan.placed):
+            return True
+        if would_bounce(self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True):
+            return True
+        return len(plan.evicted) > 0 and is_taken_next(self.session, heir, plan, statement, self.waiting)
 
     def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
         """Why a plan, which is in the statement, may not be done; None: it may."""
@@ -245,8 +273,7 @@ class _Pipeline(Generic[C]):
 
 def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Rejection | None:
     """Why a job may not look for victims at all for these tasks; None: it may."""
-    pods = session.snapshot.tasks.pods
-    if kind is Eviction.PREEMPT and any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist()):
+    if _never_preempts(session, kind, tasks):
         return Rejection(NEVER_PREEMPTS)
     if kind is Eviction.RECLAIM:
         refusal = session.can_reclaim(job, tasks) if session.asked(points.CAN_RECLAIM) else None
@@ -256,3 +283,9 @@ def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Reje
             return refusal
     # Allocate would never bind it, however much room is made.
     return session.over_quota(job, tasks)
+
+
+def _never_preempts(session: Session, kind: Eviction, tasks: Rows) -> bool:
+    """Whether one of the tasks says that nobody is to be evicted for it inside its queue."""
+    pods = session.snapshot.tasks.pods
+    return kind is Eviction.PREEMPT and any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())

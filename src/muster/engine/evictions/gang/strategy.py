@@ -56,8 +56,15 @@ class GangStrategy(Strategy[Candidates]):
     def candidates(self, job: int) -> Candidates:
         return self._pool.of(job)
 
-    def has_hope(self, job: int) -> bool:
-        return self._is_before_allocate or bool(self._pool.of(job))
+    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
+        """Jobs of one queue and priority have the same candidates, so one of them is asked about."""
+        if self._is_before_allocate:
+            return waiting
+        jobs, rows = self._session.snapshot.jobs, list(waiting)
+        alike = list(zip(jobs.queue[rows].tolist(), jobs.priority[rows].tolist(), strict=True))
+        some = dict(zip(alike, rows, strict=True))
+        hope = {key: bool(self._pool.of(job)) for key, job in some.items()}
+        return {job: waiting[job] for key, job in zip(alike, rows, strict=True) if hope[key]}
 
     def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START
