@@ -22,7 +22,11 @@ JOB = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j, nam
 FLOW = "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobFlow\nmetadata: {name: f, namespace: a}\n"
 MEMBER = "{type: Node, selector: {exactMatch: {name: n1}}}"
 QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: r, namespace: a}\n"
+CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: a}\n"
+DEVICES = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: d, namespace: a}\n"
 SUBJECTS = {
+    CLAIM: "PersistentVolumeClaim a/c",
+    DEVICES: "ResourceClaim a/d",
     NODE: "Node n1",
     POD: "Pod a/p",
     GROUP: "PodGroup a/g",
@@ -365,6 +369,73 @@ REFUSED = [
             '"CrossNamespacePodAffinity" or "VolumeAttributesClass", got "Weekends"'
         ),
     ),
+    # what an API server would refuse
+    (POD, pod("schedulingGates: [{}]"), "spec.schedulingGates[0].name: expected the name of the gate, got nothing"),
+    (POD, pod("activeDeadlineSeconds: -5"), "spec.activeDeadlineSeconds: expected a number of at least 1, got -5"),
+    (
+        POD,
+        pod("volumes: [{name: v, persistentVolumeClaim: {}}]"),
+        ("spec.volumes[0].persistentVolumeClaim.claimName: expected the name of a PersistentVolumeClaim, got nothing"),
+    ),
+    (
+        POD,
+        pod("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}"),
+        (
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: "
+            "expected at least one term, got none; no node would match"
+        ),
+    ),
+    (
+        NODE,
+        'status: {allocatable: {nvidia.com/gpu: "0.5"}}',
+        'status.allocatable["nvidia.com/gpu"]: expected a whole number of devices, such as "1", got "0.5"',
+    ),
+    (
+        NODE,
+        "status: {allocatable: {pods: 1.5}}",
+        'status.allocatable.pods: expected a whole number, such as "1", got "1.5"',
+    ),
+    (
+        KAI_QUEUE,
+        "spec: {reclaimMinRuntime: -5m}",
+        'spec.reclaimMinRuntime: expected a duration of 0s or more, such as "90s", got "-5m"',
+    ),
+    (
+        TOPOLOGY,
+        "spec: {levels: [{nodeLabel: a b}]}",
+        (
+            'spec.levels[0].nodeLabel: expected a key of letters, digits, "-", "_" and "." between letters or digits, '
+            '63 at most, after a domain and "/" or alone, got "a b"'
+        ),
+    ),
+    (
+        CLASS,
+        "spec: {value: 3}",
+        (
+            "spec: unknown field; known here: apiVersion, description, globalDefault, kind, metadata, "
+            "preemptionPolicy, value"
+        ),
+    ),
+    (
+        QUOTA,
+        "spec: {scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In}]}}",
+        "spec.scopeSelector.matchExpressions[0].values: expected at least one value for In, got none",
+    ),
+    (
+        CLAIM,
+        "spec: {accessModes: [Sometimes]}",
+        (
+            'spec.accessModes[0]: expected "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany" or "ReadWriteOncePod", '
+            'got "Sometimes"'
+        ),
+    ),
+    (CLAIM, "spec: {volumeMode: Weird}", 'spec.volumeMode: expected "Filesystem" or "Block", got "Weird"'),
+    (CLAIM, "status: {phase: Maybe}", 'status.phase: expected "Pending", "Bound" or "Lost", got "Maybe"'),
+    (
+        DEVICES,
+        "spec: {devices: {requests: [{name: r, exactly: {deviceClassName: x, count: -1}}]}}",
+        'spec.devices.requests: expected from 1 to 1000000000 devices of "x", got -1',
+    ),
 ]
 
 
@@ -411,6 +482,14 @@ LABEL = 'letters, digits, "-", "_" and "." between letters or digits, 63 at most
                 'metadata.annotations["volcano.sh/jdb-min-available"]: expected a number or a percentage '
                 'such as "50%", got "most"'
             ),
+        ),
+        (
+            'annotations: {gpu-fraction: "2"}',
+            'metadata.annotations["gpu-fraction"]: expected a part of one GPU such as "0.5", got "2"',
+        ),
+        (
+            "annotations: {gpu-memory: lots}",
+            'metadata.annotations["gpu-memory"]: expected a number of MiB such as "4096", got "lots"',
         ),
         (
             "creationTimestamp: yesterday",

@@ -16,7 +16,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 
 from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, UserError
-from muster.api.objects.batch import CronJob, Job, JobFlow
+from muster.api.objects.batch import CronJob, Job, JobFlow, JobTemplate
 from muster.cluster import MemoryCluster, Timeline
 from muster.controllers.embedded import served
 from muster.controllers.grouping.table import table_with
@@ -75,7 +75,11 @@ def simulate(
         keeps_finished=True,  # the report is about them too
     )
     limit = MAX_CYCLES if cycles is None else cycles
-    done, settled = _run(cluster, scheduler, limit, until, period, progress, tolerant=head is not None)
+    try:
+        done, settled = _run(cluster, scheduler, limit, until, period, progress, tolerant=head is not None)
+    except UserError as error:
+        named = (places.get(id(thing), "") for thing in given if error.subject == f"{thing.kind} {thing.key}")
+        raise error.located(place=next(named, "")) from None
     final = scheduler.observe()
     if head is None:
         _refuse(scheduler.mirror.quarantine)
@@ -92,7 +96,7 @@ def simulate(
 
 
 def _check_workloads(objects: Iterable[KubeObject], places: Mapping[int, str]) -> None:
-    workloads = [thing for thing in objects if isinstance(thing, Job | JobFlow | CronJob)]
+    workloads = [thing for thing in objects if isinstance(thing, Job | JobTemplate | JobFlow | CronJob)]
     if workloads:
         from muster.simulate.workloads import check_workloads  # noqa: PLC0415  # webhooks and job plugins load slowly
 
