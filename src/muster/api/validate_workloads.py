@@ -10,9 +10,9 @@ from typing import Final, TypeVar
 
 import msgspec
 
+from muster.api.documents import without_nulls
 from muster.api.errors import Problem, Problems, UserError, at_least, explain, one_of
 from muster.api.fields import nearest
-from muster.api.kinds import without_nulls
 from muster.api.objects.meta import K8sModel, decode_hook
 from muster.api.objects.pod import Pod
 from muster.api.objects.workload_shapes import (
