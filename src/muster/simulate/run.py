@@ -17,7 +17,7 @@ from dataclasses import replace
 from typing import TypeVar
 
 from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, UserError
-from muster.api.objects.batch import CronJob, Job, JobFlow
+from muster.api.objects.batch import CronJob, Job, JobFlow, JobTemplate
 from muster.cluster import MemoryCluster, Timeline
 from muster.controllers.embedded import served
 from muster.controllers.grouping.table import table_with
@@ -194,8 +194,9 @@ def simulate(
     What cannot be used of a live cluster or a saved snapshot is put aside and listed; of other input it is an error.
     Raises UserError for input that cannot be simulated, InternalError when a plugin or action broke.
     """
+    given = objects if isinstance(objects, list) else list(objects)
     run = Run(
-        objects,
+        given,
         config,
         seed=seed,
         timeline=timeline,
@@ -204,13 +205,22 @@ def simulate(
         scheduler_names=scheduler_names,
         repeats=until is not None or cycles is not None,
     )
-    run.go_on(cycles=cycles, until=until, progress=progress, observe=observe)
+    try:
+        run.go_on(cycles=cycles, until=until, progress=progress, observe=observe)
+    except UserError as error:
+        raise error.located(place=_place_of(error.subject, given)) from None
     return run.result()
 
 
+def _place_of(subject: str, given: Iterable[KubeObject | Loaded]) -> str:
+    """Where the object that an error names was written; "": that is not known."""
+    loaded = (each for each in given if isinstance(each, Loaded))
+    return next((str(each.source) for each in loaded if subject == f"{each.object.kind} {each.object.key}"), "")
+
+
 def check_workloads(objects: Iterable[KubeObject], places: Mapping[int, str]) -> None:
-    """Refuse Jobs, JobFlows and CronJobs that nobody could run, with where they were written. Raises UserError."""
-    workloads = [thing for thing in objects if isinstance(thing, Job | JobFlow | CronJob)]
+    """Refuse Jobs and what makes them that nobody could run, with where they were written. Raises UserError."""
+    workloads = [thing for thing in objects if isinstance(thing, Job | JobTemplate | JobFlow | CronJob)]
     if workloads:
         from muster.simulate.workloads import check_each  # noqa: PLC0415  # webhooks and job plugins load slowly
 
