@@ -75,7 +75,7 @@ def goes_whole(native: Native, owner: Owner) -> bool:
         mode = at(owner.document, "spec.disruptionMode")
     else:
         parts: Sequence[Any] = at(owner.document, "spec.podGroups") or ()
-        entry = next((each for each in parts if text_at(each, ["name"]) == native.part), {})
+        entry: Document = next((each for each in parts if text_at(each, ["name"]) == native.part), {})
         mode = at(entry, "disruptionMode") or at(entry, "policy.gang.disruptionMode")
     return mode == _OF_GROUP or (isinstance(mode, dict) and "all" in mode)
 
