@@ -92,7 +92,13 @@ EXPLAIN_FIELDS = (
     ("`noEvictions`", "why pods of other queues are not evicted for it, where that can be told; else empty"),
     ("`placements[]`", "its pods that have a node: `pod`, `node`, `status`, `runningSeconds` (or null)"),
     ("`protected[]`", "for how long its minimum is safe: from `ownQueue` or `queues`, `secondsLeft`"),
-    ("`advice[]`", "what would let it start, for people"),
+    ("`advice[]`", "what would let it start, for people; the command prints what was tried and works"),
+    ("`untried[]`", "the command: what could help and was not tried"),
+    (
+        "`expectedStart.inSeconds`, `text`",
+        "the command, if it waits: when it is expected to start (or null), and from what",
+    ),
+    ("`expectedStart.restsOn`, `factor`", "jobs that end before, by source of their run times; how wrong these may be"),
 )
 
 

@@ -110,10 +110,11 @@ class Run:
         """Take another configuration from the next cycle on. Raises UserError."""
         self.scheduler.configure(_sharded(config, self._head))
 
-    def look_again(self) -> None:
-        """Somebody has changed something: there is a cycle to run."""
-        if self._next is None:
-            self._next = self._tick + 1
+    def look_again(self, not_before: float = 0.0) -> None:
+        """Somebody has changed something: there is a cycle to run, `not_before` so many seconds from the beginning."""
+        if self.cycles:
+            soon = max(self._tick + 1, math.ceil(not_before / self._period))
+            self._next = soon if self._next is None else min(self._next, soon)
 
     def go_on(
         self,

@@ -37,8 +37,12 @@ class Basis:
     factor: float = 1.0
 
     @property
+    def total(self) -> int:
+        return sum(self.jobs.values())
+
+    @property
     def text(self) -> str:
-        total = sum(self.jobs.values())
+        total = self.total
         whose = "its" if total == 1 else "their"
         words = {
             SAID: f"by {whose} own word",

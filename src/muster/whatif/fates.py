@@ -326,6 +326,11 @@ def _reason(whys: Whys | None, job: str) -> str:
     return "" if whys is None or row is None else whys.reason(row)
 
 
+def ended_by(run: Run, estimates: Estimates, moment: float) -> set[str]:
+    """Jobs of which pods had ended by a moment of the run, as far as somebody had expected it."""
+    return {job for at, job in _ends(run, estimates) if at <= moment}
+
+
 def _ends(run: Run, estimates: Estimates) -> list[tuple[float, str]]:
     """When jobs ended during the run, as far as somebody had expected it."""
     found = []
