@@ -48,7 +48,7 @@ def configured(policy: str) -> SchedulerConfig:
 
 
 def test_nothing_is_reserved_before_patience_has_an_end() -> None:
-    """The gang could start at 100; the long job comes when the gang has waited for less than thirty seconds, or more."""
+    """The gang could start at 100; the long job comes when the gang has waited for less than its patience, or more."""
     early = starts(trace((*BUSY, ("long", 3, 500, 8, 1))), PATIENT)
     assert (early["long"], early["gang"]) == (3, 503)
     late = starts(trace((*BUSY, ("between", 2, 38, 8, 1), ("long", 40, 500, 8, 1))), PATIENT)
