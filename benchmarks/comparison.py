@@ -62,14 +62,12 @@ TRIALS: Final[Mapping[str, Trial]] = {
         "--nodes 160x8 --one-queue default",
     ),
 }
-#: Figures of the page: heading, key, and of what it is a multiple, if that is told.
+#: Figures of the page: heading and key.
 _COLUMNS: Final = (
     ("wait: mean", "wait_s.mean"),
     ("p99", "wait_s.p99"),
     ("largest 1 %: mean", "largest.wait_s.mean"),
     ("p99", "largest.wait_s.p99"),
-    ("completion: mean", "jct_s.mean"),
-    ("slowdown: mean", "slowdown.mean"),
     ("GPU-hours lost", "lost_gpu_s"),
 )
 
@@ -167,7 +165,7 @@ def _cell(key: str, figures: Mapping[str, float], base: Mapping[str, float]) -> 
     value = figures.get(key)
     if value is None:
         return "–"
-    text = f"{value:,.2f}" if key.startswith("slowdown") else f"{value:,.0f}"
+    text = f"{value:,.0f}"
     return f"{text} (×{value / base[key]:.3f})" if base.get(key) else text
 
 
