@@ -54,6 +54,13 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
             "pods ask for, as Volcano does, also where its minimum has room."
         ),
     ] = field(default=False, name="hardStartsWhole")
+    groups_start_small: Annotated[
+        bool,
+        Meta(
+            description="Let a gang with KAI's nested groups start in the first domains that hold its minimum, as KAI "
+            "does, also where others have room for all its pods."
+        ),
+    ] = field(default=False, name="groupsStartSmall")
     gate_removal_worker_num: Annotated[
         int,
         Meta(
@@ -258,7 +265,8 @@ def _take_promises(session: Session, job: int, statement: Statement) -> bool:
     """
     if session.job_deficit(job) <= 0:
         return False
-    promised, jobs = _promised_beside(session, job), session.snapshot.jobs
+    jobs = session.snapshot.jobs
+    promised = _promised_below(session, int(jobs.queue[job]), job)
     owners = session.snapshot.tasks.job[promised]
     taken = promised[(jobs.priority[owners] < jobs.priority[job]) & ~jobs.spared[owners]]
     statement.release(taken)
@@ -274,7 +282,10 @@ def _left_without_share(session: Session, job: int, statement: Statement) -> str
     def has_share(owner: int, own: Rows) -> bool:
         return not session.overused(int(session.snapshot.jobs.queue[owner])) and queue_holds(session, owner, own)
 
-    for owner, own in tasks_by_job(session, _promised_beside(session, job)):
+    queues, queue = session.snapshot.queues, int(session.snapshot.jobs.queue[job])
+    # A limit above the queue is one for all below it.
+    highest = [row for row in queues.paths[queue].tolist() if row == queue or queues.records[row].capability][-1]
+    for owner, own in tasks_by_job(session, _promised_below(session, highest, job)):
         if has_share(owner, own):
             continue
         placed = list(statement.operations)
@@ -286,10 +297,11 @@ def _left_without_share(session: Session, job: int, statement: Statement) -> str
     return ""
 
 
-def _promised_beside(session: Session, job: int) -> Rows:
-    """Tasks of jobs in the same queue for which room is set aside, ordered by job."""
-    table, jobs = session.snapshot.tasks, session.snapshot.jobs
-    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.intp)
-    promised = promised[jobs.queue[table.job[promised]] == jobs.queue[job]]
+def _promised_below(session: Session, queue: int, job: int) -> Rows:
+    """Tasks of other jobs in a queue, or below it, for which room is set aside, ordered by job."""
+    table, jobs, queues = session.snapshot.tasks, session.snapshot.jobs, session.snapshot.queues
+    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW) & (table.job != job)).astype(np.intp)
+    below = np.append((queues.upward == queue).any(axis=1), np.False_)
+    promised = promised[below[jobs.queue[table.job[promised]]]]
     ordered: Rows = promised[np.argsort(table.job[promised], kind="stable")]
     return ordered

@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from muster.api import KubeObject, Loaded, UserError, parse_seconds
+from muster.api import KubeObject, Loaded, UserError
+from muster.api.errors import seconds_of
 from muster.cli.screen import cluster_picture, draw, heading, make_console, plain_table, print_document
 from muster.cli.sources import ObjectSource, progress_line, read, say_notes
 from muster.cluster import Timeline, load_timeline
@@ -51,7 +52,7 @@ class RunOptions:
     @property
     def seconds(self) -> float | None:
         """Where to stop, in seconds. Raises UserError."""
-        return None if self.until is None else _seconds(self.until)
+        return None if self.until is None else seconds_of("--until", self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,17 +102,6 @@ def prepare(options: RunOptions) -> Prepared:
 def run_simulation(options: RunOptions) -> SimulationResult:
     """Run the scheduler as the options say. Raises UserError for anything wrong with them."""
     return prepare(options).run_as_told()
-
-
-def _seconds(text: str) -> float:
-    """Read the limit of --until: a duration, or a plain number of seconds."""
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as error:
-        raise UserError(f"--until: {error}") from None
-    if seconds < 0:
-        raise UserError(f'--until: expected a time from now on, such as "10m", got "{text}"')
-    return seconds
 
 
 def print_simulation(options: RunOptions, output: str) -> None:
@@ -254,9 +244,13 @@ def node_counts(entries: Sequence[Entry]) -> str:
     counts: dict[str, int] = {}
     for entry in entries:
         counts[entry["node"]] = counts.get(entry["node"], 0) + 1
-    parts = [f"{node} ×{n}" if n > 1 else node for node, n in sorted(counts.items())]
-    more = len(parts) - _MAX_NODES
-    return ", ".join(parts[:_MAX_NODES]) + (f" and {more} more" if more > 0 else "")
+    return node_names([f"{node} ×{n}" if n > 1 else node for node, n in sorted(counts.items())])
+
+
+def node_names(names: Sequence[str]) -> str:
+    """Return some nodes by name, and how many there are beside them."""
+    more = len(names) - _MAX_NODES
+    return ", ".join(names[:_MAX_NODES]) + (f" and {more} more" if more > 0 else "")
 
 
 def workload_table(workloads: Mapping[str, WorkloadReport]) -> Table:

@@ -150,14 +150,15 @@ class RunTimes:
             if record.annotations.get(EXPECTED_SECONDS) and not _speaks(first):
                 self._said[record.id] = record, found
             return found
-        return self._by_owner(owner_of(record, first))
+        return self.by_owner(owner_of(record, first))
 
     def since(self, record: JobRecord, now: float) -> float:
         """When a job that runs began."""
         known = self._running.get(record.id)
         return record.started if record.started is not None else now if known is None else known[1]
 
-    def _by_owner(self, owner: str) -> Expected | None:
+    def by_owner(self, owner: str) -> Expected | None:
+        """What is expected of a job by what its owner's took before; None: too few did to tell."""
         known = self._judged.get(owner)
         if known is not None:
             return known

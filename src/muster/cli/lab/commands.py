@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from muster.cli.options import Config, Output, OutputOption, Seed
+from muster.cli.options import Config, Output, OutputOption, Seed, waiting_time
 
 _JOBS = "A table of jobs (CSV, also packed; the export of Slurm's sacct), objects with run times, or a scheduler's log."
 Jobs = Annotated[Path, typer.Argument(metavar="JOBS", help=_JOBS)]
@@ -30,7 +30,9 @@ OneQueue = Annotated[
 ]
 GpuOnly = Annotated[bool, typer.Option("--gpu-only", help="Leave out jobs that ask for no GPU.")]
 Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")]
-Period = Annotated[float, typer.Option("--period", metavar="SECONDS", help="Between two cycles at least.")]
+Period = Annotated[
+    float, typer.Option("--period", metavar="TIME", parser=waiting_time(0.0), help="Between two cycles at least.")
+]
 Grace = Annotated[str, typer.Option("--grace", metavar="TIME", help="How long evicted pods take to leave.")]
 Checkpoint = Annotated[
     str | None,

@@ -14,6 +14,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from muster.api import BackendError, UserError
+from muster.api.errors import seconds_of
 from muster.cli.screen import heading, make_console, plain_table, print_document
 from muster.cli.sources import say_notes
 from muster.explain.words import counted
@@ -25,7 +26,7 @@ from muster.lab.figures import NOTHING, Figure
 from muster.lab.page import Group, write_page
 from muster.lab.policies import find_policy
 from muster.lab.replay import ReplayOptions
-from muster.lab.sources.inputs import WHOLE, Part, read_inputs, seconds_of
+from muster.lab.sources.inputs import WHOLE, Part, read_inputs
 from muster.lab.trace import Estimates
 from muster.scheduler import builtin_registry
 

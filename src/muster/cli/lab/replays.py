@@ -16,6 +16,7 @@ from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
 from muster.api import KubeObject, UserError
+from muster.api.errors import seconds_of
 from muster.cli.screen import heading, make_console, plain_table, print_document
 from muster.cli.sources import say_notes
 from muster.explain.words import counted, duration_text
@@ -25,7 +26,7 @@ from muster.lab.page import Group, write_page
 from muster.lab.policies import find_policy
 from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.report import Report, make_report
-from muster.lab.sources.inputs import WHOLE, Part, node_gpus, read_inputs, seconds_of
+from muster.lab.sources.inputs import WHOLE, Part, node_gpus, read_inputs
 from muster.lab.trace import Estimates, Trace
 from muster.lab.writing import read_state, save_state, write_report
 

@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from typing import Final
 
 from muster.api import UserError
-from muster.lab.sources.inputs import seconds_of
+from muster.api.errors import seconds_of
 from muster.lab.trace import Trace, TraceJob
 
 #: What --vary may be.

@@ -9,7 +9,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.api import KubeObject, Node, UserError, load_files, parse_seconds, to_base_all
+from muster.api import KubeObject, Node, UserError, load_files, to_base_all
+from muster.api.errors import seconds_of
 from muster.api.resources import GPU
 from muster.lab.sources.decision_logs import read_log
 from muster.lab.sources.object_jobs import split
@@ -56,17 +57,6 @@ def read_inputs(jobs: Path, nodes: str, part: Part) -> tuple[Trace, list[KubeObj
 def node_gpus(objects: Sequence[KubeObject]) -> list[float]:
     """GPUs of each node among objects."""
     return [to_base_all(node.status.allocatable).get(GPU, 0) / 1000 for node in objects if isinstance(node, Node)]
-
-
-def seconds_of(option: str, text: str) -> float:
-    """A time as people write it. Raises UserError that names the option."""
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from None
-    if seconds < 0:
-        raise UserError(f'{option}: expected a time from 0 on, such as "10m", got "{text}"')
-    return seconds
 
 
 def _is_table(path: Path) -> bool:
