@@ -61,15 +61,28 @@ TRIALS: Final[Mapping[str, Trial]] = {
         Part(one_queue="default"),
         "--nodes 160x8 --one-queue default",
     ),
+    # The beginnings of both, for those who have minutes and not hours.
+    "philly-begin": Trial(
+        "Philly, the first 12,000 jobs of October, on 72 nodes",
+        "philly_jobs.csv.gz",
+        "72x8",
+        Part(since="2294959", until="7565359", one_queue="default", limit=12_000),
+        "--nodes 72x8 --since 2294959 --until 7565359 --one-queue default --limit 12000",
+    ),
+    "itp-begin": Trial(
+        "ITP pooled, the first 12,000 jobs, on 160 nodes",
+        "msitp_jobs.csv.gz",
+        "160x8",
+        Part(one_queue="default", limit=12_000),
+        "--nodes 160x8 --one-queue default --limit 12000",
+    ),
 }
-#: Figures of the page: heading, key, and of what it is a multiple, if that is told.
+#: Figures of the page: heading and key.
 _COLUMNS: Final = (
     ("wait: mean", "wait_s.mean"),
     ("p99", "wait_s.p99"),
     ("largest 1 %: mean", "largest.wait_s.mean"),
     ("p99", "largest.wait_s.p99"),
-    ("completion: mean", "jct_s.mean"),
-    ("slowdown: mean", "slowdown.mean"),
     ("GPU-hours lost", "lost_gpu_s"),
 )
 
@@ -77,7 +90,7 @@ _COLUMNS: Final = (
 def main() -> None:
     """Run what was asked for, and write the page."""
     parser = argparse.ArgumentParser(prog="python -m benchmarks.comparison", description=__doc__)
-    parser.add_argument("--only", default=",".join(TRIALS), help="traces, with commas between them")
+    parser.add_argument("--only", default="venus,philly,itp", help=f"of {', '.join(TRIALS)}; commas between them")
     parser.add_argument("--policies", default=",".join(POLICIES), help="policies, with commas between them")
     parser.add_argument("--estimates", default="exact", help="what is told about run times, with commas between them")
     parser.add_argument("--seeds", type=int, default=1)
@@ -167,7 +180,7 @@ def _cell(key: str, figures: Mapping[str, float], base: Mapping[str, float]) -> 
     value = figures.get(key)
     if value is None:
         return "–"
-    text = f"{value:,.2f}" if key.startswith("slowdown") else f"{value:,.0f}"
+    text = f"{value:,.0f}"
     return f"{text} (×{value / base[key]:.3f})" if base.get(key) else text
 
 

@@ -9,10 +9,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
-from muster.framework import parse_config
+from muster.framework import SchedulerConfig, parse_config
 from muster.framework.config import DEFAULT_YAML
 from muster.lab.cluster import EPOCH
-from muster.lab.policies import find_policy
+from muster.lab.policies import find_policy, policy_text
 from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.sources.tables import uniform_nodes
 from muster.lab.trace import Estimates, Trace, TraceJob
@@ -32,7 +32,27 @@ def trace(rows: Sequence[tuple[str, int, int, int, int]], estimates: str = "exac
 
 def begun(made: Trace, policy: str, nodes: int = 2) -> Replay:
     objects: list[KubeObject] = [*uniform_nodes(nodes, 8)]
-    return Replay(made, objects, find_policy(f"policy:{policy}"), registry=REGISTRY)
+    return Replay(made, objects, configured(policy), registry=REGISTRY)
+
+
+#: As `easy-shortest`, for those who have no patience, and for those who have some.
+SHORTEST = "no patience"
+PATIENT = "30 seconds of it"
+
+
+def configured(policy: str) -> SchedulerConfig:
+    patience = {SHORTEST: "0", PATIENT: "30"}.get(policy)
+    if patience is None:
+        return find_policy(f"policy:{policy}")
+    return parse_config(policy_text("easy-shortest").replace("patience: 6h", f"patience: {patience}"), policy)
+
+
+def test_nothing_is_reserved_before_patience_has_an_end() -> None:
+    """The gang could start at 100; the long job comes when the gang has waited for less than its patience, or more."""
+    early = starts(trace((*BUSY, ("long", 3, 500, 8, 1))), PATIENT)
+    assert (early["long"], early["gang"]) == (3, 503)
+    late = starts(trace((*BUSY, ("between", 2, 38, 8, 1), ("long", 40, 500, 8, 1))), PATIENT)
+    assert (late["gang"], late["long"]) == (100, 150)
 
 
 def starts(made: Trace, policy: str, nodes: int = 2) -> dict[str, float]:
@@ -64,7 +84,7 @@ def test_a_long_job_may_start_on_other_nodes_and_beside_the_reservation() -> Non
 def test_the_shortest_goes_first_among_those_that_pass() -> None:
     rows = (*BUSY, ("later", 2, 60, 8, 1), ("sooner", 2, 20, 8, 1))
     assert starts(trace(rows), "easy")["later"] == 2
-    found = starts(trace(rows), "easy-shortest")
+    found = starts(trace(rows), SHORTEST)
     assert (found["sooner"], found["gang"]) == (2, 100)
     assert found["later"] == 22
 
@@ -142,7 +162,7 @@ ROWS = st.lists(
 
 
 @settings(max_examples=20, deadline=None)
-@given(rows=ROWS, policy=st.sampled_from(["easy", "easy-shortest"]))
+@given(rows=ROWS, policy=st.sampled_from(["easy", SHORTEST, PATIENT]))
 def test_a_reserved_start_is_kept_when_times_are_right(rows: list[tuple[int, int, int, int]], policy: str) -> None:
     """Whatever starts before it, a job begins no later than the first moment that was reserved for it."""
     made = trace([(f"j{k:02d}", at, run, gpus, n) for k, (at, run, gpus, n) in enumerate(sorted(rows))])
@@ -164,7 +184,7 @@ def test_a_reserved_start_is_kept_when_times_are_right(rows: list[tuple[int, int
 
 
 @settings(max_examples=10, deadline=None)
-@given(rows=ROWS, policy=st.sampled_from(["easy", "conservative", "easy-shortest"]), seed=st.integers(0, 5))
+@given(rows=ROWS, policy=st.sampled_from(["easy", "conservative", SHORTEST, PATIENT]), seed=st.integers(0, 5))
 def test_wrong_times_keep_nobody_for_ever(rows: list[tuple[int, int, int, int]], policy: str, seed: int) -> None:
     made = trace([(f"j{k:02d}", *row) for k, row in enumerate(sorted(rows))], "factor:5", seed)
     replay = begun(made, policy, nodes=3)

@@ -110,7 +110,7 @@ class Reservation(Plugin):
         #: Queues with a job that could not start, and the first such job.
         self._blocked: dict[int, int] = {}
         self._counts: dict[int, int] = {}
-        self._expected: dict[int, float] = {}
+        self._expected: dict[int, Expected | None] = {}
         #: By job that runs, in the order of their ends: when, and its tasks.
         self._ends: list[tuple[float, Rows]] | None = None
         self._masks: dict[bytes, Mask] = {}
@@ -169,7 +169,9 @@ class Reservation(Plugin):
         first = self._blocked.get(int(jobs.queue[job]), job)
         if self._options.mode == "strict":
             return None if first == job else Rejection(HELD_BACK, f"behind {jobs.records[first].id}")
-        ends = self.session.now + self._seconds(job) * self._options.margin
+        expected = self._expectation(job)
+        at_most = math.inf if expected is None else expected.at_most * self._options.margin
+        ends = self.session.now + at_most
         delayed = [known for known in self.reserved if known.job != job and known.at < ends]
         if not delayed:
             return None
@@ -300,18 +302,21 @@ class Reservation(Plugin):
             return math.inf
         session, record = self.session, self.session.snapshot.jobs.records[job]
         now, counts = session.now, session.snapshot.jobs.counts[job]
-        seconds = self._seconds(job)
-        if seconds == math.inf or counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED]:
-            return now + seconds  # it starts now, or begins again elsewhere
-        ran = max(0.0, now - session.run_times.since(record, now))
-        return now + Expected(seconds, "").remaining(ran)
+        expected = self._expectation(job)
+        if expected is None:
+            return math.inf
+        if counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED]:
+            return now + expected.seconds  # it starts now, or begins again elsewhere
+        return now + expected.remaining(max(0.0, now - session.run_times.since(record, now)))
 
     def _seconds(self, job: int) -> float:
         """How long a job is expected to run; infinite: nobody knows."""
-        known = self._expected.get(job)
-        if known is None:
+        expected = self._expectation(job)
+        return math.inf if expected is None else expected.seconds
+
+    def _expectation(self, job: int) -> Expected | None:
+        if job not in self._expected:
             snapshot = self.session.snapshot
             pods = (snapshot.tasks.pods[task] for task in snapshot.tasks_of(job).tolist())
-            found = self.session.run_times.of(snapshot.jobs.records[job], pods)
-            known = self._expected[job] = math.inf if found is None else found.seconds
-        return known
+            self._expected[job] = self.session.run_times.of(snapshot.jobs.records[job], pods)
+        return self._expected[job]
