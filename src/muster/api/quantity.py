@@ -193,6 +193,7 @@ def parse_seconds(given: str | float) -> float:
 def seconds_of(option: str, text: str) -> float:
     """The value of an option that takes a time from 0 on: a duration, or a plain number. Raises UserError."""
     from muster.api.errors import UserError  # noqa: PLC0415  # errors know amounts
+
     try:
         seconds = parse_seconds(text)
     except ValueError as error:

@@ -6,6 +6,7 @@ import { amount, amountsText, number, percent, plural, resourceWord } from "../f
 import { NodeMap } from "../NodeMap";
 import type { Mode, Paint } from "../paint";
 import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, QueueLink, Segments } from "../parts";
+import { askAbout } from "./whatif";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 
 const MODES: { value: Mode; label: string; title: string }[] = [
@@ -19,8 +20,12 @@ const MODES: { value: Mode; label: string; title: string }[] = [
 /** Tree and state that belong together: the tree is asked for again only when nodes or domains have changed. */
 export function useMap(): { tree: Tree | null; state: State | null; missing: ReturnType<typeof useData<State>> } {
   const missing = useData<State>("/api/cluster/state");
-  const revision = missing.data?.revision ?? null;
-  const trees = useData<Tree>(revision === null ? null : `/api/cluster/tree?revision=${revision}`, false);
+  // Asked for beside the first state, and again when that is of another revision.
+  const [revision, setRevision] = useState("");
+  const trees = useData<Tree>(`/api/cluster/tree?revision=${revision}`, false);
+  useEffect(() => {
+    if (missing.data && trees.data && missing.data.revision !== trees.data.revision) setRevision(missing.data.revision);
+  }, [missing.data, trees.data]);
   const [held, hold] = useState<{ tree: Tree; state: State } | null>(null);
   useEffect(() => {
     if (trees.data && missing.data && trees.data.revision === missing.data.revision)
@@ -293,6 +298,7 @@ function NodePanel({ name }: { name: string }) {
           </ul>
         </>
       )}
+      <p><Link href={askAbout("drain", name)}>What if it were drained?</Link></p>
       <Commands
         commands={[
           ...(feed?.live ? [`kubectl describe node ${name}`] : []),
