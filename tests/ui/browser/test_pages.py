@@ -147,7 +147,7 @@ def test_tiers_fold(show: Open, network: FileFeed) -> None:
 
 
 BROKEN = """
-{"apiVersion": "muster.sh/v1", "kind": "ClusterSnapshot", "metadata": {"name": "s"}, "spec": {"takenAt": "2026-01-01T00:00:00Z"}}
+{"apiVersion": "muster.sh/v1alpha1", "kind": "ClusterSnapshot", "metadata": {"name": "s"}, "spec": {"takenAt": "2026-01-01T00:00:00Z"}}
 {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "good"}, "status": {"allocatable": {"cpu": "8", "pods": "9"}}}
 {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "huge"}, "status": {"allocatable": {"cpu": "10E", "pods": "9"}}}
 {"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "rack-1"}, "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "good"}}}]}}
@@ -163,10 +163,10 @@ def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open) -> N
     page = show(Desk(feed), "/config")
     expect(page.locator(".panel.bad").first).to_contain_text("huge")
     expect(page.locator("main")).to_contain_text("rack-1")
-    page.get_by_role("link", name="Cluster").click()
+    page.get_by_role("link", name="Cluster", exact=True).click()
     drawn(page)
     expect(page.get_by_role("heading", name="Faults in the topology")).to_be_visible()
-    expect(page.locator(".figures")).to_contain_text("1node takes no pods")
+    expect(page.locator(".figures")).to_contain_text("1 node takes no pods")
 
 
 def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open) -> None:
@@ -177,8 +177,8 @@ def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open) -> None:
     for act in ("zoom", "colours"):
         frames = sorted(frames_ms(page, act, steps=10))
         assert frames[len(frames) // 2] < 400, f"{act} takes {frames[len(frames) // 2]:.0f} ms a frame"
-    page.get_by_role("link", name="Jobs").click()
+    page.get_by_role("link", name="Jobs", exact=True).click()
     expect(page.locator("h2").first).to_contain_text("jobs", timeout=60_000)
     expect(page.locator("tbody tr")).to_have_count(200)
-    page.get_by_role("link", name="Queues").click()
+    page.get_by_role("link", name="Queues", exact=True).click()
     expect(page.locator("h2").first).to_contain_text("queues", timeout=60_000)

@@ -24,8 +24,8 @@ export function useMap(): { tree: Tree | null; state: State | null; missing: Ret
   const [revision, setRevision] = useState("");
   const trees = useData<Tree>(`/api/cluster/tree?revision=${revision}`, false);
   useEffect(() => {
-    if (missing.data && trees.data && missing.data.revision !== trees.data.revision) setRevision(missing.data.revision);
-  }, [missing.data, trees.data]);
+    if (missing.data && !trees.loading && missing.data.revision !== trees.data?.revision) setRevision(missing.data.revision);
+  }, [missing.data, trees]);
   const [held, hold] = useState<{ tree: Tree; state: State } | null>(null);
   useEffect(() => {
     if (trees.data && missing.data && trees.data.revision === missing.data.revision)
@@ -205,7 +205,7 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
         const unit = tree.resources.find((known) => known.name === name)?.unit ?? "count";
         return (
           <div key={name}>
-            <b>{percent(used, total)}</b>
+            <b>{percent(used, total)}</b>{" "}
             <span>of {amount(total, unit)} {resourceWord(name)} used</span>
             <meter class="bar" min={0} max={Math.max(1, total)} value={used} aria-label={`${resourceWord(name)} used`} />
           </div>
@@ -213,12 +213,12 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
       })}
       {feed && feed.running !== null && feed.running >= 0 && (
         <Link href={linkTo("/jobs", { state: "waiting" })}>
-          <b>{number(feed.waiting ?? 0)}</b>
+          <b>{number(feed.waiting ?? 0)}</b>{" "}
           <span>{feed.waiting === 1 ? "job waits" : "jobs wait"}, {number(feed.running)} run at the latest cycle</span>
         </Link>
       )}
       <Link href={withQuery({ by: "state" })} class={wrong ? "warn" : ""}>
-        <b>{number(wrong)}</b>
+        <b>{number(wrong)}</b>{" "}
         <span>{wrong === 1 ? "node takes" : "nodes take"} no pods</span>
       </Link>
     </div>
