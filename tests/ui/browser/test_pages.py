@@ -1,6 +1,5 @@
 """Each page, driven as a reader would, on the demo, on a network, on a broken cluster and on a large one."""
 
-import json
 import re
 from pathlib import Path
 
