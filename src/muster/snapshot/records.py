@@ -264,12 +264,16 @@ def is_of_other_family(standing: KubeObject | None, item: KubeObject) -> bool:
 def yields_to(item: KubeObject, standing: KubeObject | None) -> bool:
     """Whether an object leaves its name to one of the other family: the older one has it, else Volcano's.
 
-    Whoever is listed first after a restart, the same one has it.
+    Whoever is listed first after a restart, the same one has it. What no server has dated takes nothing from others.
     """
     if standing is None or type(standing) is type(item):
         return False
-    ages = [(created_seconds(each.metadata), isinstance(each, KaiQueue | KaiPodGroup)) for each in (standing, item)]
-    return ages[0] < ages[1]
+    return _claim(standing) < _claim(item)
+
+
+def _claim(item: KubeObject) -> tuple[bool, float, bool]:
+    made = item.metadata.creation_timestamp
+    return made is None, 0.0 if made is None else made.timestamp(), isinstance(item, KaiQueue | KaiPodGroup)
 
 
 def check_family(standing: KubeObject | None, item: KubeObject) -> None:
