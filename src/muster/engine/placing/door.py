@@ -35,7 +35,7 @@ from muster.engine.waiting import gated_verdict, queue_holds, schedulable_tasks
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
 
 
 class Door:
@@ -112,11 +112,9 @@ class Door:
                 outcome = self._place_roomy(work, next_step, scope) if is_roomy else None
                 outcome = outcome or self._place_chunk(next_step, scope)
                 return replace(outcome, left=tasks[~np.isin(tasks, chunk)]) if outcome else outcome
-            tasks = tasks[(table.flags[tasks] & BEST_EFFORT) == 0]
-            verdict = self._over_capacity(job, chunk) if len(tasks) else self._incomplete(job)
+            verdict = self._over_capacity(job, chunk)
             if verdict is not None:
                 return Outcome(Found.NOTHING, verdict=verdict)
-            work = replace(work, tasks=tasks)
         mark = work.statement.mark()
         found = (self._start_rule.place if has_domains else self._start_rule.place_anywhere)(work, scope)
         placed = sum(len(operation.tasks) for operation in work.statement.operations[mark:])
