@@ -138,6 +138,8 @@ def next_victims(snapshot: Snapshot, job: int, left: Rows) -> Rows:
 
     The result is in eviction order: the last task goes first.
     """
+    if snapshot.jobs.goes_whole[job]:
+        return left[::-1]
     if not snapshot.jobs.has_pod_sets(job):
         return left[-1:] if len(left) > snapshot.jobs.min_member[job] else left[::-1]
     roles = snapshot.tasks.role[left]

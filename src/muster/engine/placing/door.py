@@ -111,7 +111,9 @@ class Door:
                 is_roomy = is_nested and not self._runs.options.groups_start_small
                 outcome = self._place_roomy(work, next_step, scope) if is_roomy else None
                 outcome = outcome or self._place_chunk(next_step, scope)
-                return replace(outcome, left=tasks[~np.isin(tasks, chunk)]) if outcome else outcome
+                if not outcome:
+                    return outcome
+                return replace(outcome, left=NOBODY if len(chunk) == len(tasks) else tasks[~np.isin(tasks, chunk)])
             verdict = self._over_capacity(job, chunk)
             if verdict is not None:
                 return Outcome(Found.NOTHING, verdict=verdict)
