@@ -344,12 +344,13 @@ class Snapshot:
     def serve_best_effort(self, *, of_all: bool) -> None:
         """Let tasks that ask for nothing be like others, which count only once they have a place.
 
-        `of_all`: those of every job, else of jobs with nested groups alone.
+        `of_all`: those of every job, else of jobs with groups, sub-groups or a network alone.
         """
         tasks = np.flatnonzero((self.tasks.flags & BEST_EFFORT != 0) & (self.tasks.job != NO_ROW))
         if not of_all:
-            nested = [job for job in np.unique(self.tasks.job[tasks]).tolist() if self.jobs.records[job].groups]
-            tasks = tasks[np.isin(self.tasks.job[tasks], nested)]
+            owners = [(job, self.jobs.records[job]) for job in np.unique(self.tasks.job[tasks]).tolist()]
+            chosen = [job for job, record in owners if record.groups or record.sub_groups or record.topology]
+            tasks = tasks[np.isin(self.tasks.job[tasks], chosen)]
         if len(tasks):
             self.tasks.flags[tasks] &= ~np.uint8(BEST_EFFORT)
             owners = (self.jobs, self.tasks.job), (self.roles, self.tasks.role), (self.subgroups, self.tasks.subgroup)
