@@ -23,7 +23,7 @@ from muster.framework import PROFILES
 #: Measures victims against an exact solver instead of time; see `benchmarks.optimal`.
 QUALITY = Case("C7", "100 random clusters: victims beside an exact solver's", 0.0, lambda _mirror: None)
 #: Times whole cycles beside each other; see `benchmarks.finished`.
-FINISHED = Case("A8", "88 nodes, 200 running pods, 15,000 finished ones: a whole cycle", 0.005, lambda _mirror: None)
+FINISHED = Case("A9", "88 nodes, 200 running pods, 15,000 finished ones: a whole cycle", 0.005, lambda _mirror: None)
 #: What evictions cost in a day; see `benchmarks.day`.
 DAYS = tuple(
     Case(f"C8/{name}", f"a day of a busy cluster, profile {name}", 0.0, lambda _mirror: None) for name in PROFILES

@@ -185,7 +185,9 @@ def _add_nodes(draw: st.DrawFn, made: Network, names: list[str], labels: Mapping
 # -- gangs ---------------------------------------------------------------------------------------------------------
 
 _LIMITS = st.sampled_from([None, "soft", 1, 1, 2, 2])
-_AMOUNTS = st.sampled_from([(1, 1), (2, 2), (4, 2), (1, 3), (2, 0), (3, 1), (2, 4)])
+_AMOUNTS = st.sampled_from([(1, 1), (2, 2), (4, 2), (1, 3), (2, 0), (3, 1), (2, 4), (0, 0)])
+#: How far a gang has been let in.
+_PHASES = st.sampled_from(["Inqueue", "Inqueue", "Pending", ""])
 #: Whether pods ask for a disk, and whether they may use reserved nodes.
 _MARKS = st.sampled_from([(False, True), (False, True), (False, True), (False, False), (True, True)])
 
@@ -225,7 +227,7 @@ def gangs(draw: st.DrawFn, name: str, kind: str, network: Network) -> Gang:
     minimum = count if kind == "plain" else draw(st.integers(1, count))
     drawn = draw(_LIMITS)
     draft.parts.append(Part(frozenset(draft.pods), minimum, regions_of(network.domains, _limit(drawn))))
-    objects = [group(name, minimum, _constraint(draw, network, drawn)), *draft.objects]
+    objects = [group(name, minimum, _constraint(draw, network, drawn), phase=draw(_PHASES)), *draft.objects]
     return Gang(name, kind, draft.demand(), objects, _limit(drawn), soft=drawn == "soft")
 
 
@@ -243,7 +245,10 @@ def _of_roles(draw: st.DrawFn, name: str, network: Network) -> Gang:
     drawn = draw(_LIMITS)
     draft.parts.append(Part(frozenset(draft.pods), minimum, regions_of(network.domains, _limit(drawn))))
     named = {role: least for role, least in minimums.items() if least}
-    objects = [group(name, minimum, _constraint(draw, network, drawn), roles=named), *draft.objects]
+    objects = [
+        group(name, minimum, _constraint(draw, network, drawn), roles=named, phase=draw(_PHASES)),
+        *draft.objects,
+    ]
     return Gang(name, "roles", draft.demand(), objects, _limit(drawn), soft=drawn == "soft")
 
 
@@ -252,6 +257,8 @@ def _divided(draw: st.DrawFn, name: str, network: Network, kind: str) -> Gang:
     """Partitions of workers, with a policy of their own; beside them a master, or partitions of another policy."""
     draft, drawn = Draft(name, network), draw(_LIMITS)
     policies, least = [], 0
+    roles: dict[str, list[Part]] = {}
+    has_roles = draw(st.integers(0, 2)) == 0
 
     def partitions(role: str, most: int) -> None:
         nonlocal least
@@ -260,8 +267,10 @@ def _divided(draw: st.DrawFn, name: str, network: Network, kind: str) -> Gang:
         request, regions, first = draw(requests()), regions_of(network.domains, _limit(inner)), len(draft.parts)
         for partition in range(count):
             labels = {ROLE: role, PARTITION: str(partition)}
-            own = draft.add(size + draw(st.integers(0, 1)), request, label=f"{role[0]}{partition}", labels=labels)
+            extra, label = draw(st.integers(0, 1)), f"{role[0]}{partition}"
+            own = draft.add(size + extra, request, label=label, labels=labels, role=role if has_roles else "")
             draft.parts.append(Part(own, size, regions, may_stay_out=True))
+            roles.setdefault(role, []).append(draft.parts[-1])
         policies.append(_policy(role, [PARTITION], size, needed, _constraint(draw, network, inner)))
         draft.at_least.append((tuple(range(first, first + count)), needed))
         least += size * needed
@@ -278,9 +287,15 @@ def _divided(draw: st.DrawFn, name: str, network: Network, kind: str) -> Gang:
             draft.at_least.append(((len(draft.parts),), 1))
             draft.parts.append(Part(own, 1, allowed, may_stay_out=True))
             policies.append(_policy("master", [], 1, 1, _constraint(draw, network, own_limit)))
-    minimum = draw(st.integers(0, least))
+    minimum, named = draw(st.integers(0, least)), {}
+    for role, parts in roles.items() if has_roles else ():
+        pods = frozenset().union(*(part.pods for part in parts))
+        named[role] = draw(st.integers(1, len(pods)))
+        draft.parts.append(Part(pods, named[role]))
+    minimum = max(minimum, sum(named.values()))
     draft.parts.append(Part(frozenset(draft.pods), minimum, regions_of(network.domains, _limit(drawn))))
-    objects = [group(name, minimum, _constraint(draw, network, drawn), policies), *draft.objects]
+    constraint = _constraint(draw, network, drawn)
+    objects = [group(name, minimum, constraint, policies, roles=named, phase=draw(_PHASES)), *draft.objects]
     return Gang(name, kind, draft.demand(), objects, _limit(drawn), soft=drawn == "soft")
 
 

@@ -134,6 +134,9 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         self.plugins: dict[str, Plugin] = {}
         self._opinions: dict[Eviction, list[list[Ask]]] = {}
         self._open(registry)
+        if self.has_action("allocate"):
+            # Where queues are a tree it serves everybody: nobody is left to backfill and counted beforehand.
+            snapshot.serve_best_effort(of_all=bool(self.asked(points.QUEUE_TURN)))
         self._let_in_where_nobody_decides()
 
     # -- opening and closing -------------------------------------------------------------------------------

@@ -35,7 +35,7 @@ from muster.engine.waiting import gated_verdict, queue_holds, schedulable_tasks
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
 
 
 class Door:
@@ -114,11 +114,9 @@ class Door:
                 if not outcome:
                     return outcome
                 return replace(outcome, left=NOBODY if len(chunk) == len(tasks) else tasks[~np.isin(tasks, chunk)])
-            tasks = tasks[(table.flags[tasks] & BEST_EFFORT) == 0]
-            verdict = self._over_capacity(job, chunk) if len(tasks) else self._incomplete(job)
+            verdict = self._over_capacity(job, chunk)
             if verdict is not None:
                 return Outcome(Found.NOTHING, verdict=verdict)
-            work = replace(work, tasks=tasks)
         mark = work.statement.mark()
         found = (self._start_rule.place if has_domains else self._start_rule.place_anywhere)(work, scope)
         placed = sum(len(operation.tasks) for operation in work.statement.operations[mark:])
