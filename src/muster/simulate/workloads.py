@@ -7,11 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from muster.admission.cron_jobs import validate_cron_job
 from muster.admission.jobs import validate_job, validate_job_flow
 from muster.admission.request import CREATE, Facts, Findings, Request, Settings
 from muster.api import Problem, UserError, encode
 from muster.api.objects.batch import CronJob, Job, JobFlow, fill_job_spec
-from muster.controllers.cron import parse_schedule
 from muster.controllers.job_plugins import plugin_names
 
 Workload = Job | JobFlow | CronJob
@@ -31,7 +31,7 @@ def check_each(workloads: Iterable[Workload], places: Mapping[int, str]) -> None
 
 
 def _problems(thing: Workload, settings: Settings) -> Iterator[Problem]:
-    """What would be refused, and times that are none."""
+    """What would be refused."""
     found: Findings = iter(())
     if isinstance(thing, Job):
         document = encode(thing)
@@ -40,8 +40,5 @@ def _problems(thing: Workload, settings: Settings) -> Iterator[Problem]:
     elif isinstance(thing, JobFlow):
         found = validate_job_flow(Request(CREATE, encode(thing), {}), Facts(), settings)
     else:
-        try:
-            parse_schedule(thing.spec.schedule, thing.spec.time_zone)
-        except UserError as fault:
-            yield Problem(fault.field, fault.text)
+        found = validate_cron_job(Request(CREATE, encode(thing), {}), Facts(), settings)
     yield from (problem for problem in found if isinstance(problem, Problem))
