@@ -296,6 +296,25 @@ def test_only_pods_of_our_scheduler_are_asked_about(asked: Kubectl) -> None:
     assert refusal(asked, path, wrong) == ""
 
 
+def test_a_pod_that_asks_for_it_waits_at_the_gate_of_its_queue(asked: Kubectl) -> None:
+    gate = "scheduling.volcano.sh/queue-allocation-gate"
+    for marks, expected in (({gate: "true"}, [{"name": gate}]), ({"other": "true"}, None), ({}, None)):
+        document = pod("one")
+        document["metadata"]["annotations"] = marks
+        made = asked.request("POST", f"/api/v1/namespaces/default/pods{DRY_RUN}", document)
+        assert made["spec"].get("schedulingGates") == expected
+
+
+def test_a_clock_that_cannot_be_told_is_refused(asked: Kubectl) -> None:
+    cron = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "metadata": {"name": "tick"}}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job()["spec"]}}
+    path = JOBS.replace("/jobs", "/cronjobs")
+    assert refusal(asked, path, {**cron, "spec": spec}) == ""
+    refused = refusal(asked, path, {**cron, "spec": {**spec, "timeZone": "Atlantis/Centre"}})
+    assert "spec.timeZone: expected a time zone" in refused
+    assert "invalid timeZone" in refused
+
+
 def test_the_server_knows_every_field_of_the_manifests(kubectl: Kubectl) -> None:
     places = {"Deployment": "apis/apps/v1", "Service": "api/v1", "PodDisruptionBudget": "apis/policy/v1"}
     checked = [each for each in manifests() if each["kind"] in places]
