@@ -195,3 +195,12 @@ def test_wrong_values_are_told_in_our_words(
 ) -> None:
     assert main.run(["simulate", "x.yaml", *arguments]) == 2
     assert said in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("time", ["nan", "inf", "-1", "0", "1e99", "2d", "5m30", "", "soon"])
+def test_times_to_wait_are_durations_that_a_clock_can_wait_for(time: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["explain", "job", "x.yaml", "--watch", f"--interval={time}"]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: Invalid value for '--interval': expected a ")
+    assert f'got "{time}"' in error
+    assert error.count("\n") == 1

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from importlib.metadata import EntryPoint
+from importlib.metadata import EntryPoint, EntryPoints
 from typing import Annotated, Any, ClassVar
 
 import msgspec
@@ -145,10 +144,7 @@ def installed(monkeypatch: pytest.MonkeyPatch) -> list[EntryPoint]:
     """What packages register in this test; fill it."""
     entries: list[EntryPoint] = []
 
-    def found(group: str) -> Iterable[EntryPoint]:
-        return [entry for entry in entries if entry.group == group]
-
-    monkeypatch.setattr(registry, "entry_points", found)
+    monkeypatch.setattr(registry, "entry_points", lambda: EntryPoints(entries))
     return entries
 
 

@@ -11,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -183,9 +184,16 @@ def test_queues_keep_their_order_and_those_that_others_need_stay(asked: Kubectl)
         asked.delete("Queue", "research")
     with pytest.raises(RefusedError, match=r"default.*cannot be deleted"):
         asked.delete("Queue", "default")
-    asked.delete("Queue", "vision")
-    asked.wait(lambda: not [each for each in asked.list("Queue") if each["metadata"]["name"] == "vision"])
-    asked.wait(lambda: _is_deleted(asked, "research"))
+
+
+def test_a_tree_of_queues_is_deleted_from_below_without_a_pause(asked: Kubectl) -> None:
+    for number in range(10):
+        asked.create(queue(f"above-{number}"))
+        asked.create(queue(f"below-{number}", parent=f"above-{number}"))
+        with pytest.raises(RefusedError, match=r"queues below it"):
+            asked.wait(partial(asked.delete, "Queue", f"above-{number}"))
+        asked.delete("Queue", f"below-{number}")
+        asked.delete("Queue", f"above-{number}")
 
 
 def test_a_queue_that_holds_pods_stays_until_they_are_gone(asked: Kubectl, control_plane: ControlPlane) -> None:

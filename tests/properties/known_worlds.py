@@ -82,4 +82,50 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j1 was moved for j0, and j6, which may move nobody itself, sat down there.
+    "room for one who may move nobody": World(
+        nodes={"n0": "a", "n1": "b"},
+        racks={},
+        queues={"d0": ("", 0), "d0t0": ("d0", 0), "d1": ("", 0), "d1t0": ("d1", 0), "d1t1": ("d1", 0)},
+        jobs=[
+            Job("j0", "d1t1", "low", pods=1, gpus=2, minimum=0, age=30.0),
+            Job("j1", "d0t0", "mid", pods=1, gpus=1, minimum=0, on=["n0"], age=30.0),
+            Job("j2", "d1t0", "mid", pods=1, gpus=1, minimum=0, pool="b", budget=1, on=["n1"], age=30.0, cpu=1),
+            Job("j4", "d1t1", "mid", pods=3, gpus=2, minimum=2, firm="system", on=["n1", "n0"], age=600.0),
+            Job("j6", "d1t1", "high", pods=2, gpus=2, minimum=1, pool="a", firm="mark", age=600.0, cpu=1),
+        ],
+        runtime=60,
+    ),
+    # j0 was moved for j1, and j2 took both places.
+    "two places that the first in the queue takes": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"d0": ("", 8), "d0t0": ("d0", 0)},
+        jobs=[
+            Job("j0", "d0t0", "low", pods=1, gpus=4, minimum=1, on=["n0"], tolerates=True),
+            Job("j1", "d0t0", "low", pods=1, gpus=2, minimum=0, age=600.0),
+            Job("j2", "d0t0", "high", pods=4, gpus=2, minimum=4, tolerates=True),
+        ],
+        runtime=0,
+        tainted=("n1",),
+    ),
+    # j0 went for j6; before that could start, j2 and j3 of another team used up the limit above both, again and again.
+    "a limit above two queues": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"d0": ("", 6), "d0t0": ("d0", 0), "d0t1": ("d0", 0), "d1": ("", 6), "d1t0": ("d1", 0)},
+        jobs=[
+            Job("j0", "d0t1", "low", pods=1, gpus=4, minimum=1, on=["n1"]),
+            Job("j1", "d0t0", "mid", pods=6, gpus=2, minimum=3, part=3, age=600.0),
+            Job("j2", "d0t1", "high", pods=1, gpus=1, minimum=1),
+            Job("j3", "d0t1", "low", pods=1, gpus=2, minimum=1),
+            Job("j4", "d1t0", "high", pods=1, gpus=2, minimum=1),
+            Job("j5", "d1t0", "mid", pods=1, gpus=1, minimum=1),
+            Job("j6", "d0t0", "mid", pods=1, gpus=2, minimum=0),
+            Job("j7", "d0t0", "low", pods=1, gpus=2, minimum=1, age=600.0),
+        ],
+        runtime=0,
+        limits={"d0": 4},
+        tainted=("n2",),
+    ),
 }

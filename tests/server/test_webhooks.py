@@ -173,3 +173,16 @@ def test_a_port_that_is_taken_is_said_to_be(stage: Stage) -> None:
     desk = Desk(stage.known, Settings(), str, str)
     with pytest.raises(UserError, match=r"cannot listen on 127\.0\.0\.1"):
         WebhookServer(("127.0.0.1", stage.server.port), certificates, desk)
+
+
+def test_who_asks_before_sending_a_body_is_told_to_go_on(stage: Stage) -> None:
+    """Answers are collected before they are sent; this one must not wait for the body that waits for it."""
+    connection = stage.connect()
+    connection.connect()
+    lines = ["POST /queues/validate HTTP/1.1", "Host: here", f"Content-Length: {len(QUESTION)}"]
+    lines += ["Content-Type: application/json", "Expect: 100-continue", "", ""]
+    connection.sock.sendall("\r\n".join(lines).encode())
+    assert connection.sock.recv(1000).startswith(b"HTTP/1.1 100 ")
+    connection.sock.sendall(QUESTION)
+    assert connection.sock.recv(1000).startswith(b"HTTP/1.1 200 ")
+    connection.close()

@@ -1,8 +1,10 @@
 """KAI's queues and PodGroups become the same records as Volcano's, in base units."""
 
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from muster.api import (
@@ -332,6 +334,8 @@ def test_names_of_kai_mean_nothing_to_volcano_jobs() -> None:
     ],
 )
 def test_a_name_belongs_to_the_family_that_came_first(first: KubeObject, second: KubeObject, named: str) -> None:
+    later = msgspec.structs.replace(second.metadata, creation_timestamp=datetime(2026, 1, 1, tzinfo=UTC))
+    second = msgspec.structs.replace(second, metadata=later)
     mirror = mirror_of(first)
     with pytest.raises(UserError, match=f"{second.api_version}: there is a {first.kind} of {named}"):
         mirror.upsert(second)

@@ -15,7 +15,9 @@ from typing import Annotated
 import typer
 
 from muster import __version__
+from muster.cli.dashboard.command import ui
 from muster.cli.installation import crds_app, snapshot_app, webhooks_app
+from muster.cli.lab.commands import compare, replay
 from muster.cli.lists.commands import job_list, node_app, node_list, queue_list
 from muster.cli.options import (
     AllowUnknown,
@@ -41,6 +43,7 @@ from muster.cli.options import (
     help_without_command,
     label_selector,
     start_small,
+    waiting_time,
 )
 from muster.cli.topology import topology_app
 from muster.cli.workloads.commands import job_app, queue_app
@@ -255,107 +258,14 @@ def whatif(
     print_what_if(WhatIfCommand(source, changes, base_config, cycles, duration, seed), output.value)
 
 
-@app.command(short_help="Replay a trace of jobs, and report on waits, utilisation and lost work.")
-def replay(
-    jobs: Annotated[
-        Path,
-        typer.Argument(
-            metavar="JOBS",
-            help="A table of jobs (CSV, also packed; the export of Slurm's sacct), or objects with run times.",
-        ),
-    ],
-    *,
-    nodes: Annotated[
-        str,
-        typer.Option(
-            "--nodes",
-            metavar="FILE|NxG",
-            help="A table of nodes, objects, a saved snapshot, or so many equal nodes: 88x8, with CPUs 88x8x48.",
-        ),
-    ] = "",
-    config: Config = None,
-    name: Annotated[
-        str, typer.Option("--name", help="What the run is called in the report; else the configuration.")
-    ] = "",
-    seed: Seed = 0,
-    estimates: Annotated[
-        str,
-        typer.Option(
-            "--estimates",
-            metavar="WORD",
-            help="What the scheduler is told about run times: exact, none, or factor:5, wrong by up to 5.",
-        ),
-    ] = "exact",
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Leave out jobs that came earlier.")] = "0",
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Leave out jobs that came then or later.")
-    ] = None,
-    column: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--column",
-            metavar="MEANING=NAME",
-            help="What a column is called: id, submit, duration, tasks, gpus, cpus, memory, queue, priority, user.",
-            show_default=False,
-        ),
-    ] = None,
-    one_queue: Annotated[
-        str, typer.Option("--one-queue", metavar="NAME", help="Put all jobs into this queue, whatever rows say.")
-    ] = "",
-    gpu_only: Annotated[bool, typer.Option("--gpu-only", help="Leave out jobs that ask for no GPU.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")] = None,
-    period: Annotated[float, typer.Option("--period", metavar="SECONDS", help="Between two cycles at least.")] = 1.0,
-    grace: Annotated[str, typer.Option("--grace", metavar="TIME", help="How long evicted pods take to leave.")] = "0",
-    checkpoint: Annotated[
-        str | None,
-        typer.Option("--checkpoint", metavar="TIME", help="How often jobs save their work; else all of it is lost."),
-    ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write report.json, report.html and jobs.csv there."),
-    ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the replay that was interrupted in DIR.")
-    ] = False,
-    output: OutputOption = Output.TABLE,
-) -> None:
-    """Run the scheduler on a trace of JOBS, on a virtual clock, and report how it did.
-
-    Jobs come when the trace says and run for as long as it says, once they have been started. Only cycles that can
-    change something are run. The same trace, configuration and seed give the same decisions.
-
-    Example: muster replay jobs.csv --nodes 88x8 --out report
-    """
-    from muster.cli.lab.replays import ReplayCommand, run_replay
-
-    run_replay(
-        ReplayCommand(
-            jobs,
-            nodes,
-            config,
-            name,
-            seed,
-            estimates,
-            since,
-            until,
-            tuple(column or ()),
-            one_queue,
-            gpu_only,
-            limit,
-            period,
-            grace,
-            checkpoint,
-            out,
-            resume,
-        ),
-        output.value,
-    )
-
+app.command(short_help="Replay a trace of jobs, and report on waits, utilisation and lost work.")(replay)
+app.command(short_help="Replay traces under several configurations, and say which is better at what.")(compare)
 
 # The plural of each is what people type first.
 app.command("jobs", short_help="List jobs: state, place in line and why, when they may start.")(job_list)
 app.command("queues", short_help="List queues: state, what they hold and may have, who waits.")(queue_list)
 app.command("nodes", short_help="List nodes: state, what is free, whose pods they hold.")(node_list)
+app.command("ui", short_help="Show cluster, queues, jobs and decisions in a browser.")(ui)
 
 
 @config_app.command("check", short_help="Read a configuration, print what it says.")
@@ -491,7 +401,10 @@ def run(
         ),
     ] = False,
     period: Annotated[
-        float, typer.Option("--period", metavar="SECONDS", min=0.05, help="Time between cycles while pods wait.")
+        float,
+        typer.Option(
+            "--period", metavar="TIME", parser=waiting_time(0.05), help="Time between cycles while pods wait."
+        ),
     ] = 1.0,
     components: Annotated[
         str,

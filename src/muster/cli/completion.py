@@ -7,7 +7,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import typer
@@ -31,8 +30,7 @@ def levels(command: Any, path: str = "") -> Iterator[Level]:  # noqa: ANN401  # 
     for parameter in command.params:
         if parameter.param_type_name != "option":
             continue
-        kind = parameter.type_descriptor.annotation
-        choices = tuple(str(each.value) for each in kind) if isinstance(kind, type) and issubclass(kind, Enum) else ()
+        choices = tuple(str(each) for each in getattr(parameter.type, "choices", ()))
         takes = None if parameter.is_flag else choices
         names = (*parameter.opts, *parameter.secondary_opts)
         options.append((names, _first_sentence(parameter.help or ""), takes))

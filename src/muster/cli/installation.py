@@ -26,6 +26,7 @@ from muster.cli.options import (
     ShardName,
     help_without_command,
     label_selector,
+    waiting_time,
 )
 
 crds_app = typer.Typer(help="Print and install the definitions of Muster's kinds.", rich_markup_mode=None)
@@ -47,7 +48,7 @@ def crds_print(
     kinds: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KIND", help="PodGroup, Queue, HyperNode or Job; all when none is named.", show_default=False
+            metavar="KIND...", help="PodGroup, Queue, HyperNode or Job; all when none is named.", show_default=False
         ),
     ] = None,
     *,
@@ -181,7 +182,10 @@ def webhooks_serve(
     drain: Annotated[
         float,
         typer.Option(
-            "--drain", metavar="SECONDS", min=0, help="Answer for as long after SIGTERM, until nobody is sent here."
+            "--drain",
+            metavar="TIME",
+            parser=waiting_time(0.0),
+            help="Answer for as long after SIGTERM, until nobody is sent here.",
         ),
     ] = 5.0,
 ) -> None:

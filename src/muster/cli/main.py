@@ -103,11 +103,9 @@ def _name_of(command: typer.models.CommandInfo) -> str:
 
 #: What the library that reads values says, and how everything else here says it.
 _WORDS: Final = (
-    (r"Input should be a valid integer\b.*", "expected an integer such as 3"),
-    (r"Input should be a valid number\b.*", "expected a number such as 1.5"),
-    (r"Input should be greater than or equal to (\S+)", r"expected a number of at least \1"),
-    (r"Input should be less than or equal to (\S+)", r"expected a number of at most \1"),
-    (r"Value error, '(.*)' is not one of (.*)\.", r"expected one of \2, got '\1'"),
+    (r": ('.*') is not a valid int(?:eger)?(?: range)?\.", r": expected an integer such as 3, got \1"),
+    (r"(\S+) is not in the range x>=(\S+)\.", r"expected a number of at least \2, got \1"),
+    (r": ('.*') is not one of (.*)\.", r": expected one of \2, got \1"),
 )
 
 

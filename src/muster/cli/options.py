@@ -5,19 +5,39 @@ from __future__ import annotations
 import os
 import re
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Final
 
 import typer
 
 from muster.api.errors import UserError
+from muster.api.quantity import parse_seconds
+
+#: The longest that a command waits between two looks, in seconds: a day.
+_LONGEST_S: Final = 86_400.0
+
+
+def waiting_time(least: float) -> Callable[[str], float]:
+    """What reads the value of an option that says how long to wait."""
+
+    def read(text: str) -> float:
+        try:
+            seconds = parse_seconds(text)
+        except ValueError as error:
+            raise typer.BadParameter(str(error)) from None
+        if not least <= seconds <= _LONGEST_S:
+            raise typer.BadParameter(f'expected a time from {least:g}s to 24h, got "{text}"')
+        return seconds
+
+    return read
+
 
 Files = Annotated[
     list[str] | None,
     typer.Argument(
-        metavar="FILE|DIR",
+        metavar="FILE|DIR...",
         help="YAML or JSON with nodes, queues, PodGroups and pods, or a saved snapshot; - reads standard input.",
         show_default=False,
     ),
@@ -104,7 +124,13 @@ DocumentOption = Annotated[DocumentOutput, typer.Option("--output", "-o", help="
 Watch = Annotated[bool, typer.Option("--watch", "-w", help="Print it again whenever it changes, until interrupted.")]
 Interval = Annotated[
     float,
-    typer.Option("--interval", metavar="SECONDS", min=0.1, help="With --watch: how long to wait before looking again."),
+    typer.Option(
+        "--interval",
+        metavar="TIME",
+        parser=waiting_time(0.1),
+        show_default="5s",
+        help="With --watch: how long to wait before looking again.",
+    ),
 ]
 Cycles = Annotated[int | None, typer.Option("--cycles", min=1, metavar="N", help="Stop after N scheduling cycles.")]
 Until = Annotated[

@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from muster.api import KubeObject, Loaded, UserError, parse_seconds
+from muster.api import KubeObject, Loaded, UserError
+from muster.api.errors import seconds_of
 from muster.cli.screen import cluster_picture, draw, heading, make_console, plain_table, print_document
 from muster.cli.sources import ObjectSource, progress_line, read, say_notes
 from muster.cluster import Timeline, load_timeline
@@ -52,7 +53,7 @@ class RunOptions:
     @property
     def seconds(self) -> float | None:
         """Where to stop, in seconds. Raises UserError."""
-        return None if self.until is None else _seconds(self.until)
+        return None if self.until is None else seconds_of("--until", self.until)
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,17 +111,6 @@ def prepare(options: RunOptions) -> Prepared:
 def run_simulation(options: RunOptions) -> SimulationResult:
     """Run the scheduler as the options say. Raises UserError for anything wrong with them."""
     return prepare(options).run_as_told()
-
-
-def _seconds(text: str) -> float:
-    """Read the limit of --until: a duration, or a plain number of seconds."""
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as error:
-        raise UserError(f"--until: {error}") from None
-    if seconds < 0:
-        raise UserError(f'--until: expected a time from now on, such as "10m", got "{text}"')
-    return seconds
 
 
 def print_simulation(options: RunOptions, output: str) -> None:

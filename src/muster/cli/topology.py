@@ -33,7 +33,7 @@ class Selector(StrEnum):
 
 Files = Annotated[
     list[str],
-    typer.Argument(metavar="FILE|DIR", help="YAML or JSON with nodes, HyperNodes and pods; - reads standard input."),
+    typer.Argument(metavar="FILE|DIR...", help="YAML or JSON with nodes, HyperNodes and pods; - reads standard input."),
 ]
 
 
@@ -48,7 +48,7 @@ def show(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE|DIR",
+            metavar="FILE|DIR...",
             help="Files as for `muster simulate`; - or nothing reads standard input.",
             show_default=False,
         ),
@@ -118,7 +118,7 @@ def check(
     files: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="FILE|DIR",
+            metavar="FILE|DIR...",
             help="YAML or JSON with nodes, HyperNodes and pods; - reads standard input.",
             show_default=False,
         ),

@@ -10,7 +10,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final
 
-from muster.api import UserError, parse_seconds
+from muster.api import UserError
+from muster.api.errors import seconds_of
 
 #: Their name, and ours.
 _RENAMED: Final = {
@@ -91,7 +92,7 @@ def understood(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
         elif name in _RENAMED:
             ours += [_RENAMED[name], value]
         elif name == _PERIOD:
-            ours += ["--period", f"{_seconds(value):g}"]
+            ours += ["--period", f"{seconds_of(_PERIOD, value):g}"]
         elif name in shard:
             shard[name] = value
         elif name == "--leader-elect" and "=" in written[0]:
@@ -134,10 +135,3 @@ def _is_true(name: str, value: str) -> bool:
     if value.lower() in ("false", "f", "0"):
         return False
     raise UserError(f'{name}: expected true or false, got "{value}"')
-
-
-def _seconds(value: str) -> float:
-    try:
-        return parse_seconds(value)
-    except ValueError as error:
-        raise UserError(f"{_PERIOD}: {error}") from None

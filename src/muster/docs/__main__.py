@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from muster.docs.json_pages import (
+    compare_json_page,
     json_page,
     queues_json_page,
     report_json_page,
@@ -55,6 +56,7 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/topology-json.md": topology_json_page,
     "reference/report-json.md": report_json_page,
     "reference/whatif-json.md": what_if_json_page,
+    "reference/compare-json.md": compare_json_page,
     "architecture/rooms.md": rooms_page,
     RECORDING: recording,
     "images/topology.svg": topology_picture,

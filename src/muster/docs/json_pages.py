@@ -8,6 +8,7 @@ from muster.api import load_text
 from muster.docs.markdown import code, page, table
 from muster.explain import explain_job, find_job, queue_overview
 from muster.framework import profile
+from muster.lab.compare.verdicts import KEYS as COMPARED
 from muster.lab.report import KEYS
 from muster.simulate import simulate
 from muster.topology.check import CODES, check_topology
@@ -306,4 +307,15 @@ def what_if_json_page() -> str:
         code(SIMULATE_EXAMPLE, "yaml"),
         "it prints",
         code(json.dumps(found.as_document(), indent=2, ensure_ascii=False), "json"),
+    )
+
+
+def compare_json_page() -> str:
+    """Return the page."""
+    return page(
+        "JSON of comparisons",
+        "`muster compare JOBS… --out DIR` writes it to `DIR/compare.json`, and `--output json` prints it. "
+        "Fields are added, never renamed or removed, within a major version. `*` stands for any name. "
+        "`DIR/runs` has the [report](report-json.md) of every run.",
+        table(("field", "meaning"), [(f"`{key}`", meaning) for key, meaning in COMPARED.items()]),
     )

@@ -19,7 +19,7 @@ from muster.explain.text import waiting_reason
 from muster.explain.why import Whys
 from muster.framework import Session, points
 from muster.framework.reasons import PROMISED
-from muster.snapshot import NO_ROW, TaskStatus
+from muster.snapshot import NO_ROW, Snapshot, TaskStatus
 
 _ON_NODE = (
     TaskStatus.ALLOCATED,
@@ -245,8 +245,8 @@ class NodeRow:
         }
 
 
-def node_rows(session: Session) -> list[NodeRow]:
-    """All nodes, by name."""
+def node_rows(session: Session, only: Iterable[int] | None = None) -> list[NodeRow]:
+    """All nodes, or some of them by their rows, by name."""
     snapshot = session.snapshot
     tasks, nodes, axis = snapshot.tasks, snapshot.nodes, snapshot.axis
     pods: dict[int, list[int]] = {}
@@ -254,13 +254,13 @@ def node_rows(session: Session) -> list[NodeRow]:
         pods.setdefault(int(tasks.node[task]), []).append(task)
     used = nodes.used()
     rows = []
-    for row, name in enumerate(nodes.names):
+    for row in range(len(nodes)) if only is None else only:
         own = pods.get(row, [])
         owners = {int(tasks.job[task]) for task in own} - {NO_ROW}
         rows.append(
             NodeRow(
-                name=name,
-                state=_node_state(session, row),
+                name=nodes.names[row],
+                state=node_state(session, row),
                 allocatable=_offered(session, row),
                 used=axis.amounts(used[row]),
                 pods=len(own),
@@ -278,7 +278,8 @@ def _offered(session: Session, row: int) -> Named:
     return {name: to_base(name, amount) for name, amount in offered.items()}
 
 
-def _node_state(session: Session, row: int) -> str:
+def node_state(session: Session, row: int) -> str:
+    """Whether a node takes new pods: "ready", or what keeps them away."""
     nodes = session.snapshot.nodes
     if nodes.aside[row]:
         return "quarantined"
@@ -290,3 +291,14 @@ def _node_state(session: Session, row: int) -> str:
 def _taints(session: Session, row: int) -> Iterator[str]:
     for taint in session.snapshot.nodes.objects[row].spec.taints:
         yield f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def scarce_resource(snapshot: Snapshot) -> str:
+    """What a picture of the nodes is about: the device of which there is most, GPUs first; CPUs where there is none."""
+    total = snapshot.nodes.allocatable().sum(axis=0)
+    devices = [name for name in snapshot.axis.names if "/" in name and total[snapshot.axis.index[name]] > 0]
+    return min(
+        devices,
+        key=lambda name: (not name.endswith("/gpu"), -int(total[snapshot.axis.index[name]]), name),
+        default="cpu",
+    )

@@ -12,19 +12,15 @@ it is about; there, as on the live cluster, nobody allocates device claims.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from muster.admission.jobs import validate_job, validate_job_flow
-from muster.admission.request import CREATE, Facts, Findings, Request, Settings
-from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, Problem, UserError, encode
-from muster.api.objects.batch import CronJob, Job, JobFlow, fill_job_spec
+from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, UserError
+from muster.api.objects.batch import CronJob, Job, JobFlow, JobTemplate
 from muster.cluster import MemoryCluster, Timeline
-from muster.controllers.cron import parse_schedule
 from muster.controllers.embedded import served
 from muster.controllers.grouping.table import table_with
-from muster.controllers.job_plugins import plugin_names
 from muster.framework import Registry, SchedulerConfig, Sharding, default_config
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate.forking import fork
@@ -32,6 +28,8 @@ from muster.simulate.report import SimulationResult, report_jobs, report_nodes, 
 
 T = TypeVar("T")
 Progress = Callable[[int, float], None]
+#: Told after each cycle, before time goes on; must not change anything.
+Observer = Callable[[Scheduler, CycleResult], None]
 #: A run that never settles (pods that come and go for ever) ends here unless told otherwise.
 MAX_CYCLES = 100_000
 
@@ -124,6 +122,7 @@ class Run:
         cycles: int | None = None,
         until: float | None = None,
         progress: Progress | None = None,
+        observe: Observer | None = None,
         is_over: Callable[[CycleResult], bool] | None = None,
     ) -> None:
         """Run until nothing changes, `cycles` cycles more were run, `until` seconds have passed, or `is_over` says so.
@@ -136,6 +135,8 @@ class Run:
             result = self._cycle(self._next)
             if progress is not None:
                 progress(len(self.cycles), self._tick * self._period)
+            if observe is not None:
+                observe(self.scheduler, result)
             self._next = _next_tick(self.cluster, self._tick, self._period, result.due)
             if is_over is not None and is_over(result):
                 return
@@ -184,16 +185,19 @@ def simulate(
     registry: Registry | None = None,
     scheduler_names: Sequence[str] = (),
     progress: Progress | None = None,
+    observe: Observer | None = None,
 ) -> SimulationResult:
     """Run until nothing changes, `cycles` cycles were run, or `until` seconds have passed.
 
     `scheduler_names`: whose pods are scheduled; none: those of a live cluster's scheduler, else all.
-    `progress` is told after each cycle how many were run, and how many seconds have passed on the virtual clock.
+    `progress` is told after each cycle how many were run, and how many seconds have passed on the virtual clock;
+    `observe` gets the cycle and the scheduler, whose session it may read.
     What cannot be used of a live cluster or a saved snapshot is put aside and listed; of other input it is an error.
     Raises UserError for input that cannot be simulated, InternalError when a plugin or action broke.
     """
+    given = objects if isinstance(objects, list) else list(objects)
     run = Run(
-        objects,
+        given,
         config,
         seed=seed,
         timeline=timeline,
@@ -202,38 +206,26 @@ def simulate(
         scheduler_names=scheduler_names,
         repeats=until is not None or cycles is not None,
     )
-    run.go_on(cycles=cycles, until=until, progress=progress)
+    try:
+        run.go_on(cycles=cycles, until=until, progress=progress, observe=observe)
+    except UserError as error:
+        raise error.located(place=_place_of(error.subject, given)) from None
     return run.result()
 
 
+def _place_of(subject: str, given: Iterable[KubeObject | Loaded]) -> str:
+    """Where the object that an error names was written; "": that is not known."""
+    loaded = (each for each in given if isinstance(each, Loaded))
+    return next((str(each.source) for each in loaded if subject == f"{each.object.kind} {each.object.key}"), "")
+
+
 def check_workloads(objects: Iterable[KubeObject], places: Mapping[int, str]) -> None:
-    """Refuse Jobs, JobFlows and CronJobs that nobody could run; queues may come later. Raises UserError.
+    """Refuse Jobs and what makes them that nobody could run, with where they were written. Raises UserError."""
+    workloads = [thing for thing in objects if isinstance(thing, Job | JobTemplate | JobFlow | CronJob)]
+    if workloads:
+        from muster.simulate.workloads import check_each  # noqa: PLC0415  # webhooks and job plugins load slowly
 
-    `places`: where objects were written, by their identity.
-    """
-    settings = Settings().with_job_plugins(plugin_names())
-    for thing in objects:
-        for found in _workload_problems(thing, settings):
-            if found.field != "spec.queue":
-                subject = f"{thing.kind} {thing.key}"
-                raise UserError(found.text, place=places.get(id(thing), ""), subject=subject, field=found.field)
-
-
-def _workload_problems(thing: KubeObject, settings: Settings) -> Iterator[Problem]:
-    """What an API server with Muster's webhooks would refuse, and times that are none."""
-    found: Findings = iter(())
-    if isinstance(thing, Job):
-        document = encode(thing)
-        fill_job_spec(document.setdefault("spec", {}), settings.scheduler_names[0])  # type: ignore[arg-type]  # it is a mapping
-        found = validate_job(Request(CREATE, document, {}), Facts(), settings)
-    elif isinstance(thing, JobFlow):
-        found = validate_job_flow(Request(CREATE, encode(thing), {}), Facts(), settings)
-    elif isinstance(thing, CronJob):
-        try:
-            parse_schedule(thing.spec.schedule, thing.spec.time_zone)
-        except UserError as fault:
-            yield Problem(fault.field, fault.text)
-    yield from (problem for problem in found if isinstance(problem, Problem))
+        check_each(workloads, places)
 
 
 def _bare(thing: KubeObject | Loaded) -> KubeObject:

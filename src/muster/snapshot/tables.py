@@ -209,6 +209,8 @@ class JobTable:
     preemptible: Mask
     #: Is the job nobody's victim, by its own word or, with KAI, by its priority?
     spared: Mask
+    #: Are its tasks taken away together or not at all, also those beyond the minimum?
+    goes_whole: Mask
     counts: Rows
     #: int64[jobs, resources]: held by allocated, bound and running tasks, and promised to pipelined ones.
     allocated: Amounts

@@ -210,12 +210,9 @@ def _rule(row: object, known: Mapping[str, Rule], source: str) -> Rule:
     base = known.get(rule.like)
     if base is None:
         raise UserError(f"{source}: like: expected a kind that has a row before this one, got {rule.like!r}")
-    given = {name: getattr(rule, name) for name in Rule.__struct_fields__ if _encoded(name) in row}
+    spelt = zip(Rule.__struct_fields__, Rule.__struct_encode_fields__, strict=True)
+    given = {name: getattr(rule, name) for name, as_written in spelt if as_written in row}
     return msgspec.structs.replace(base, **given)
-
-
-def _encoded(name: str) -> str:
-    return next(each.encode_name for each in msgspec.structs.fields(Rule) if each.name == name)
 
 
 # -- paths -----------------------------------------------------------------------------------------------------

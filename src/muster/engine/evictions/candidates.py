@@ -18,6 +18,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from muster.engine.evictions.surplus import job_surplus
+from muster.engine.gangs import NOBODY
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
 from muster.snapshot.records import stamp_text
@@ -127,7 +128,10 @@ class Pool:
     def find(self, job: int) -> Candidates:
         """As `of`, as things stand now."""
         snapshot = self.session.snapshot
-        reach = np.append(self._jobs_for(job), np.False_)[snapshot.tasks.job] & on_node(snapshot, self.statuses)
+        gives = self._jobs_for(job)
+        if not gives.any():
+            return Candidates(NOBODY, NOBODY, ends=partial(self._end, job))
+        reach = np.append(gives, np.False_)[snapshot.tasks.job] & on_node(snapshot, self.statuses)
         asked = np.flatnonzero(reach & willing(snapshot)).astype(np.intp)
         evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
         by_plugin: dict[str, Rows] = {}
