@@ -163,7 +163,11 @@ class _Fork:
         kind = kinds.pop() if len(kinds) == 1 else None
         if kind is None or not (issubclass(kind, tuple) or kind in (*_DICTS, list, set)):
             return None
-        inner = (each.values() for each in things) if issubclass(kind, dict) else things
-        if not all(map(_is_value, set(map(type, chain.from_iterable(inner))))):
+        inner = list(chain.from_iterable((each.values() for each in things) if issubclass(kind, dict) else things))
+        kinds = set(map(type, inner))
+        if tuple in kinds:  # such as keys of several parts
+            kinds.remove(tuple)
+            kinds.update(map(type, chain.from_iterable(each for each in inner if type(each) is tuple)))
+        if not all(map(_is_value, kinds)):
             return None
         return list(things) if issubclass(kind, tuple) else [each.copy() for each in things]

@@ -25,10 +25,10 @@ from muster.whatif.estimates import Estimates
 from muster.whatif.fates import JobFate, Outcome, job_fates
 from muster.whatif.flags import Flag, flagged
 
-#: How much a cycle looks at, nodes and pods counted, over all cycles of a run for which nobody set a limit.
-_WORK = 700_000
+#: How much all cycles of a run look at for which nobody set a limit, in nodes and pods.
+_WORK = 500_000
 _MAX_CYCLES = 2_000
-_MIN_CYCLES = 12
+_MIN_CYCLES = 3
 #: Further nobody looks ahead unless told to.
 _MAX_SECONDS = 7 * 24 * 3600.0
 
@@ -99,18 +99,31 @@ def what_if(
     without, within = (Scene(*picture.run.fork_with(picture.estimates)) for _ in range(2))
     for change in changes:
         _make(change, within)
-    told, settled = [], []
-    for scene in (without, within):
-        settled.append(look_ahead(scene.run, picture.snapshot, options))
-        told.append(job_fates(scene, picture.snapshot))
-    present = [frozenset(scene.picture().jobs.index) for scene in (without, within)]
+    sides = [_look(scene, picture.snapshot, options) for scene in (without, within)]
     return Comparison(
         changes=tuple((each.change if isinstance(each, Flag) else each).text for each in changes),
         notes=tuple(within.notes),
-        without=_totals(without.run, told[0].values(), settled=settled[0]),
-        within=_totals(within.run, told[1].values(), settled=settled[1]),
-        jobs=compare_jobs(told[0], told[1], (present[0], present[1])),
+        without=sides[0].totals,
+        within=sides[1].totals,
+        jobs=compare_jobs(sides[0].fates, sides[1].fates, (sides[0].present, sides[1].present)),
     )
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One of the two runs, when it is over."""
+
+    fates: dict[str, JobFate]
+    totals: RunTotals
+    #: Jobs that are there at the end.
+    present: frozenset[str]
+
+
+def _look(scene: Scene, before: Snapshot, options: Options) -> _Side:
+    settled = look_ahead(scene.run, before, options)
+    after = scene.picture()
+    fates = job_fates(scene, before, after)
+    return _Side(fates, _totals(scene.run, after, fates.values(), settled=settled), frozenset(after.jobs.index))
 
 
 def _make(change: Change | Flag, scene: Scene) -> None:
@@ -126,10 +139,27 @@ def look_ahead(run: Run, size: Snapshot, options: Options) -> bool:
     if options.cycles is not None or options.seconds is not None:
         run.go_on(cycles=options.cycles, until=options.seconds, progress=options.progress)
         return run.is_settled
-    work = max(1, len(size.nodes) + len(size.tasks))
-    cycles = min(_MAX_CYCLES, max(_MIN_CYCLES, _WORK // work))
-    run.go_on(cycles=cycles, until=_MAX_SECONDS, progress=options.progress, is_over=lambda made: _is_over(run, made))
-    return run.is_settled or (bool(run.cycles) and _is_over(run, run.cycles[-1]))
+    effort = _Effort(run, size)
+    run.go_on(cycles=_MAX_CYCLES, until=_MAX_SECONDS, progress=options.progress, is_over=effort)
+    return run.is_settled or effort.is_over
+
+
+class _Effort:
+    """Asked after each cycle whether it is enough: nothing more would be decided, or it has been much work."""
+
+    def __init__(self, run: Run, size: Snapshot) -> None:
+        self._run = run
+        self._cycle = len(size.nodes) + len(size.tasks)
+        #: A dry run looks at nodes, not at all of them.
+        self._dry_run = 100 + len(size.nodes) // 4
+        self._done = 0
+        self.is_over = False
+
+    def __call__(self, made: CycleResult) -> bool:
+        dry_runs = sum(tally.dry_runs for tally in made.tallies.values())
+        self._done += self._cycle + dry_runs * self._dry_run
+        self.is_over = _is_over(self._run, made)
+        return self.is_over or (self._done >= _WORK and len(self._run.cycles) >= _MIN_CYCLES)
 
 
 def _is_over(run: Run, made: CycleResult) -> bool:
@@ -142,9 +172,9 @@ def _is_over(run: Run, made: CycleResult) -> bool:
     return not np.isin(status, left).any() and made.due is None
 
 
-def _totals(run: Run, fates: Iterable[JobFate], *, settled: bool) -> RunTotals:
+def _totals(run: Run, after: Snapshot, fates: Iterable[JobFate], *, settled: bool) -> RunTotals:
     known = list(fates)
-    gpus_held, gpus = gpus_in(run.scheduler.observe())
+    gpus_held, gpus = gpus_in(after)
     return RunTotals(
         cycles=len(run.cycles),
         seconds=run.cluster.now() - run.cluster.start,

@@ -1,8 +1,8 @@
 """When pods that run are expected to end, so that the clock can be run forward; and how sure that is.
 
 A pod of a simulation says how long it runs, by `muster.sh/run-seconds`. For others the scheduler's own estimates count:
-what the pod or its PodGroup says, its deadline, or what jobs of the same owner took that have finished and are still to
-be seen. Of a pod that nobody knows anything about the end is not waited for.
+what the pod or its PodGroup says, its deadline, or what jobs of the same owner, else of anybody, took that have
+finished and are still to be seen. Of a pod that nobody knows anything about the end is not waited for.
 """
 
 from __future__ import annotations
@@ -47,7 +47,7 @@ class Basis:
         words = {
             SAID: f"by {whose} own word",
             DEADLINE: f"at {whose} deadline{'' if total == 1 else 's'}",
-            RECORD: f"by what jobs of the same owner took, within a factor of {self.factor:g}",
+            RECORD: f"by what earlier jobs took, within a factor of {self.factor:g}",
         }
         known = [source for source in words if self.jobs.get(source)]
         if len(known) == 1:

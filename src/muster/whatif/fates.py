@@ -149,10 +149,9 @@ class _Life:
     evictions: list[Eviction] = field(default_factory=list)
 
 
-def job_fates(scene: Scene, before: Snapshot) -> dict[str, JobFate]:
-    """What becomes of jobs, by id; `before`: the picture from which the run began, before any change."""
+def job_fates(scene: Scene, before: Snapshot, after: Snapshot) -> dict[str, JobFate]:
+    """What becomes of jobs, by id, from the pictures before the run, without any change, and after it."""
     run, estimates = scene.run, scene.estimates
-    after = run.scheduler.observe()
     began = run.cycles[0].time if run.cycles else run.cluster.now()
     told = _Telling(run.cluster.store, before, after, began)
     told.hear(began, scene.evicted)
