@@ -164,7 +164,7 @@ class RunTimes:
             return known
         before = self._record.get(owner, ())
         if len(before) < _FEW:
-            return None if owner == _ANYBODY else self._by_owner(_ANYBODY)
+            return None if owner == _ANYBODY else self.by_owner(_ANYBODY)
         middle = median(before)
         apart = median(
             max(run, 1.0) / max(middle, 1.0) if run > middle else max(middle, 1.0) / max(run, 1.0) for run in before
