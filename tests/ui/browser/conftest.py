@@ -4,20 +4,18 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 
 import pytest
+from playwright.sync_api import Browser, ConsoleMessage, Page
 
 from benchmarks.ui import CHROMIUM, browser, served
 from muster.ui.app import Desk
-
-if CHROMIUM is None:
-    pytest.skip("there is no Chromium here (Debian: apt install chromium)", allow_module_level=True)
-
-from playwright.sync_api import Browser, ConsoleMessage, Page
 
 Open = Callable[..., Page]
 
 
 @pytest.fixture(scope="session")
 def chromium() -> Iterator[Browser]:
+    if CHROMIUM is None:
+        pytest.skip("there is no Chromium here (Debian: apt install chromium)")
     with browser() as started:
         yield started
 
