@@ -92,7 +92,7 @@ def test_probes_tell_whether_to_send_questions_here(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "headers", "status", "said"),
     [
-        ("/queues/delete", QUESTION, JSON, 404, "no hook at /queues/delete; there are /hypernodes/validate"),
+        ("/queues/delete", QUESTION, JSON, 404, "no hook at /queues/delete; there are /cronjobs/validate"),
         ("/queues/validate", b"{", JSON, 400, "expected an AdmissionReview in JSON"),
         ("/pods/validate", QUESTION, JSON, 400, "/pods/validate is about Pod"),
         ("/queues/validate", QUESTION, {"Content-Type": "text/plain"}, 415, "expected application/json"),
