@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
 from muster.engine.constraints import placed_nodes
-from muster.engine.gangs import Portion, by_subgroup
+from muster.engine.gangs import Portion, by_subgroup, next_tasks
 from muster.engine.placing.contract import DEFAULTS, EVERYWHERE, NOW_OR_LATER, Found, Modes, Options, Scope
 from muster.engine.placing.packing import Packer
 from muster.framework import FITS, JobVerdict, Session
@@ -76,10 +76,21 @@ class Runs:
     # -- until a job is ready ----------------------------------------------------------------------------------
 
     def until_ready(self, work: Work, part: Portion, scope: Scope = EVERYWHERE) -> Found:
-        """Place tasks until the job (or sub-group) is ready or nothing more fits.
+        """Place tasks until the job (or sub-group) is ready or nothing more fits: in order, else what it lacks first.
 
         Where nothing is found, the statement is as it was.
         """
+        found = self._in_order_until_ready(work, part, scope)
+        if found or work.refused or work.is_divided or not self.session.snapshot.jobs.has_pod_sets(work.job):
+            return found
+        # Pods of roles that need no more may have taken the room of those that do.
+        lacking = next_tasks(self.session, work.job, part.tasks)
+        ordered = np.concatenate((lacking, part.tasks[~np.isin(part.tasks, lacking)]))
+        if np.array_equal(ordered, part.tasks):
+            return found
+        return self._in_order_until_ready(work, Portion(part.subgroup, ordered), scope)
+
+    def _in_order_until_ready(self, work: Work, part: Portion, scope: Scope) -> Found:
         mark = work.statement.mark()
         tasks, start, total = part.tasks, 0, 0
         missing = self.deficit(work.job, part)
