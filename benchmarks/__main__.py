@@ -18,17 +18,28 @@ from benchmarks.loading import LOADING_CASES, loading_result
 from benchmarks.replays import REPLAY_CASES, replay_result
 from benchmarks.report import write_page
 from benchmarks.solver import SOLVER_CASES
+from benchmarks.whatif import WHAT_IF_CASES, what_if_result
 from muster.framework import PROFILES
 
 #: Measures victims against an exact solver instead of time; see `benchmarks.optimal`.
 QUALITY = Case("C7", "100 random clusters: victims beside an exact solver's", 0.0, lambda _mirror: None)
 #: Times whole cycles beside each other; see `benchmarks.finished`.
-FINISHED = Case("A8", "88 nodes, 200 running pods, 15,000 finished ones: a whole cycle", 0.005, lambda _mirror: None)
+FINISHED = Case("A9", "88 nodes, 200 running pods, 15,000 finished ones: a whole cycle", 0.005, lambda _mirror: None)
 #: What evictions cost in a day; see `benchmarks.day`.
 DAYS = tuple(
     Case(f"C8/{name}", f"a day of a busy cluster, profile {name}", 0.0, lambda _mirror: None) for name in PROFILES
 )
-CASES = (*ALLOCATE_CASES, FINISHED, *EVICTION_CASES, *SOLVER_CASES, QUALITY, *DAYS, *REPLAY_CASES, *LOADING_CASES)
+CASES = (
+    *ALLOCATE_CASES,
+    FINISHED,
+    *EVICTION_CASES,
+    *SOLVER_CASES,
+    QUALITY,
+    *DAYS,
+    *REPLAY_CASES,
+    *WHAT_IF_CASES,
+    *LOADING_CASES,
+)
 #: Narrower tables fold the description of the work into a column of single words.
 WIDTH = 150
 RESULTS = Path(__file__).with_name("results.json")
@@ -77,6 +88,9 @@ def _measured(name: str) -> dict[str, Any]:
     for case in REPLAY_CASES:
         if name == case.name:
             return replay_result(case)
+    for case in WHAT_IF_CASES:
+        if name == case.name:
+            return what_if_result(case)
     for case in LOADING_CASES:
         if name == case.name:
             return loading_result(case)

@@ -189,7 +189,7 @@ _TOO_TIGHT = ((4, 4, 2, 2),)
 
 ALLOCATE_CASES: tuple[Case, ...] = (
     Case("A1", "1,000 nodes, 1,000 one-GPU tasks in gangs of 8", 0.030, _empty(1000, 1000), 1000),
-    Case("A2", "1,000 nodes, 10,000 such tasks (8,000 fit)", 0.250, _empty(1000, 10000), 8000),
+    Case("A2", "1,000 nodes, 10,000 such tasks (8,000 fit)", 0.040, _empty(1000, 10000), 8000),
     Case("A3/1-queue", "5,000 nodes, 1,000 tasks, one queue", 0.060, _empty(5000, 1000), 1000),
     Case("A3/50-queues", "5,000 nodes, 1,000 tasks, 50 queues", 0.060, _empty(5000, 1000, 50), 1000),
     Case("A4", "5,000 nodes, 10,000 tasks", 0.400, _empty(5000, 10000), 10000),
@@ -213,6 +213,13 @@ ALLOCATE_CASES: tuple[Case, ...] = (
         0.150,
         _busy(5000, 40000, 10000, 40),
         0,
+    ),
+    Case(
+        "A8",
+        "100,000 nodes, 500,000 running pods, 20,000 pending tasks of 40 classes",
+        1.500,
+        _busy(100000, 500000, 20000, 40),
+        20000,
     ),
     Case(
         "B1",

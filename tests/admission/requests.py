@@ -15,6 +15,7 @@ Json = dict[str, Any]
 
 SETTINGS = Settings()
 _PATHS = {
+    "CronJob": "cronjobs",
     "HyperNode": "hypernodes",
     "Job": "jobs",
     "JobFlow": "jobflows",
@@ -23,6 +24,7 @@ _PATHS = {
     "Queue": "queues",
 }
 _VERSIONS = {
+    "CronJob": "batch.volcano.sh/v1alpha1",
     "HyperNode": "topology.volcano.sh/v1alpha1",
     "Job": "batch.volcano.sh/v1alpha1",
     "JobFlow": "flow.volcano.sh/v1alpha1",

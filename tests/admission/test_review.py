@@ -101,9 +101,13 @@ def test_every_hook_is_registered_under_its_path() -> None:
 
 def test_pods_are_asked_about_by_scheduler_and_never_held_up() -> None:
     policies = {each["name"]: each["failurePolicy"] for each in webhooks(Address())}
-    assert policies.pop("validate-pods.muster.sh") == "Ignore"
+    assert {policies.pop(f"{verb}-pods.muster.sh") for verb in ("validate", "mutate")} == {"Ignore"}
     assert set(policies.values()) == {"Fail"}
-    assert conditions("validate-pods.muster.sh") == ["object.spec.schedulerName in ['volcano', 'muster']"]
+    ours = "object.spec.schedulerName in ['volcano', 'muster']"
+    assert conditions("validate-pods.muster.sh") == [ours]
+    [first, second] = conditions("mutate-pods.muster.sh")
+    assert first == ours
+    assert "queue-allocation-gate" in second, "nobody else waits for an answer"
 
 
 def test_pod_groups_are_asked_about_again_when_their_spec_changes_and_not_for_their_status() -> None:

@@ -91,3 +91,16 @@ def test_the_queue_of_a_pod_alone_must_exist() -> None:
     assert "does not exist" in create(pod({key: "a"})).message
     assert create(pod({key: "a"}), queue("a")).is_allowed
     assert create(pod({key: "a", "scheduling.k8s.io/group-name": "train"})).is_allowed
+
+
+@pytest.mark.parametrize("gates", [[], [{"name": "example.com/other"}]])
+def test_a_pod_that_asks_for_it_waits_at_the_gate_of_its_queue(gates: list[Json]) -> None:
+    key = "scheduling.volcano.sh/queue-allocation-gate"
+    given = pod({key: "true"})
+    if gates:
+        given["spec"]["schedulingGates"] = gates
+    held = filled(given)
+    assert held["spec"]["schedulingGates"] == [*gates, {"name": key}]
+    assert filled(held) == held, "asked again, nothing is added"
+    for other in (pod({key: "false"}), pod({}), pod({key: "true"}, scheduler="default-scheduler")):
+        assert filled(other) == other

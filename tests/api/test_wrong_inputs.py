@@ -752,13 +752,13 @@ def test_the_same_note_about_many_objects_is_one_line() -> None:
 
 def test_kinds_that_are_not_read_are_noted_once_each_and_truly() -> None:
     texts = [f"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: j{i}}}\n" for i in range(3)]
-    texts += ["apiVersion: argoproj.io/v1alpha1\nkind: Workflow\nmetadata: {name: r}\n"]
+    texts += ["apiVersion: tekton.dev/v1\nkind: PipelineRun\nmetadata: {name: r}\n"]
     texts += ["apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"]
     texts += ["apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: s}\n"]
     workload = "a workload that muster does not run; give its pods, and their PodGroup if they have one"
     assert load_text("---\n".join([*texts, ROOMY])).notes == [
         f"3 DaemonSets of apps/v1 left out: {workload}",
-        f"1 Workflow of argoproj.io/v1alpha1 left out: {workload}",
+        f"1 PipelineRun of tekton.dev/v1 left out: {workload}",
         "1 Service of v1 left out: a kind that muster does not read",
         "1 Queue of example.com/v1 left out: a kind that muster does not read",
     ]

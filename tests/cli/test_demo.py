@@ -99,7 +99,8 @@ def test_the_commands_that_it_suggests_work_where_they_are_printed(
     monkeypatch.chdir(repo_root if place == "repository" else tmp_path)
     monkeypatch.setattr("muster.cli.demo.story._program", lambda: "muster")
     suggested = [line.strip().split("  ")[0] for line in _demo() if line.startswith("   muster ")]
-    assert len(suggested) == 7
+    assert len(suggested) == 8
+    assert suggested.pop() == "muster ui --demo --open"  # serves until it is stopped, which tests/ui does
     assert ("examples/demo" in suggested[0]) == (place == "repository")
     for line in suggested:
         assert run(shlex.split(line)[1:]) == 0

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import base64
 import json
+import logging
 from pathlib import Path
 
 import pytest
@@ -46,5 +47,8 @@ def test_options_that_cannot_be_used_are_refused(
 
 
 def test_a_server_without_its_certificate_does_not_start(capsys: pytest.CaptureFixture[str]) -> None:
+    ours = logging.getLogger("muster")
+    before = ours.level, list(ours.handlers)
     assert run(["webhooks", "serve", "--cert", "absent.crt", "--key", "absent.key"]) == 2
     assert "absent.crt: cannot read the file" in capsys.readouterr().err
+    assert (ours.level, ours.handlers) == before, "a server that has ended must not go on logging for what follows"

@@ -392,3 +392,34 @@ def test_a_group_follows_its_owner() -> None:
     world.cluster.poll()
     [group] = world.grouped()
     assert (group.minimum, group.roles, len(group.pods)) == (6, {"master": 1, "worker": 5}, 6)
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet"])
+def test_the_group_of_a_set_that_wants_no_pods_goes_and_comes_again(kind: str) -> None:
+    world = GroupingWorld(CASES[kind][0])
+    [before] = world.groups
+    for restarts in (False, True):
+        _scale(world, kind, 0)
+        if restarts:
+            world.restart()
+        assert (world.pods, world.groups) == ({}, {})
+        _scale(world, kind, 2)
+        [group] = world.grouped()
+        assert (list(world.groups), len(group.pods)) == ([before], 2)
+
+
+def test_a_group_without_pods_stays_while_its_set_wants_some() -> None:
+    world = GroupingWorld(CASES["ReplicaSet"][0])
+    world.restart()
+    [group] = world.groups
+    for pod in world.pods.values():
+        world.cluster.remove(pod)
+    world.cluster.poll()
+    assert list(world.groups) == [group]
+
+
+def _scale(world: GroupingWorld, kind: str, replicas: int) -> None:
+    owner: Any = world.cluster.store.find(kind, "default/t")
+    owner.spec = {**owner.spec, "replicas": replicas}
+    world.cluster.replace_object(owner)
+    world.cluster.poll()

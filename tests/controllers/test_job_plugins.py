@@ -182,7 +182,8 @@ def test_pytorch_workers_may_wait_for_the_master() -> None:
     assert "wait-for-master" not in [each["name"] for each in pod_of(job, 0, 0)["spec"]["initContainers"]]
     (waiting,) = pod_of(job, 1, 0)["spec"]["initContainers"]
     assert (waiting["name"], waiting["image"]) == ("wait-for-master", "box")
-    assert "nc -z -w 2 train-master-0.train 23456" in waiting["command"][2]
+    tries = "nc -z -w 2 train-master-0.train 23456 || echo > /dev/tcp/train-master-0.train/23456"
+    assert tries in waiting["command"][2]  # netcat, or a shell that opens connections itself
     assert "60" in waiting["command"][2]
 
 
@@ -270,3 +271,32 @@ def test_a_list_of_hosts_grows_with_the_job() -> None:
     world.cluster.replace_object(present)
     world.turn()
     assert world.controllers.beside["ConfigMap", "default/train-svc"]["data"]["VC_W_NUM"] == "2"
+
+
+def test_a_task_of_no_pods_has_no_hosts_and_its_first_pod_still_a_name() -> None:
+    job = two_tasks("{svc: [], pytorch: []}")
+    job.spec.tasks[0].replicas = 0
+    data = objects_of(job)["ConfigMap"]["data"]
+    assert (data["master.host"], data["VC_MASTER_HOSTS"], data["VC_MASTER_NUM"]) == ("", "", "0")
+    env = env_of(pod_of(job, 1, 1))
+    assert (env["MASTER_ADDR"], env["WORLD_SIZE"], env["RANK"]) == ("train-master-0.train", "2", "2")
+    job.spec.tasks[0].template["spec"]["hostname"] = "boss"
+    assert objects_of(job)["ConfigMap"]["data"]["VC_MASTER_HOSTS"] == ""
+    assert env_of(pod_of(job, 1, 0))["MASTER_ADDR"] == "boss.train"
+
+
+def test_tensorflow_counts_every_replica_also_where_all_have_one_name() -> None:
+    job = two_tasks("{tensorflow: [--port=5000]}", master="chief")
+    job.spec.tasks[1].template["spec"]["hostname"] = "same"
+    cluster = json.loads(env_of(pod_of(job, 0, 0))["TF_CONFIG"])["cluster"]
+    assert cluster == {"worker": ["same.train:5000", "same.train:5000"], "chief": ["train-chief-0.train:5000"]}
+
+
+def test_one_task_that_is_master_and_worker_is_counted_once() -> None:
+    job = two_tasks("{pytorch: [--master=worker, --worker=worker]}")
+    env = env_of(pod_of(job, 1, 1))
+    assert (env["WORLD_SIZE"], env["RANK"], env["MASTER_ADDR"]) == ("2", "2", "train-worker-0.train")
+
+
+def test_of_an_argument_that_is_given_twice_the_last_one_counts() -> None:
+    assert env_of(pod_of(two_tasks("{pytorch: [--port=1, --port, '2']}"), 0, 0))["MASTER_PORT"] == "2"

@@ -5,10 +5,14 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+import yaml
 
 from muster.api import KaiPodGroup, PodGroup, Topology, load_text
 from muster.cluster import MemoryCluster
+from muster.cluster.timeline import parse_timeline
+from muster.framework.profiles import profile
 from muster.simulate import simulate
+from muster.snapshot.messages import Evict
 from tests.controllers.grouping_world import GroupingWorld
 
 VERSIONS = {
@@ -53,6 +57,30 @@ def test_a_gang_has_a_group_in_its_place(version: str) -> None:
     assert len(world.grouped()[0].pods) == 4
     world.restart()
     assert made(world) == found
+
+
+@pytest.mark.parametrize(
+    ("mode", "n_evicted"),
+    [
+        ("", 1),
+        (", disruptionMode: Pod", 1),
+        (", disruptionMode: PodGroup", 4),
+        (", disruptionMode: {single: {}}", 1),
+        (", disruptionMode: {all: {}}", 4),
+    ],
+)
+@pytest.mark.parametrize("profile_name", ["muster", "kai"])
+def test_pods_of_a_gang_go_one_by_one_or_together_as_its_disruption_mode_says(
+    profile_name: str, mode: str, n_evicted: int
+) -> None:
+    class_ = "apiVersion: scheduling.k8s.io/v1\nkind: PriorityClass\nmetadata: {name: urgent}\nvalue: 90\n"
+    queue = "apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {name: default}\n"
+    urgent = f"apiVersion: v1\nkind: Pod\nmetadata: {{name: now}}\nspec: {{priorityClassName: urgent, {CONTAINERS}}}\n"
+    gang = [group("scheduling.k8s.io/v1alpha2", "gang: {minCount: 2}", mode), pods(4)]
+    before = load_text("---\n".join([class_, queue, nodes(4), *gang])).objects
+    timeline = parse_timeline(yaml.safe_dump([{"at": "30s", "add": [yaml.safe_load(urgent)]}]))
+    result = simulate(before, profile(profile_name), timeline=timeline, until=60.0)
+    assert sum(isinstance(made, Evict) for cycle in result.cycles for made in cycle.decisions) == n_evicted
 
 
 def test_the_basic_policy_asks_for_nobody_else() -> None:

@@ -141,7 +141,7 @@ def test_values_reach_the_objects(chart: Chart) -> None:
     pod = found["Deployment"]["spec"]["template"]["spec"]
     assert {each["image"] for each in [*pod["initContainers"], *pod["containers"]]} == {"example/muster:v1"}
     read = run_options(pod["containers"][0]["args"])
-    assert (read["scheduler_name"], read["node_selector"], read["period"]) == (["muster"], ["pool=training"], 2)
+    assert ([*read["scheduler_name"]], [*read["node_selector"]], read["period"]) == (["muster"], ["pool=training"], 2)
     assert pod["imagePullSecrets"] == [{"name": "registry"}]
     assert pod["nodeSelector"] == {"role": "system"}
     assert "priorityClassName" not in pod
@@ -156,7 +156,7 @@ def test_the_command_takes_the_arguments_of_the_container(chart: Chart) -> None:
     folder = next(mount["mountPath"] for mount in scheduler["volumeMounts"] if mount["name"] == "configuration")
     assert read["config"] == f"{folder}/{next(iter(rendered(chart)['ConfigMap']['data']))}"
     assert read["listen"] == f":{scheduler['ports'][0]['containerPort']}"
-    assert read["scheduler_name"] == ["volcano"]
+    assert [*read["scheduler_name"]] == ["volcano"]
     assert read["lease_name"] == rendered(chart)["Role"]["rules"][1]["resourceNames"][0]
 
 

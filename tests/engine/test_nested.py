@@ -11,11 +11,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KaiTopologyConstraint, KubeObject
+from muster.api.names import KAI_GROUP_NAME
 from muster.engine.placing import EVERYWHERE, NOW_OR_LATER, PROMISES, Door, Goal, Scope
 from muster.framework import JobVerdict, Session
 from muster.kernels.placement import FUTURE, IDLE
 from muster.snapshot import Rows, TaskStatus
-from muster.testing import fingerprint, node
+from muster.testing import fingerprint, node, pod
 from tests.engine.label_networks import (
     RACK,
     ZONE,
@@ -133,13 +134,21 @@ def test_a_job_that_spreads_begins_with_the_emptiest_of_its_preferred_domains() 
     assert racks_used(opened(*cluster, *job)) == {"z0-r1": 4, "z0-r2": 2}
 
 
-def test_nodes_outside_the_topology_are_not_used() -> None:
-    cluster = [*racks({"z0": [1]}), node("a-stray", gpu=8, labels={ZONE: "z0"})]
-    for constraint in (within(ZONE), within(preferred=ZONE)):
-        two = opened(*cluster, group("job", 2, constraint), *members("job", 2))
-        one = opened(*cluster, group("job", 1, constraint), *members("job", 1))
-        assert placed(two) == {}
-        assert placed(one) == {"job-0": "z0-r0-n0"}
+STRAY = [*racks({"z0": [1]}), node("a-stray", gpu=8, labels={ZONE: "z0"})]
+
+
+def test_nodes_outside_the_topology_are_not_used_where_a_level_is_required() -> None:
+    two = opened(*STRAY, group("job", 2, within(ZONE)), *members("job", 2))
+    one = opened(*STRAY, group("job", 1, within(ZONE)), *members("job", 1))
+    assert placed(two) == {}
+    assert placed(one) == {"job-0": "z0-r0-n0"}
+
+
+def test_a_preferred_level_uses_nodes_outside_the_topology_only_if_it_must() -> None:
+    two = opened(*STRAY, group("job", 2, within(preferred=ZONE)), *members("job", 2))
+    one = opened(*STRAY, group("job", 1, within(preferred=ZONE)), *members("job", 1))
+    assert sorted(placed(two).values()) == ["a-stray", "z0-r0-n0"]
+    assert placed(one) == {"job-0": "z0-r0-n0"}
 
 
 def test_a_level_that_a_single_rack_satisfies_is_satisfied() -> None:
@@ -288,6 +297,15 @@ def test_a_nominated_node_counts_only_inside_the_domain() -> None:
     assert placed(inside) == {"job-0": "z0-r0-n0"}
     both = opened(*cluster, group("job", 2, within(RACK)), *members("job", 2, nominated="z0-r0-n0"))
     assert racks_used(both) == {"z0-r1": 2}
+
+
+def test_nodes_that_were_set_aside_for_all_come_before_better_domains() -> None:
+    cluster = [*racks({"z0": [2, 3]}), group("job", 2, within(RACK))]
+    pods = [
+        *members("job", 1, nominated="z0-r1-n2"),
+        pod("job-1", gpu=8, annotations={KAI_GROUP_NAME: "job"}, nominated="z0-r1-n0"),
+    ]
+    assert placed(opened(*cluster, *pods)) == {"job-0": "z0-r1-n2", "job-1": "z0-r1-n0"}
 
 
 # -- what cannot be told --------------------------------------------------------------------------------------------

@@ -35,6 +35,13 @@ def test_what_comes_beyond_the_minimum_joins_the_rest() -> None:
     assert Counter(map(rack_of, binds(session).values())) == {"z0-r1": 2}
 
 
+def test_a_gang_starts_where_all_of_it_has_room_if_there_is_such_a_place() -> None:
+    cluster = [*racks({"z0": [2, 3]}), *gang(3, minimum=1)]
+    assert Counter(map(rack_of, binds(run(cluster)).values())) == {"z0-r1": 3}
+    small = configured("gang", "predicates", allocate={"groupsStartSmall": True})
+    assert Counter(map(rack_of, binds(run(cluster, small)).values())) == {"z0-r0": 2}
+
+
 def test_backfill_keeps_members_that_ask_for_nothing_beside_the_others() -> None:
     cluster = [*racks({"z0": [2, 2]}), *filler(["z0-r0-n0"], gpu=4)]
     idle = [group("job", 1, within(RACK)), *members("job", 2, on=["z0-r1-n0"], gpu=0)]

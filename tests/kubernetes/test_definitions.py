@@ -43,6 +43,10 @@ def test_a_definition_of_somebody_else_is_kept(control_plane: ControlPlane, kube
             "not both",
         ),
         (queue("q", weight="heavy"), "spec.weight"),
+        (queue("q", weight=0), "spec.weight in body should be greater than or equal to 1"),
+        (queue("q", weight=65536), "spec.weight in body should be less than or equal to 65535"),
+        (hyper_node({"type": "Node", "selector": {"exactMatch": {"name": "Node_1"}}}), "name in body should match"),
+        (hyper_node({"type": "Node", "selector": {"exactMatch": {"name": ""}}}), "should be at least 1 chars long"),
         (hyper_node({"type": "Switch", "selector": {"exactMatch": {"name": "n1"}}}), "spec.members"),
         (hyper_node({"type": "Node", "selector": {}}), "exactly one"),
         (

@@ -125,6 +125,16 @@ def test_deployments_and_jobs_of_kubernetes_start_as_gangs(control_plane: Contro
             stage.run_until(lambda: list(kubectl.nodes_of_pods().values()) == ["n1"] * 5, 60)
             groups = sorted(group["spec"]["minMember"] for group in kubectl.list("PodGroup"))
             assert groups == [1, 2]
+            for replicas, expected in ((0, [1]), (2, [1, 2])):
+                merge = "application/merge-patch+json"
+                kubectl.request("PATCH", f"{deployments}/web", {"spec": {"replicas": replicas}}, merge)
+                stage.run_until(
+                    lambda wanted=expected: (
+                        wanted == sorted(group["spec"]["minMember"] for group in kubectl.list("PodGroup"))
+                    ),
+                    60,
+                )
+            stage.run_until(lambda: list(kubectl.nodes_of_pods().values()) == ["n1"] * 4, 60)
         finally:
             background: Json = {"propagationPolicy": "Background"}
             kubectl.request("DELETE", f"{deployments}/web", background)

@@ -11,6 +11,7 @@ import sys
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -183,9 +184,16 @@ def test_queues_keep_their_order_and_those_that_others_need_stay(asked: Kubectl)
         asked.delete("Queue", "research")
     with pytest.raises(RefusedError, match=r"default.*cannot be deleted"):
         asked.delete("Queue", "default")
-    asked.delete("Queue", "vision")
-    asked.wait(lambda: not [each for each in asked.list("Queue") if each["metadata"]["name"] == "vision"])
-    asked.wait(lambda: _is_deleted(asked, "research"))
+
+
+def test_a_tree_of_queues_is_deleted_from_below_without_a_pause(asked: Kubectl) -> None:
+    for number in range(10):
+        asked.create(queue(f"above-{number}"))
+        asked.create(queue(f"below-{number}", parent=f"above-{number}"))
+        with pytest.raises(RefusedError, match=r"queues below it"):
+            asked.wait(partial(asked.delete, "Queue", f"above-{number}"))
+        asked.delete("Queue", f"below-{number}")
+        asked.delete("Queue", f"above-{number}")
 
 
 def test_a_queue_that_holds_pods_stays_until_they_are_gone(asked: Kubectl, control_plane: ControlPlane) -> None:
@@ -286,6 +294,25 @@ def test_only_pods_of_our_scheduler_are_asked_about(asked: Kubectl) -> None:
     assert "from 1% to 99%" in refusal(asked, path, wrong)
     wrong["spec"]["schedulerName"] = "default-scheduler"
     assert refusal(asked, path, wrong) == ""
+
+
+def test_a_pod_that_asks_for_it_waits_at_the_gate_of_its_queue(asked: Kubectl) -> None:
+    gate = "scheduling.volcano.sh/queue-allocation-gate"
+    for marks, expected in (({gate: "true"}, [{"name": gate}]), ({"other": "true"}, None), ({}, None)):
+        document = pod("one")
+        document["metadata"]["annotations"] = marks
+        made = asked.request("POST", f"/api/v1/namespaces/default/pods{DRY_RUN}", document)
+        assert made["spec"].get("schedulingGates") == expected
+
+
+def test_a_clock_that_cannot_be_told_is_refused(asked: Kubectl) -> None:
+    cron = {"apiVersion": "batch.volcano.sh/v1alpha1", "kind": "CronJob", "metadata": {"name": "tick"}}
+    spec = {"schedule": "* * * * *", "jobTemplate": {"spec": job()["spec"]}}
+    path = JOBS.replace("/jobs", "/cronjobs")
+    assert refusal(asked, path, {**cron, "spec": spec}) == ""
+    refused = refusal(asked, path, {**cron, "spec": {**spec, "timeZone": "Atlantis/Centre"}})
+    assert "spec.timeZone: expected a time zone" in refused
+    assert "invalid timeZone" in refused
 
 
 def test_the_server_knows_every_field_of_the_manifests(kubectl: Kubectl) -> None:

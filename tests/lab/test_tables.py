@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from muster.api import HyperNode, Node, UserError
-from muster.lab.tables import JobFilter, read_jobs, read_nodes
+from muster.lab.sources.tables import JobFilter, read_jobs, read_nodes
 
 HEAD = "job_id,submit_s,duration_s,num_tasks,gpus_per_task,cpus_per_task,mem_gib_per_task,queue,priority,user\n"
 

@@ -17,7 +17,9 @@ from muster.framework import SchedulerConfig, profile
 from muster.scheduler import builtin_registry
 from muster.simulate import simulate
 from muster.snapshot.messages import Bind, Evict
-from tests.properties.oracle_worlds import KINDS, Crowd, Gang, World, crowds, worlds
+from tests.properties.oracle_gangs import KINDS, Gang
+from tests.properties.oracle_worlds import Crowd, World, crowds, less, started_worlds, worlds
+from tests.properties.told import told
 from tests.reference.exact_starts import Amounts, Held, breaches, least_tier, places
 
 REGISTRY = builtin_registry(third_party=False)
@@ -26,8 +28,6 @@ CYCLES = 8
 PATIENCE = 10
 #: The same worlds in every ordinary run, others in each soak.
 STEADY = settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
-#: Kinds of gangs that are mixed with each other where several wait.
-CHECKED = KINDS
 
 
 def _without_evictions(name: str) -> SchedulerConfig:
@@ -37,6 +37,8 @@ def _without_evictions(name: str) -> SchedulerConfig:
     )
 
 
+#: Half as many, where a world takes several times as long.
+LONG = settings(STEADY, max_examples=STEADY.max_examples // 2)
 PROFILES = st.sampled_from(["muster", "volcano", "kai"])
 CONFIGS = {name: _without_evictions(name) for name in ("muster", "volcano", "kai")}
 
@@ -44,7 +46,7 @@ CONFIGS = {name: _without_evictions(name) for name in ("muster", "volcano", "kai
 def run(world: World, config: SchedulerConfig) -> list[dict[str, str]]:
     """Places of all pods after each cycle."""
     result = simulate(world.objects, config, cycles=CYCLES, registry=REGISTRY)
-    placed: dict[str, str] = {}
+    placed = dict(world.held)
     after = []
     for cycle in result.cycles:
         assert cycle.error is None
@@ -59,12 +61,11 @@ def own_places(gang: Gang, placed: dict[str, str]) -> dict[str, str]:
 
 
 def left_over(world: World, placed: dict[str, str]) -> dict[str, Amounts]:
-    free = dict(world.free)
-    for gang in world.gangs:
-        for pod, name in own_places(gang, placed).items():
-            asked = gang.demand.pods[pod]
-            free[name] = (free[name][0] - asked[0], free[name][1] - asked[1])
-    return free
+    new = {pod: name for pod, name in placed.items() if pod not in world.held}
+    return less(
+        world.free,
+        ((name, gang.demand.pods[pod]) for gang in world.gangs for pod, name in own_places(gang, new).items()),
+    )
 
 
 def check_rules(world: World, placed: dict[str, str]) -> None:
@@ -113,6 +114,22 @@ def check_tier(world: World, profile_name: str) -> None:
     assert least_tier(domains, used) <= lowest, f"placed {own}, possible within tier {lowest}"
 
 
+def check_growth(world: World, profile_name: str) -> None:
+    """A gang that runs, or has run, gets whatever it can have, and keeps its rules; if some of it was lost, too."""
+    [gang] = world.gangs
+    after = run(world, CONFIGS[profile_name])
+    was_whole = breaches(gang.demand, world.network.nodes, world.held) == []
+    for placed in after:
+        assert all(min(amounts) >= 0 for amounts in left_over(world, placed).values()), "a node is overfull"
+        wrong = breaches(gang.demand, world.network.nodes, own_places(gang, placed)) if placed else []
+        assert was_whole is False or wrong == []
+        assert not any("spread" in one or "may not" in one for one in wrong)
+    own = own_places(gang, after[-1])
+    event("whole" if was_whole else "broken")
+    more = places(gang.demand, Held(left_over(world, after[-1]), own), at_least=len(own) + 1)
+    assert more is None, f"placed {own}, possible {more}"
+
+
 def check_several(world: World, profile_name: str) -> None:
     """Several gangs wait: in the end nobody waits who could start, and nobody who could grow."""
     after = run(world, CONFIGS[profile_name])
@@ -150,29 +167,85 @@ def check_evictions(crowd: Crowd, profile_name: str) -> None:
         assert breaches(gang.demand, crowd.world.network.nodes, own) == []
 
 
+def check_promises(crowd: Crowd, profile_name: str) -> None:
+    """Several gangs wait among others that run: whoever goes, goes for a gang that starts or grows soon.
+
+    Unless a gang of a higher priority takes what was cleared, or pods that went find room themselves.
+    """
+    result = simulate(crowd.objects, profile(profile_name), cycles=2 * PATIENCE + 4, registry=REGISTRY)
+    own: dict[str, dict[str, str]] = {gang.name: {} for gang in crowd.world.gangs}
+    cleared: dict[str, tuple[int, int, list[str]]] = {}
+    for number, cycle in enumerate(result.cycles):
+        assert cycle.error is None
+        bound = {made.pod.removeprefix("default/"): made.node for made in cycle.decisions if isinstance(made, Bind)}
+        gone = {made.pod.removeprefix("default/") for made in cycle.decisions if isinstance(made, Evict)}
+        for gang in crowd.world.gangs:
+            own[gang.name] |= own_places(gang, bound)
+            own[gang.name] = {pod: name for pod, name in own[gang.name].items() if pod not in gone}
+            went = [
+                made.pod
+                for made in cycle.decisions
+                if isinstance(made, Evict) and made.beneficiary == f"default/{gang.name}"
+            ]
+            if went and gang.name not in cleared:
+                cleared[gang.name] = number, len(own[gang.name]), went
+        for name, (since, had, went) in [*cleared.items()]:
+            if len(own[name]) > had:
+                del cleared[name]
+                continue
+            assert number <= since + PATIENCE, f"{went} went in cycle {since} for {name}, which did not start"
+    event("evictions" if any(isinstance(m, Evict) for c in result.cycles for m in c.decisions) else "none")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@STEADY
+@given(data=st.data())
+def test_a_gang_that_has_started_grows_and_mends_where_it_can(kind: str, data: st.DataObject) -> None:
+    world, profile_name = data.draw(started_worlds(kind)), data.draw(PROFILES)
+    with told(world.objects, profile_name):
+        check_growth(world, profile_name)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @STEADY
 @given(data=st.data())
 def test_who_is_evicted_goes_for_a_gang_that_starts(kind: str, data: st.DataObject) -> None:
-    check_evictions(data.draw(crowds(kind)), data.draw(PROFILES))
+    crowd, profile_name = data.draw(crowds(kind)), data.draw(PROFILES)
+    with told(crowd.objects, profile_name):
+        check_evictions(crowd, profile_name)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+@LONG
+@given(data=st.data())
+def test_where_several_wait_nobody_goes_for_a_gang_that_does_not_start(kind: str, data: st.DataObject) -> None:
+    crowd, profile_name = data.draw(crowds(kind, most_gangs=3)), data.draw(PROFILES)
+    with told(crowd.objects, profile_name):
+        check_promises(crowd, profile_name)
 
 
 @pytest.mark.parametrize("kind", KINDS)
 @STEADY
 @given(data=st.data())
 def test_a_gang_starts_if_and_only_if_it_can(kind: str, data: st.DataObject) -> None:
-    check_starts(data.draw(worlds(kind)), data.draw(PROFILES))
+    world, profile_name = data.draw(worlds(kind)), data.draw(PROFILES)
+    with told(world.objects, profile_name):
+        check_starts(world, profile_name)
 
 
 @pytest.mark.parametrize("kind", [kind for kind in KINDS if kind != "nested"])
 @STEADY
 @given(data=st.data())
 def test_of_places_with_equal_room_the_lowest_tier_is_taken(kind: str, data: st.DataObject) -> None:
-    check_tier(data.draw(worlds(kind)), "muster")
+    world = data.draw(worlds(kind))
+    with told(world.objects, "muster"):
+        check_tier(world, "muster")
 
 
-@pytest.mark.parametrize("kind", CHECKED)
+@pytest.mark.parametrize("kind", KINDS)
 @STEADY
 @given(data=st.data())
 def test_where_several_wait_nobody_waits_who_could_start(kind: str, data: st.DataObject) -> None:
-    check_several(data.draw(worlds(kind, others=CHECKED, most_gangs=3)), data.draw(PROFILES))
+    world, profile_name = data.draw(worlds(kind, most_gangs=3)), data.draw(PROFILES)
+    with told(world.objects, profile_name):
+        check_several(world, profile_name)

@@ -23,7 +23,7 @@ from muster.cluster import MemoryCluster
 from muster.framework import profile
 from muster.scheduler import Scheduler, builtin_registry
 from muster.snapshot.messages import Bind, Evict, Nominate
-from tests.properties.busy_worlds import PRIORITIES, START, Job, World, worlds
+from tests.properties.busy_worlds import CPUS, PRIORITIES, START, Job, World, worlds
 from tests.properties.known_worlds import KNOWN
 
 Facts = dict[str, Any]  # Any: a JSON document
@@ -227,6 +227,8 @@ def _check_bundle(done: Run, cycle: Cycle, made: Evict, record: Facts) -> None:
     }
     if kinds == {"safe"}:
         assert len(left) >= job.minimum, f"{made.job} is said to spare {sorted(gone)}"
+    if bundle["kind"] == "broken":
+        assert len(cycle.pods_of(job)) < job.minimum or job.roles or job.part, f"{made.job} is said to be broken"
     if bundle["kind"] == "whole":
         assert len(left) < max(1, job.minimum), f"{made.job} is said to go whole and keeps {sorted(left)}"
 
@@ -248,7 +250,7 @@ def check_growth(done: Run) -> None:
     """Who has its minimum takes from others what they can spare, and no more."""
     for cycle in done.cycles:
         for victim in done.world.jobs:
-            had = cycle.held.get(victim.name, set())
+            had = cycle.pods_of(victim)
             for_growth = {
                 made.pod
                 for made in cycle.evictions
@@ -306,30 +308,53 @@ def check_kept(done: Run) -> None:
 
 
 def check_quota(done: Run) -> None:
-    """Between queues nothing is taken from one that has no more than its quota, where the ways of the two part."""
+    """Between queues nothing is taken from one that has no more than is its own, where the ways of the two part.
+
+    That is its quota of GPUs. Of CPUs nobody has a quota: who asks for them may take what is more than an equal share.
+    """
     world = done.world
     for cycle in done.cycles:
-        held = Counter({job.name: job.gpus * cycle.has(job) for job in world.jobs})
+        pods = Counter({job.name: cycle.has(job) for job in world.jobs})
         for beneficiary, evictions in groupby(cycle.evictions, key=_taker):
             taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
             for made in evictions:
                 victim = done.job(made.job)
                 if beneficiary and not (made.record or {}).get("movesTo"):  # who moves is not taken from its queue
-                    taken[_parting(world, victim.queue, done.job(beneficiary).queue)][victim.name] += victim.gpus
+                    taken[_parting(world, victim.queue, done.job(beneficiary).queue)][victim.name] += 1
             for queue, units in taken.items():
                 if queue:
-                    has = sum(held[job.name] for job in world.jobs if queue in _path(world, job.queue))
-                    # A rigid gang goes whole: the last one to go may leave its queue with less.
-                    before_last = has - units.total() + max(units.values())
-                    quota = world.queues[queue][1]
-                    # Of CPUs nobody has a quota: who asks for them may take what is more than a fair share of them.
-                    assert before_last > quota or done.job(beneficiary).cpu, (
-                        f"{queue} has {has} of {quota}, {dict(units)} go for {beneficiary}"
+                    gpus = _before_last(world, queue, pods, units, "gpus")
+                    asks_cpus = done.job(beneficiary).cpu > 0
+                    cpus = _before_last(world, queue, pods, units, "cpu") if asks_cpus else 0
+                    assert gpus > _quota(world, queue) or cpus > _cpu_share(world, queue), (
+                        f"{queue} has {gpus} of {_quota(world, queue)} GPUs, {cpus} of {_cpu_share(world, queue)} CPUs "
+                        f"when the last of {dict(units)} goes for {beneficiary} in cycle {cycle.number}"
                     )
-                held -= units
+                pods -= units
             if beneficiary:  # what it was promised counts for those who come after it
                 job = done.job(beneficiary)
-                held[job.name] += job.gpus * len(cycle.promised & set(job.pod_names()))
+                pods[job.name] += len(cycle.promised & set(job.pod_names()))
+
+
+def _before_last(world: World, queue: str, pods: Counter[str], units: Counter[str], resource: str) -> int:
+    """What a queue has of a resource when the last of several gangs goes: a rigid one may leave it with less."""
+    each: dict[str, int] = {job.name: getattr(job, resource) for job in world.jobs}
+    has = sum(pods[job.name] * each[job.name] for job in world.jobs if queue in _path(world, job.queue))
+    gone = [each[name] * count for name, count in units.items()]
+    return has - sum(gone) + max(gone)
+
+
+def _quota(world: World, queue: str) -> int:
+    """How many GPUs a queue is guaranteed: no more than its limit lets it have."""
+    quota = world.queues[queue][1]
+    return min(quota, world.limits.get(queue, quota))
+
+
+def _cpu_share(world: World, queue: str) -> float:
+    """How many CPUs at least are a queue's fair share, if it has a use for them: siblings have equal weights."""
+    parent = world.queues[queue][0]
+    siblings = sum(above == parent for above, _ in world.queues.values())
+    return (_cpu_share(world, parent) if parent else CPUS * len(world.nodes)) / siblings
 
 
 def _taker(made: Evict) -> str:

@@ -37,6 +37,8 @@ class Demand:
     parts: tuple[Part, ...]
     #: Numbers of parts, and how many of these may not stay out.
     at_least: tuple[tuple[tuple[int, ...], int], ...] = ()
+    #: Nodes that pods may be on; whoever is not named may be on all.
+    allowed: Mapping[str, Nodes] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -63,7 +65,8 @@ def places(
     names = [name for name in held.free if within is None or name in within]
     on: dict[tuple[str, str], cp_model.IntVar] = {}
     for pod in demand.pods:
-        where = [held.placed[pod]] if pod in held.placed else names
+        fine = [name for name in names if name in demand.allowed.get(pod, names)]
+        where = [held.placed[pod]] if pod in held.placed else fine
         for name in where:
             on[pod, name] = model.new_bool_var(f"{pod}@{name}")
         if pod in held.placed:
@@ -119,6 +122,9 @@ def breaches(demand: Demand, capacity: Mapping[str, Amounts], placed: Mapping[st
             used = sum(demand.pods[pod][kind] for pod, place in placed.items() if place == name)
             if used > most:
                 wrong.append(f"{name} holds {used} of {most}")
+    for pod, name in placed.items():
+        if name not in demand.allowed.get(pod, [name]):
+            wrong.append(f"{pod} may not be on {name}")
     present = []
     for number, part in enumerate(demand.parts):
         own = {pod: placed[pod] for pod in part.pods if pod in placed}

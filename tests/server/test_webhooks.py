@@ -92,7 +92,7 @@ def test_probes_tell_whether_to_send_questions_here(stage: Stage) -> None:
 @pytest.mark.parametrize(
     ("path", "body", "headers", "status", "said"),
     [
-        ("/queues/delete", QUESTION, JSON, 404, "no hook at /queues/delete; there are /hypernodes/validate"),
+        ("/queues/delete", QUESTION, JSON, 404, "no hook at /queues/delete; there are /cronjobs/validate"),
         ("/queues/validate", b"{", JSON, 400, "expected an AdmissionReview in JSON"),
         ("/pods/validate", QUESTION, JSON, 400, "/pods/validate is about Pod"),
         ("/queues/validate", QUESTION, {"Content-Type": "text/plain"}, 415, "expected application/json"),
@@ -173,3 +173,16 @@ def test_a_port_that_is_taken_is_said_to_be(stage: Stage) -> None:
     desk = Desk(stage.known, Settings(), str, str)
     with pytest.raises(UserError, match=r"cannot listen on 127\.0\.0\.1"):
         WebhookServer(("127.0.0.1", stage.server.port), certificates, desk)
+
+
+def test_who_asks_before_sending_a_body_is_told_to_go_on(stage: Stage) -> None:
+    """Answers are collected before they are sent; this one must not wait for the body that waits for it."""
+    connection = stage.connect()
+    connection.connect()
+    lines = ["POST /queues/validate HTTP/1.1", "Host: here", f"Content-Length: {len(QUESTION)}"]
+    lines += ["Content-Type: application/json", "Expect: 100-continue", "", ""]
+    connection.sock.sendall("\r\n".join(lines).encode())
+    assert connection.sock.recv(1000).startswith(b"HTTP/1.1 100 ")
+    connection.sock.sendall(QUESTION)
+    assert connection.sock.recv(1000).startswith(b"HTTP/1.1 200 ")
+    connection.close()

@@ -23,6 +23,11 @@ ENDS = {
     "ray": {"default/tune": ("Running", 5, 0)},
     "sets": {"default/llama": ("Running", 6, 0), "default/simulate": ("Completed", 0, 5)},
     "spark": {"default/etl": ("Completed", 0, 1)},
+    "workflows": {
+        "default/compare": ("Completed", 0, 2),
+        "default/train-large": ("Completed", 0, 4),
+        "default/train-small": ("Completed", 0, 4),
+    },
     "serving": {"default/chat": ("Running", 2, 0), "default/llm": ("Running", 4, 0)},
 }
 

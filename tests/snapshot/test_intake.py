@@ -200,6 +200,42 @@ def test_a_namesake_of_the_other_family_is_aside_and_takes_the_place_when_it_is_
     assert door.snapshot().jobs.min_member.tolist() == [3]
 
 
+def aged(kind: str, api_version: str, day: int, **spec: Any) -> KubeObject:
+    meta = {"name": "same", "namespace": "ns", "creationTimestamp": f"2026-01-{day:02}T00:00:00Z"}
+    return decode({"apiVersion": api_version, "kind": kind, "metadata": meta, "spec": spec})
+
+
+@pytest.mark.parametrize("older", ["volcano", "kai"])
+@pytest.mark.parametrize("kind", ["Queue", "PodGroup"])
+def test_of_two_namesakes_the_older_has_the_name_whoever_is_listed_first(kind: str, older: str) -> None:
+    """So a restart does not turn it round."""
+    kai_version = "scheduling.run.ai/v2" if kind == "Queue" else "scheduling.run.ai/v2alpha2"
+    volcano, kai = aged(kind, VOLCANO, 2), aged(kind, kai_version, 1 if older == "kai" else 3)
+    expected = kai if older == "kai" else volcano
+    for listed in ([volcano, kai], [kai, volcano]):
+        door, mirror = intake(*listed)
+        [held] = mirror.quarantine
+        assert held.object is not expected
+        assert f"there is a {kind} of {expected.api_version} with this name already" in held.reason
+        assert mirror.namesake(held.object) is expected
+        door.snapshot()
+        door.take([Event("MODIFIED", each) for each in reversed(listed)], 1.0)
+        assert [each.object for each in mirror.quarantine] == [held.object]
+        door.take([Event("DELETED", expected)], 2.0)
+        assert list(mirror.quarantine) == []
+        assert mirror.namesake(expected) is held.object
+
+
+def test_an_older_queue_that_cannot_be_counted_keeps_its_name_whoever_is_listed_first() -> None:
+    bad = aged("Queue", VOLCANO, 1, capability={"cpu": "10E"})
+    good = aged("Queue", "scheduling.run.ai/v2", 2)
+    for listed in ([bad, good], [good, bad]):
+        door, mirror = intake(*listed)
+        assert {held.object.api_version for held in mirror.quarantine} == {bad.api_version, good.api_version}
+        queues = door.snapshot().queues
+        assert [queues.records[row].source for row in queues.aside] == [bad]
+
+
 def test_an_unreadable_budget_protects_its_whole_namespace() -> None:
     budget = PodDisruptionBudget(metadata=ObjectMeta(name="b", namespace="default"))
     door, mirror = intake(node("n1"))

@@ -1,8 +1,10 @@
 """KAI's queues and PodGroups become the same records as Volcano's, in base units."""
 
 import logging
+from datetime import UTC, datetime
 from typing import Any
 
+import msgspec
 import pytest
 
 from muster.api import (
@@ -322,6 +324,11 @@ def test_names_of_kai_mean_nothing_to_volcano_jobs() -> None:
     assert int(jobs.priority[0]) == 0
 
 
+def _made(thing: KubeObject, year: int) -> KubeObject:
+    made = msgspec.structs.replace(thing.metadata, creation_timestamp=datetime(year, 1, 1, tzinfo=UTC))
+    return msgspec.structs.replace(thing, metadata=made)
+
+
 @pytest.mark.parametrize(
     ("first", "second", "named"),
     [
@@ -332,6 +339,7 @@ def test_names_of_kai_mean_nothing_to_volcano_jobs() -> None:
     ],
 )
 def test_a_name_belongs_to_the_family_that_came_first(first: KubeObject, second: KubeObject, named: str) -> None:
+    first, second = _made(first, 2025), _made(second, 2026)
     mirror = mirror_of(first)
     with pytest.raises(UserError, match=f"{second.api_version}: there is a {first.kind} of {named}"):
         mirror.upsert(second)

@@ -21,7 +21,7 @@ from muster.engine.waiting import (
 )
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_FULL
-from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Mask, Rows, Snapshot, Statement, TaskStatus
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -54,6 +54,13 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
             "pods ask for, as Volcano does, also where its minimum has room."
         ),
     ] = field(default=False, name="hardStartsWhole")
+    groups_start_small: Annotated[
+        bool,
+        Meta(
+            description="Let a gang with KAI's nested groups start in the first domains that hold its minimum, as KAI "
+            "does, also where others have room for all its pods."
+        ),
+    ] = field(default=False, name="groupsStartSmall")
     gate_removal_worker_num: Annotated[
         int,
         Meta(
@@ -83,10 +90,12 @@ class Allocate(Action):
             tasks, waiting[job] = waiting[job], waiting[job][:0]
             with session.turn(job):
                 where = session.start_nodes(job, tasks)
-                if promises or not in_vain.knows(job, tasks, where):
+                waits = None if promises else in_vain.waits(job, tasks, where)
+                if waits is None:
                     waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
-                    in_vain.note(job, tasks, where)
-                if not _has_started(session, job) and session.job_waits(job):
+                    waits = not _has_started(session, job)
+                    in_vain.note(job, tasks, where, waits=waits)
+                if waits and session.job_waits(job):
                     line.sort_again(int(session.snapshot.jobs.queue[job]))
             if len(waiting[job]):
                 line.push(job)
@@ -100,9 +109,10 @@ class Allocate(Action):
         tell_gated(session)
         tasks = schedulable_tasks(session, best_effort=None if is_tree else False)
         waiting = placeable_jobs(session, tasks, tell=True)
-        with session.statement(self.name) as statement:
-            statement.release(tasks[~np.isin(session.snapshot.tasks.job[tasks], list(waiting))])
-            statement.hold()
+        if session.snapshot.tasks.reserved.any():
+            with session.statement(self.name) as statement:
+                statement.release(tasks[~np.isin(session.snapshot.tasks.job[tasks], list(waiting))])
+                statement.hold()
         return waiting
 
     def _give_turn(
@@ -167,24 +177,55 @@ class _InVain:
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        self._failed: dict[tuple[object, ...], JobVerdict] = {}
+        #: The verdict, and whether the job waits or has what it needs.
+        self._failed: dict[tuple[object, ...], tuple[JobVerdict, bool]] = {}
         self._live = session.live_tasks()
+        #: By class, how many tasks nodes could take while nothing more is touched.
+        self._counted = -1
+        self._slots: dict[int, int] = {}
         #: Where jobs might start, each kept while its identity stands for it.
         self._wheres: list[object] = []
 
-    def knows(self, job: int, tasks: Rows, where: object) -> bool:
-        """Whether a job like this one has just found no room; that is noted as its verdict then."""
-        found = self._failed.get(self._likeness(job, tasks, where)) if self._failed else None
-        if found is not None:
-            self._session.record(job, replace(found, task=int(tasks[found.placed])))
-        return found is not None
+    def waits(self, job: int, tasks: Rows, where: object) -> bool | None:
+        """Whether this one waits as one like it does that has just found no room, which is noted; None: none has."""
+        likeness = self._likeness(job, tasks, where)
+        found = self._failed.get(likeness)
+        if found is None and not self._session.explains:
+            found = self._by_counting(job, tasks)
+            if found is not None:
+                self._wheres.append(where)
+                self._failed[likeness] = found
+        if found is None:
+            return None
+        verdict, waits = found
+        if self._session.explains:
+            verdict = replace(verdict, task=int(tasks[verdict.placed]))
+        self._session.record(job, verdict)
+        return waits
 
-    def note(self, job: int, tasks: Rows, where: object) -> None:
+    def _by_counting(self, job: int, tasks: Rows) -> tuple[JobVerdict, bool] | None:
+        """What is known of a job where nodes have fewer places in all than it needs; None: they may have enough."""
+        snapshot = self._session.snapshot
+        kinds, record = snapshot.tasks.cls[tasks], snapshot.jobs.records[job]
+        if record.groups is not None or record.min_roles or record.sub_groups or (kinds != kinds[0]).any():
+            return None
+        if self._counted != snapshot.touched:
+            self._counted, self._slots = snapshot.touched, {}
+        cls = int(kinds[0])
+        slots = self._slots.get(cls)
+        if slots is None:
+            slots = self._slots[cls] = _slots(snapshot, cls)
+        lacking = self._session.job_deficit(job)
+        if slots >= max(1, min(lacking, len(tasks))):
+            return None
+        return JobVerdict(INSUFFICIENT, cls=cls, task=int(tasks[0])), lacking > 0
+
+    def note(self, job: int, tasks: Rows, where: object, *, waits: bool) -> None:
         """Remember a job that found no room."""
         self._wheres.append(where)
         verdict, counts = self._session.verdicts[job], self._session.snapshot.jobs.counts[job]
         if verdict.reason is INSUFFICIENT and not counts[TaskStatus.PIPELINED] and not counts[TaskStatus.ALLOCATED]:
-            self._failed.setdefault(self._likeness(job, tasks, where), verdict)
+            self._failed.setdefault(self._likeness(job, tasks, where), (verdict, waits))
 
     def _likeness(self, job: int, tasks: Rows, where: object) -> tuple[object, ...]:
         snapshot = self._session.snapshot
@@ -204,6 +245,17 @@ class _InVain:
         )
 
 
+def _slots(snapshot: Snapshot, cls: int) -> int:
+    """How many tasks of a class nodes would take at most, now or once everybody who leaves has left, by room alone."""
+    request = snapshot.classes.requests[cls, 0]
+    asked = np.flatnonzero(request)
+    if len(asked) == 0:
+        return len(snapshot.tasks)
+    free = np.maximum(snapshot.nodes.future_idle(), snapshot.nodes.idle())[:, asked]
+    slots = (np.maximum(free, 0) // request[asked]).min(axis=1)
+    return int(slots[snapshot.nodes.ready].sum())
+
+
 def _take_promises(session: Session, job: int, statement: Statement) -> bool:
     """Let what is promised to jobs that this one could evict, and not theirs yet, be free for it; False: there is none.
 
@@ -213,7 +265,8 @@ def _take_promises(session: Session, job: int, statement: Statement) -> bool:
     """
     if session.job_deficit(job) <= 0:
         return False
-    promised, jobs = _promised_beside(session, job), session.snapshot.jobs
+    jobs = session.snapshot.jobs
+    promised = _promised_below(session, int(jobs.queue[job]), job)
     owners = session.snapshot.tasks.job[promised]
     taken = promised[(jobs.priority[owners] < jobs.priority[job]) & ~jobs.spared[owners]]
     statement.release(taken)
@@ -229,7 +282,10 @@ def _left_without_share(session: Session, job: int, statement: Statement) -> str
     def has_share(owner: int, own: Rows) -> bool:
         return not session.overused(int(session.snapshot.jobs.queue[owner])) and queue_holds(session, owner, own)
 
-    for owner, own in tasks_by_job(session, _promised_beside(session, job)):
+    queues, queue = session.snapshot.queues, int(session.snapshot.jobs.queue[job])
+    # A limit above the queue is one for all below it.
+    highest = [row for row in queues.paths[queue].tolist() if row == queue or queues.records[row].capability][-1]
+    for owner, own in tasks_by_job(session, _promised_below(session, highest, job)):
         if has_share(owner, own):
             continue
         placed = list(statement.operations)
@@ -241,10 +297,11 @@ def _left_without_share(session: Session, job: int, statement: Statement) -> str
     return ""
 
 
-def _promised_beside(session: Session, job: int) -> Rows:
-    """Tasks of jobs in the same queue for which room is set aside, ordered by job."""
-    table, jobs = session.snapshot.tasks, session.snapshot.jobs
-    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW)).astype(np.intp)
-    promised = promised[jobs.queue[table.job[promised]] == jobs.queue[job]]
+def _promised_below(session: Session, queue: int, job: int) -> Rows:
+    """Tasks of other jobs in a queue, or below it, for which room is set aside, ordered by job."""
+    table, jobs, queues = session.snapshot.tasks, session.snapshot.jobs, session.snapshot.queues
+    promised = np.flatnonzero(table.reserved & (table.job != NO_ROW) & (table.job != job)).astype(np.intp)
+    below = np.append((queues.upward == queue).any(axis=1), np.False_)
+    promised = promised[below[jobs.queue[table.job[promised]]]]
     ordered: Rows = promised[np.argsort(table.job[promised], kind="stable")]
     return ordered

@@ -48,6 +48,13 @@ class LimitArguments(Arguments, frozen=True, kw_only=True):
         float | None,
         Meta(description="The most that may be evicted, in terms of what is requested; not set: no limit."),
     ] = field(default=None, name="maxDisruptionRatio")
+    looks_ahead: Annotated[
+        bool,
+        Meta(
+            description="Whether room is cleared only for who keeps it: the first in the queue that would take it, and "
+            "nobody who would lose it in the next cycle. If false, for whose turn it is, as in Volcano and KAI."
+        ),
+    ] = field(default=True, name="looksAhead")
 
     @property
     def chosen(self) -> str:

@@ -75,7 +75,8 @@ class _Evicting(Action):
         arguments = self.arguments
         assert isinstance(arguments, LimitArguments)
         for strategy in () if nobody_waits(session) else self._strategies(session, arguments):
-            run(session, self.kind, strategy, self.name, max_disruption_ratio=arguments.max_disruption_ratio)
+            limit, ahead = arguments.max_disruption_ratio, arguments.looks_ahead
+            run(session, self.kind, strategy, self.name, max_disruption_ratio=limit, looks_ahead=ahead)
         if self.kind is Eviction.PREEMPT:
             evict_departures(session, self.name, ignores_budgets=arguments.ignore_pdb)
 

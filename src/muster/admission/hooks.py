@@ -12,14 +12,16 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final
 
+from muster.admission.cron_jobs import validate_cron_job
 from muster.admission.hyper_nodes import validate_hyper_node
 from muster.admission.jobs import fill_job, validate_job, validate_job_flow
-from muster.admission.pods import fill_pod_group, validate_pod, validate_pod_group
+from muster.admission.pods import fill_pod, fill_pod_group, validate_pod, validate_pod_group
 from muster.admission.queues import fill_queue, validate_queue
 from muster.admission.request import CREATE, DELETE, UPDATE, Filler, Json, Rule
 from muster.api import HyperNode, KubeObject, Pod, PodGroup, Queue
 from muster.api.definitions import MANAGED_BY
-from muster.api.objects.batch import Job, JobFlow
+from muster.api.names import QUEUE_GATE
+from muster.api.objects.batch import CronJob, Job, JobFlow
 
 #: The form of questions that we understand.
 REVIEW_API: Final = "admission.k8s.io/v1"
@@ -27,6 +29,9 @@ _TIMEOUT_SECONDS: Final = 5
 _DOMAIN: Final = "muster.sh"
 #: Where a definition has no path for the status alone, writing it is an update of the whole. A spec may be missing.
 _SPEC_CHANGES: Final = "request.operation != 'UPDATE' || object.?spec != oldObject.?spec"
+
+#: Few pods do, and the others need not wait for an answer.
+_ASKS_FOR_GATE: Final = f"object.metadata.?annotations['{QUEUE_GATE}'].orValue('') == 'true'"
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +58,7 @@ class Hook:
 
 
 _ALL: Final = (
+    Hook(CronJob, "cronjobs", (CREATE, UPDATE), rule=validate_cron_job),
     Hook(HyperNode, "hypernodes", (CREATE, UPDATE), rule=validate_hyper_node),
     Hook(JobFlow, "jobflows", (CREATE, UPDATE), rule=validate_job_flow),
     Hook(Job, "jobs", (CREATE, UPDATE), rule=validate_job),
@@ -60,6 +66,7 @@ _ALL: Final = (
     Hook(PodGroup, "podgroups", (CREATE, UPDATE), rule=validate_pod_group),
     Hook(PodGroup, "podgroups", (CREATE,), filler=fill_pod_group),
     Hook(Pod, "pods", (CREATE,), rule=validate_pod),
+    Hook(Pod, "pods", (CREATE,), filler=fill_pod),
     Hook(Queue, "queues", (CREATE, UPDATE, DELETE), rule=validate_queue),
     Hook(Queue, "queues", (CREATE,), filler=fill_queue),
 )
@@ -133,7 +140,8 @@ def _conditions(hook: Hook, scheduler_names: tuple[str, ...]) -> list[Json]:
     """What has to be true of a request for us to be asked, as expressions that the API server evaluates."""
     if hook.kind is Pod:
         named = ", ".join(f"'{name}'" for name in scheduler_names)
-        return [{"name": "our-scheduler", "expression": f"object.spec.schedulerName in [{named}]"}]
+        ours = {"name": "our-scheduler", "expression": f"object.spec.schedulerName in [{named}]"}
+        return [ours] if hook.filler is None else [ours, {"name": "asks-for-the-gate", "expression": _ASKS_FOR_GATE}]
     if hook.kind is PodGroup and UPDATE in hook.operations:
         return [{"name": "spec-changes", "expression": _SPEC_CHANGES}]
     return []

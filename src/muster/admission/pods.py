@@ -33,7 +33,7 @@ from muster.api import (
 )
 from muster.api.errors import Problems, one_of
 from muster.api.kinds import decode_as
-from muster.api.names import DEFAULT_QUEUE, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_NAME
+from muster.api.names import DEFAULT_QUEUE, JDB_MAX_UNAVAILABLE, JDB_MIN_AVAILABLE, QUEUE_GATE, QUEUE_NAME
 from muster.api.objects.batch import JobTask
 from muster.api.resources import CPU, MEMORY, PODS, to_base
 from muster.api.validate import uncountable
@@ -66,6 +66,18 @@ def validate_pod(request: Request, known: Known, settings: Settings) -> Findings
     elif may_be_beyond_index(pod):  # only then is it worth a look at the PodGroup
         group = known.pod_group(f"{request.namespace or pod.namespace}/{name}")
         yield from () if group is None else checked(check_index, pod, group.spec.sub_group_policy)
+
+
+def fill_pod(document: Json, request: Request, known: Known, settings: Settings) -> None:
+    """Hold a pod that asks for it back until its queue has let it in, so that nobody adds nodes for it before."""
+    del request, known
+    spec = spec_of(document)
+    annotations = (document.get("metadata") or {}).get("annotations") or {}
+    if spec.get("schedulerName") not in settings.scheduler_names or annotations.get(QUEUE_GATE) != "true":
+        return
+    gates = spec.get("schedulingGates") or []
+    if all(gate.get("name") != QUEUE_GATE for gate in gates):
+        spec["schedulingGates"] = [*gates, {"name": QUEUE_GATE}]
 
 
 def _annotation(key: str) -> str:

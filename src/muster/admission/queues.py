@@ -113,7 +113,7 @@ def _place(queue: Queue, known: Known, settings: Settings) -> Problems:
         most = settings.max_queue_depth
         text = f'expected at most {most} levels of queues, got more below "{parent}"'
         yield Problem("spec.parent", text, known_as=f"exceeds the maximum allowed depth of {most}")
-    elif not children_of(parent, known) and (pods := known.pods_held(parent)):
+    elif not known.children(parent) and (pods := known.pods_held(parent)):
         text = f'expected a queue that holds no pods of its own, got "{parent}" with {pods}'
         yield Problem("spec.parent", text, known_as=f"cannot be the parent queue because it has allocated Pods: {pods}")
 
@@ -152,7 +152,7 @@ def _deletion(name: str, known: Known, settings: Settings) -> Problems:
     if settings.guard_busy_queues and (pods := known.pods_held(name)):
         text = f"the queue holds {pods} pods; delete them first, or let them end"
         yield Problem("", text, known_as=f"cannot be deleted because it has allocated Pods: {pods}")
-    if below := children_of(name, known):
+    if below := known.children(name):
         text = f"there are queues below it, which would be lost: {', '.join(below)}; delete or move them first"
         yield Problem("", text, known_as=f"can not be deleted because it has {len(below)} child queues")
 
@@ -282,12 +282,7 @@ def queue_reference(field: str, name: str, known: Known, *, leaf: bool = False) 
     if leaf and name == ROOT_QUEUE:
         text = f'expected a queue below the root, got "{name}" itself'
         yield Problem(field, text, known_as="can not submit job to root queue")
-    elif leaf and (below := children_of(name, known)):
+    elif leaf and (below := known.children(name)):
         shown = ", ".join(f'"{child}"' for child in below[:3]) + (", ..." if len(below) > 3 else "")
         text = f'expected a queue without queues below it, got "{name}"; below it are {shown}'
         yield Problem(field, text, known_as="can only submit job to leaf queue")
-
-
-def children_of(name: str, known: Known) -> list[str]:
-    """Names of the queues directly below one, sorted."""
-    return sorted(queue.name for queue in known.queues().values() if queue.spec.parent == name)

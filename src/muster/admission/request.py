@@ -27,6 +27,7 @@ from muster.api import (
 )
 from muster.api.errors import Problems
 from muster.api.kinds import decode_as
+from muster.snapshot.records import yields_to
 
 Json = dict[str, Any]  # Any: a document
 
@@ -75,6 +76,9 @@ class Known(Protocol):
 
     def queues(self) -> Mapping[str, Queue]:
         """Volcano's queues by name."""
+
+    def children(self, name: str) -> list[str]:
+        """Names of Volcano's queues directly below one, sorted."""
 
     def hyper_nodes(self) -> Mapping[str, HyperNode]:
         """All HyperNodes by name."""
@@ -160,7 +164,8 @@ class Facts:
         return shelves.get(type(thing))
 
     def queue(self, name: str) -> Queue | KaiQueue | None:
-        return self.volcano_queues.get(name) or self.kai_queues.get(name)
+        volcano, kai = self.volcano_queues.get(name), self.kai_queues.get(name)
+        return kai if volcano is None or yields_to(volcano, kai) else volcano
 
     def pods_held(self, name: str) -> int:
         queue = self.volcano_queues.get(name)
@@ -168,6 +173,9 @@ class Facts:
 
     def queues(self) -> Mapping[str, Queue]:
         return self.volcano_queues
+
+    def children(self, name: str) -> list[str]:
+        return sorted(queue.name for queue in self.volcano_queues.values() if queue.spec.parent == name)
 
     def hyper_nodes(self) -> Mapping[str, HyperNode]:
         return self.domains

@@ -2,8 +2,9 @@
 
 The rules are those of the documents that describe the objects, and say what `validate` says of objects in files, so
 that a server refuses what a file is refused for; in brackets stand the words of Volcano's refusals, by which programs
-know them. Names of fields are those of documents; a name that its type does not have is an error when the schema is
-made.
+know them. A server also refuses what only files have, as Volcano's definitions do: a queue that weighs nothing, members
+with names that no object can have. Names of fields are those of documents; a name that its type does not have is an
+error when the schema is made.
 """
 
 from __future__ import annotations
@@ -35,6 +36,14 @@ class Extras:
 
 
 _NAME: Final[Schema] = {"minLength": 1}
+_MAX_NAME: Final = 253
+_MAX_WEIGHT: Final = 65535
+#: The name of an object: words of small letters, digits and dashes, with dots between them.
+_OBJECT_NAME: Final[Schema] = {
+    "minLength": 1,
+    "maxLength": _MAX_NAME,
+    "pattern": r"^[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*$",
+}
 
 
 def _count(text: str = "", least: int = 0) -> Schema:
@@ -100,7 +109,10 @@ _GANGS: Final[dict[type, Extras]] = {
 _QUEUES: Final[dict[type, Extras]] = {
     QueueSpec: Extras(
         fields={
-            "weight": _count("The queue's part of what nobody deserves, against its siblings'."),
+            "weight": {
+                **_count("The queue's part of what nobody deserves, against its siblings'.", least=1),
+                "maximum": _MAX_WEIGHT,
+            },
             "capability": _said("The most that the queue may hold."),
             "deserved": _said("What the queue gets back when others have borrowed it."),
             "guarantee": _said("What is held back for the queue, used or not."),
@@ -119,7 +131,7 @@ _QUEUES: Final[dict[type, Extras]] = {
     ),
 }
 _HYPER_NODES: Final[dict[type, Extras]] = {
-    ExactMatch: Extras(fields={"name": _NAME}, required=("name",)),
+    ExactMatch: Extras(fields={"name": _OBJECT_NAME}, required=("name",)),
     RegexMatch: Extras(fields={"pattern": _NAME}, required=("pattern",)),
     Member: Extras(
         fields={"type": _choice("Node", "HyperNode")},
@@ -136,7 +148,7 @@ _HYPER_NODES: Final[dict[type, Extras]] = {
     HyperNodeSpec: Extras(
         fields={
             "tier": _count("How far apart the nodes are; lower is closer together."),
-            "tierName": _said("What the tier is called."),
+            "tierName": {"maxLength": _MAX_NAME, **_said("What the tier is called.")},
         },
         required=("tier",),
     ),

@@ -18,7 +18,7 @@ import re
 from collections.abc import Collection, Iterator
 from typing import ClassVar, Final, NamedTuple
 
-from muster.api.quantity import Quantity
+from muster.api.quantity import Quantity, parse_seconds
 
 
 class MusterError(Exception):
@@ -218,3 +218,14 @@ def _could_cause(value: object, text: str) -> bool:
 def _type_name(value: object) -> str:
     names = {dict: "object", list: "array", type(None): "null"}
     return names.get(type(value), type(value).__name__)
+
+
+def seconds_of(option: str, text: str) -> float:
+    """The value of an option that takes a time from 0 on: a duration, or a plain number. Raises UserError."""
+    try:
+        seconds = parse_seconds(text)
+    except ValueError as error:
+        raise UserError(f"{option}: {error}") from None
+    if seconds < 0:
+        raise UserError(f'{option}: expected a time from 0 on, such as "10m", got "{text}"')
+    return seconds

@@ -65,6 +65,9 @@ SLA_WAITING_TIME: Final = "sla-waiting-time"
 START_STAMP: Final = "muster.sh/started"
 STALE_STAMP: Final = "muster.sh/stale-since"
 STALE_GRACE: Final = "muster.sh/staleness-grace-period"
+#: On PodGroups: "PodGroup" says that its pods are taken away together or not at all, those beyond the minimum included.
+DISRUPTION_MODE: Final = "muster.sh/disruption-mode"
+WHOLE_GROUP: Final = "PodGroup"
 KAI_START_STAMP: Final = "kai.scheduler/last-start-timestamp"
 KAI_STALE_STAMP: Final = "kai.scheduler/stale-podgroup-timestamp"
 
@@ -99,6 +102,8 @@ UNREADABLE: Final = "muster.sh/unreadable"
 RUN_SECONDS: Final = "muster.sh/run-seconds"
 EXIT: Final = "muster.sh/exit"
 EXIT_CODE: Final = "muster.sh/exit-code"
+#: Said of a workload, these are said of all its pods.
+LIFE: Final = (RUN_SECONDS, EXIT, EXIT_CODE)
 
 # On PodGroups and pods: how long they are expected to run, in seconds; and who stands behind them, where neither their
 # owner nor their queue says so.

@@ -15,7 +15,9 @@ from typing import Annotated
 import typer
 
 from muster import __version__
+from muster.cli.dashboard.command import ui
 from muster.cli.installation import crds_app, snapshot_app, webhooks_app
+from muster.cli.lab.commands import compare, replay
 from muster.cli.lists.commands import job_list, node_app, node_list, queue_list
 from muster.cli.options import (
     AllowUnknown,
@@ -159,109 +161,111 @@ def explain(
     watched(lambda: print_explanation(job, options, output.value), interval if watch else None)
 
 
-@app.command(short_help="Replay a trace of jobs, and report on waits, utilisation and lost work.")
-def replay(
-    jobs: Annotated[
-        Path,
-        typer.Argument(
-            metavar="JOBS",
-            help="A table of jobs (CSV, also packed; the export of Slurm's sacct), or objects with run times.",
-        ),
-    ],
+@app.command(short_help="Say what changes would do, and change nothing.")
+def whatif(
+    files: Files = None,
     *,
-    nodes: Annotated[
-        str,
-        typer.Option(
-            "--nodes",
-            metavar="FILE|NxG",
-            help="A table of nodes, objects, a saved snapshot, or so many equal nodes: 88x8, with CPUs 88x8x48.",
-        ),
-    ] = "",
-    config: Config = None,
-    name: Annotated[
-        str, typer.Option("--name", help="What the run is called in the report; else the configuration.")
-    ] = "",
-    seed: Seed = 0,
-    estimates: Annotated[
-        str,
-        typer.Option(
-            "--estimates",
-            metavar="WORD",
-            help="What the scheduler is told about run times: exact, none, or factor:5, wrong by up to 5.",
-        ),
-    ] = "exact",
-    since: Annotated[str, typer.Option("--since", metavar="TIME", help="Leave out jobs that came earlier.")] = "0",
-    until: Annotated[
-        str | None, typer.Option("--until", metavar="TIME", help="Leave out jobs that came then or later.")
-    ] = None,
-    column: Annotated[
+    cluster: Cluster = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerNames = None,
+    allow_unknown: AllowUnknown = False,
+    add_nodes: Annotated[
         list[str] | None,
         typer.Option(
-            "--column",
-            metavar="MEANING=NAME",
-            help="What a column is called: id, submit, duration, tasks, gpus, cpus, memory, queue, priority, user.",
+            "--add-nodes",
+            metavar="NxNODE",
+            help="So many more nodes like NODE, 8xgpu-1, or like those of a file.",
             show_default=False,
         ),
     ] = None,
-    one_queue: Annotated[
-        str, typer.Option("--one-queue", metavar="NAME", help="Put all jobs into this queue, whatever rows say.")
-    ] = "",
-    gpu_only: Annotated[bool, typer.Option("--gpu-only", help="Leave out jobs that ask for no GPU.")] = False,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")] = None,
-    period: Annotated[
-        float, typer.Option("--period", metavar="TIME", parser=waiting_time(0.0), help="Between two cycles at least.")
-    ] = 1.0,
-    grace: Annotated[str, typer.Option("--grace", metavar="TIME", help="How long evicted pods take to leave.")] = "0",
-    checkpoint: Annotated[
+    drain: Annotated[
+        list[str] | None,
+        typer.Option("--drain", metavar="NODE", help="Cordon NODE and let its pods leave.", show_default=False),
+    ] = None,
+    submit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--submit",
+            metavar="FILE",
+            help="Create the objects of FILE: a job with all that it needs.",
+            show_default=False,
+        ),
+    ] = None,
+    delete: Annotated[
+        list[str] | None,
+        typer.Option("--delete", metavar="JOB", help="Delete JOB with its pods.", show_default=False),
+    ] = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue",
+            metavar="QUEUE.FIELD=VALUE",
+            help="Another quota, limit, guarantee, weight or priority: a.quota=40, a.limit.cpu=64.",
+            show_default=False,
+        ),
+    ] = None,
+    priority: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--priority",
+            metavar="JOB=CLASS",
+            help="Another priority for JOB: a class, or a number.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
         str | None,
-        typer.Option("--checkpoint", metavar="TIME", help="How often jobs save their work; else all of it is lost."),
+        typer.Option("--config", metavar="FILE|PROFILE", help="Another scheduler configuration, as a change."),
     ] = None,
-    out: Annotated[
-        Path | None,
-        typer.Option("--out", metavar="DIR", help="Write report.json, report.html and jobs.csv there."),
+    base_config: Annotated[
+        str | None,
+        typer.Option(
+            "--base-config", metavar="FILE|PROFILE", help="The configuration without changes; else the default."
+        ),
     ] = None,
-    resume: Annotated[
-        bool, typer.Option("--resume", help="Go on with the replay that was interrupted in DIR.")
-    ] = False,
+    cycles: Cycles = None,
+    duration: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="How far to look ahead, such as 2h; else until nothing changes."),
+    ] = None,
+    seed: Seed = 0,
     output: OutputOption = Output.TABLE,
 ) -> None:
-    """Run the scheduler on a trace of JOBS, on a virtual clock, and report how it did.
+    """Say what changes would do: who would start, wait, be evicted or move, when and at what cost.
 
-    Jobs come when the trace says and run for as long as it says, once they have been started. Only cycles that can
-    change something are run. The same trace, configuration and seed give the same decisions.
+    The scheduler runs twice on an embedded cluster with the objects of FILEs, of a saved snapshot or of a live cluster,
+    without the changes and with them, and both are printed beside each other. Nothing is changed: with --cluster,
+    rights to read are enough. Pods end when they are expected to, as far as that is known. Changes may be repeated.
 
-    Example: muster replay jobs.csv --nodes 88x8 --out report
+    Example: muster whatif cluster.yaml jobs.yaml --drain n1 --queue research.quota=16
     """
-    from muster.cli.lab.replays import ReplayCommand, run_replay
+    start_small(files)
+    from muster.cli.lab.whatif import WhatIfCommand, print_what_if
+    from muster.cli.sources import ObjectSource
 
-    run_replay(
-        ReplayCommand(
-            jobs,
-            nodes,
-            config,
-            name,
-            seed,
-            estimates,
-            since,
-            until,
-            tuple(column or ()),
-            one_queue,
-            gpu_only,
-            limit,
-            period,
-            grace,
-            checkpoint,
-            out,
-            resume,
-        ),
-        output.value,
-    )
+    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()), allow_unknown)
+    given = {
+        "--config": [config] if config is not None else [],
+        "--queue": queue,
+        "--add-nodes": add_nodes,
+        "--drain": drain,
+        "--submit": submit,
+        "--priority": priority,
+        "--delete": delete,
+    }
+    changes = tuple((flag, value) for flag, values in given.items() for value in values or ())
+    print_what_if(WhatIfCommand(source, changes, base_config, cycles, duration, seed), output.value)
 
+
+app.command(short_help="Replay a trace of jobs, and report on waits, utilisation and lost work.")(replay)
+app.command(short_help="Replay traces under several configurations, and say which is better at what.")(compare)
 
 # The plural of each is what people type first.
 app.command("jobs", short_help="List jobs: state, place in line and why, when they may start.")(job_list)
 app.command("queues", short_help="List queues: state, what they hold and may have, who waits.")(queue_list)
 app.command("nodes", short_help="List nodes: state, what is free, whose pods they hold.")(node_list)
+app.command("ui", short_help="Show cluster, queues, jobs and decisions in a browser.")(ui)
 
 
 @config_app.command("check", short_help="Read a configuration, print what it says.")

@@ -19,17 +19,6 @@ from muster.api.quantity import parse_seconds
 _LONGEST_S: Final = 86_400.0
 
 
-def seconds_of(option: str, text: str) -> float:
-    """The value of an option that takes a time from 0 on: a duration, or a plain number. Raises UserError."""
-    try:
-        seconds = parse_seconds(text)
-    except ValueError as error:
-        raise UserError(f"{option}: {error}") from None
-    if seconds < 0:
-        raise UserError(f'{option}: expected a time from 0 on, such as "10m", got "{text}"')
-    return seconds
-
-
 def waiting_time(least: float) -> Callable[[str], float]:
     """What reads the value of an option that says how long to wait."""
 

@@ -265,7 +265,7 @@ def print_checked(file: str, output: str) -> None:
     registry.check(config, file)
     table = table_with(config.grouping, file)
     own = [kind for kind, rule in table.rules.items() if rule is not own_table().rules.get(kind)]
-    if print_document(_understood(config, registry, file), output):
+    if print_document(registry.understood(config, file), output):
         return
     console = make_console(wide=output == "wide")
     console.print(f"{file}: valid")
@@ -281,29 +281,6 @@ def print_checked(file: str, output: str) -> None:
         console.print(heading("Grouping, rows of this file"))
         for kind in own:
             console.print(Text(f"  {kind}", style="cyan"))
-
-
-def _understood(config: SchedulerConfig, registry: Registry, source: str) -> dict[str, Any]:  # Any: a JSON document
-    """What a configuration says, with defaults filled in."""
-    actions = [registry.make_action(name, config.arguments_of(name), source) for name in config.actions]
-    tiers = [[(option, registry.make_plugin(option, source)) for option in tier] for tier in config.tiers]
-    return {
-        "source": source,
-        "actions": [{"name": action.name, "arguments": _values(action)} for action in actions],
-        "tiers": [
-            [
-                {"name": option.name, "flags": dict(option.flags), "arguments": _values(plugin)}
-                for option, plugin in tier
-            ]
-            for tier in tiers
-        ],
-    }
-
-
-def _values(part: Plugin | Action) -> dict[str, Any]:  # Any: a JSON document
-    """Arguments as a configuration names them."""
-    values: dict[str, Any] = msgspec.to_builtins(part.arguments, str_keys=True)
-    return values
 
 
 def _print_actions(console: Console, config: SchedulerConfig, registry: Registry, source: str) -> None:

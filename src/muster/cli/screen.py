@@ -27,6 +27,7 @@ from rich.table import Table
 from rich.text import Text
 
 from muster.api import format_amount
+from muster.explain.lists import scarce_resource
 from muster.explain.words import amount_text, counted, joined, resource_word
 from muster.snapshot import NO_ROW, Snapshot, TaskStatus
 
@@ -151,7 +152,7 @@ def cluster_picture(snapshot: Snapshot, max_nodes: int = 40, known: dict[str, st
 
     `known`: letters of jobs in earlier pictures, which they keep; new ones are added.
     """
-    column = _scarce_column(snapshot)
+    column = snapshot.axis.index[scarce_resource(snapshot)]
     offered = snapshot.nodes.allocatable()[:, column]
     largest = int(offered.max(initial=0))
     per_cell = _UNIT * max(1, -(-largest // (_UNIT * _MAX_CELLS)))
@@ -179,16 +180,6 @@ def _letters(snapshot: Snapshot, shown: set[str], known: dict[str, str] | None) 
         if job not in letters:
             letters[job] = next(left, OTHER)
     return {job: letters[job] for job in sorted(shown, key=lambda job: (LETTERS.find(letters[job]), job))}
-
-
-def _scarce_column(snapshot: Snapshot) -> int:
-    """The device of which there is most, GPUs before others; CPUs where there is none."""
-    total = snapshot.nodes.allocatable().sum(axis=0)
-    devices = [name for name in snapshot.axis.names if "/" in name and total[snapshot.axis.index[name]] > 0]
-    if not devices:
-        return snapshot.axis.index["cpu"]
-    best = min(devices, key=lambda name: (not name.endswith("/gpu"), -total[snapshot.axis.index[name]], name))
-    return snapshot.axis.index[best]
 
 
 def _held_by_node(snapshot: Snapshot, column: int, nodes: frozenset[int]) -> dict[int, list[tuple[str, int]]]:

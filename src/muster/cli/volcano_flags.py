@@ -11,7 +11,7 @@ from collections.abc import Iterator, Sequence
 from typing import Final
 
 from muster.api import UserError
-from muster.cli.options import seconds_of
+from muster.api.errors import seconds_of
 
 #: Their name, and ours.
 _RENAMED: Final = {

@@ -9,9 +9,9 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from datetime import UTC, datetime
-from typing import Final
+from typing import Final, Generic, TypeVar
 
-Happening = Callable[[], None]
+T = TypeVar("T")
 #: Objects can carry no moment outside of these, in seconds since the epoch: 1970 and the end of 9998.
 _FIRST: Final = 0.0
 _LAST: Final = 253_370_764_799.0
@@ -49,14 +49,14 @@ class VirtualClock:
         self.move_to(self._now + seconds)
 
 
-class Agenda:
+class Agenda(Generic[T]):
     """What happens when."""
 
     def __init__(self) -> None:
-        self._heap: list[tuple[float, int, Happening]] = []
+        self._heap: list[tuple[float, int, T]] = []
         self._put_down = 0
 
-    def add(self, at: float, happening: Happening) -> None:
+    def add(self, at: float, happening: T) -> None:
         """Put something down for a moment."""
         heapq.heappush(self._heap, (at, self._put_down, happening))
         self._put_down += 1
@@ -65,10 +65,10 @@ class Agenda:
         """When the next thing is due; None when nothing is."""
         return self._heap[0][0] if self._heap else None
 
-    def play(self, clock: VirtualClock, until: float) -> None:
+    def play(self, clock: VirtualClock, until: float, happen: Callable[[T], None]) -> None:
         """Let everything happen that is due by `until`, each at its own moment, then set the clock to it."""
         while self._heap and self._heap[0][0] <= until:
             at, _, happening = heapq.heappop(self._heap)
             clock.move_to(at)
-            happening()
+            happen(happening)
         clock.move_to(until)

@@ -11,8 +11,9 @@ from __future__ import annotations
 
 import zlib
 from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol, TypeVar
+from typing import Final, Literal, Protocol, TypeVar
 
+from msgspec import Struct
 from msgspec.structs import replace
 
 from muster.api import (
@@ -63,6 +64,27 @@ class Controllers(Protocol):
     def due(self) -> float | None: ...
 
 
+_Step = Literal["start", "finish", "remove", "make anew"]
+
+
+class _Due(Struct, frozen=True, gc=False):
+    """What happens to a pod at some moment: plain data, so that a copy of the cluster has the same before it."""
+
+    pod: str
+    uid: str
+    step: _Step
+
+
+#: When a pod that runs will end, from when it began and what time it is; None: never.
+Ends = Callable[[Pod, float, float], float | None]
+
+
+def written_end(pod: Pod, began: float, _now: float) -> float | None:
+    """When a pod ends by its own word, `muster.sh/run-seconds`."""
+    seconds = run_seconds(pod)
+    return None if seconds is None else began + seconds
+
+
 def start_delay(pod: Pod) -> float:
     """Seconds from binding to running: up to one, the same for the same pod in every run."""
     return zlib.crc32(pod.key.encode()) % 1001 / 1000
@@ -88,8 +110,9 @@ class MemoryCluster:
         self._as_is = as_is
         self.store = Store()
         self._clock = VirtualClock(self.start)
-        self._agenda = Agenda()
+        self._agenda: Agenda[_Due | Callable[[], None]] = Agenda()
         self._delay = delay
+        self._ends: Ends = written_end
         self._made = 0
         self._controllers: Controllers | None = None
         #: Pods go on with their lives from here.
@@ -103,7 +126,7 @@ class MemoryCluster:
 
     def advance_to(self, moment: float) -> None:
         """Let everything happen that is due by then."""
-        self._agenda.play(self._clock, moment)
+        self._agenda.play(self._clock, moment, self._happen)
 
     def next_event_at(self) -> float | None:
         """When something happens next of its own accord; None: never."""
@@ -170,7 +193,7 @@ class MemoryCluster:
         pod = self.store.get(Pod, decision.pod)
         if pod is None:
             return "the pod is gone"
-        self._terminate(pod, then=self._make_anew)
+        self._terminate(pod, "make anew")
         return ""
 
     def _nominate(self, decision: messages.Nominate) -> str:
@@ -239,7 +262,7 @@ class MemoryCluster:
     def remove(self, thing: KubeObject) -> None:
         """Delete one object as an API server does: a pod in its own time, and with an owner all that it owns."""
         if isinstance(thing, Pod):
-            self._terminate(thing, then=self.store.remove)
+            self._terminate(thing, "remove")
             return
         self.store.remove(thing)
         for owned in self.store.owned_by(thing):
@@ -288,7 +311,7 @@ class MemoryCluster:
         elif isinstance(thing, PodGroup | KaiPodGroup):
             for pod in self.store.all(Pod):
                 if pod.namespace == thing.namespace and group_of(pod) == thing.name:
-                    self._terminate(pod, then=self.store.remove)
+                    self._terminate(pod, "remove")
 
     # -- the life of a pod -----------------------------------------------------------------------------------
 
@@ -298,7 +321,7 @@ class MemoryCluster:
             self.store.put(thing)
         elif thing.metadata.deletion_timestamp is not None:
             self.store.put(thing)
-            self._remove_at(thing.metadata.deletion_timestamp.timestamp(), thing, self._make_anew)
+            self._remove_at(thing.metadata.deletion_timestamp.timestamp(), thing, "make anew")
         elif thing.status.phase == "Running":
             self._put_running(thing)
         elif thing.status.phase == "Pending" and thing.spec.node_name:
@@ -308,7 +331,7 @@ class MemoryCluster:
 
     def _put_bound(self, pod: Pod) -> None:
         self.store.put(pod)
-        self._later(self.now() + self._delay(pod), pod, self._start)
+        self._later(self.now() + self._delay(pod), pod, "start")
 
     def _start(self, pod: Pod) -> None:
         status = replace(pod.status, phase="Running", start_time=self._clock.stamp())
@@ -316,49 +339,66 @@ class MemoryCluster:
 
     def _put_running(self, pod: Pod) -> None:
         self.store.put(pod)
-        seconds = run_seconds(pod)
-        if seconds is not None:
+        began = pod.status.start_time
+        end = self._ends(pod, self.now() if began is None else began.timestamp(), self.now())
+        if end is not None:
+            self._later(max(end, self.now()), pod, "finish")
+
+    def expect(self, ends: Ends) -> None:
+        """From now on, let pods that do not say themselves when they end do so when somebody expects it."""
+        self._ends = ends
+        now = self.now()
+        for pod in self.store.all(Pod):
+            if pod.status.phase != "Running" or pod.metadata.deletion_timestamp is not None:
+                continue
             began = pod.status.start_time
-            start = self.now() if began is None else began.timestamp()
-            self._later(max(start + seconds, self.now()), pod, self._finish)
+            since = now if began is None else began.timestamp()
+            end = ends(pod, since, now)
+            if end is not None and written_end(pod, since, now) is None:  # else it is on the agenda already
+                self._later(max(end, now), pod, "finish")
 
     def _finish(self, pod: Pod) -> None:
         if pod.status.phase == "Running":  # else somebody has ended it before its time
             ends = ended_containers(pod, self._clock.stamp())
             self.store.put(replace(pod, status=replace(pod.status, phase=exit_phase(pod), container_statuses=ends)))
 
-    def _terminate(self, pod: Pod, then: Callable[[Pod], None]) -> None:
+    def _terminate(self, pod: Pod, step: _Step) -> None:
         """Ask a pod to leave; one that holds no node, or has ended, goes at once."""
         if pod.metadata.deletion_timestamp is not None:
             return
         grace = grace_seconds(pod) if pod.spec.node_name and pod.status.phase in ("Pending", "Running") else 0.0
         if grace == 0.0:
-            then(pod)
+            self._leave(pod, step)
             return
         gone_at = self.now() + grace
         leaving = replace(pod.metadata, deletion_timestamp=stamp_of(gone_at))
         self.store.put(replace(pod, metadata=leaving))
-        self._remove_at(gone_at, pod, then)
+        self._remove_at(gone_at, pod, step)
 
-    def _remove_at(self, moment: float, pod: Pod, then: Callable[[Pod], None]) -> None:
-        def remove() -> None:
-            present = self.store.get(Pod, pod.key)
-            if present is not None and present.metadata.uid == pod.metadata.uid:
-                then(present)
+    def _remove_at(self, moment: float, pod: Pod, step: _Step) -> None:
+        self._agenda.add(max(moment, self.now(), self._goes_on_at), _Due(pod.key, pod.metadata.uid, step))
 
-        self.at(max(moment, self.now(), self._goes_on_at), remove)
-
-    def _later(self, moment: float, pod: Pod, then: Callable[[Pod], None]) -> None:
+    def _later(self, moment: float, pod: Pod, step: _Step) -> None:
         """Go on with a pod later, unless it was asked to leave or replaced in the meantime."""
+        self._agenda.add(max(moment, self._goes_on_at), _Due(pod.key, pod.metadata.uid, step))
 
-        def go_on() -> None:
-            present = self.store.get(Pod, pod.key)
-            if present is None or present.metadata.uid != pod.metadata.uid:
-                return
-            if present.metadata.deletion_timestamp is None:
-                then(present)
+    def _happen(self, due: _Due | Callable[[], None]) -> None:
+        if not isinstance(due, _Due):
+            due()
+            return
+        pod = self.store.get(Pod, due.pod)
+        if pod is None or pod.metadata.uid != due.uid:
+            return
+        if due.step in ("remove", "make anew"):
+            self._leave(pod, due.step)
+        elif pod.metadata.deletion_timestamp is None:
+            (self._start if due.step == "start" else self._finish)(pod)
 
-        self.at(max(moment, self._goes_on_at), go_on)
+    def _leave(self, pod: Pod, step: _Step) -> None:
+        if step == "make anew":
+            self._make_anew(pod)
+        else:
+            self.store.remove(pod)
 
     def _make_anew(self, pod: Pod) -> None:
         """Take a pod away; its owner, if it has one, makes another."""

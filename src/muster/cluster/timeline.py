@@ -16,8 +16,9 @@ A change that names what does not exist is the user's mistake, too, and found wh
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -63,21 +64,18 @@ class Timeline:
     def schedule(self, cluster: MemoryCluster) -> None:
         """Put all entries on the cluster's agenda."""
         for entry in self.entries:
-            cluster.at(cluster.start + entry.at, _happening(entry, cluster))
+            cluster.at(cluster.start + entry.at, partial(_happen, entry, cluster))
 
     def added(self) -> list[KubeObject]:
         """The objects that will be made."""
         return [thing for entry in self.entries if isinstance(entry.change, Add) for thing in entry.change.objects]
 
 
-def _happening(entry: Entry, cluster: MemoryCluster) -> Callable[[], None]:
-    def happen() -> None:
-        try:
-            entry.change.apply(cluster)
-        except UserError as error:
-            raise error.located(place=entry.place) from None
-
-    return happen
+def _happen(entry: Entry, cluster: MemoryCluster) -> None:
+    try:
+        entry.change.apply(cluster)
+    except UserError as error:
+        raise error.located(place=entry.place) from None
 
 
 @dataclass(frozen=True, slots=True)

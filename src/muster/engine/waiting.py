@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from itertools import pairwise
+from typing import cast
 
 import numpy as np
 
@@ -29,6 +30,7 @@ from muster.snapshot import BEST_EFFORT, GATED, JobPhase, Rows, TaskStatus
 _HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM, "namespace": NAMESPACE_ENDING}
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
 _PENDING = int(JobPhase.PENDING)
+_NOT_TRIED = JobVerdict(NOT_TRIED)
 
 
 def _pending(session: Session, *, gated: bool) -> Rows:
@@ -137,13 +139,20 @@ def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict
     if not tell and isinstance(known, _Placeable) and known.tasks is tasks and known.n_faults == len(session.faults):
         return dict(known.jobs)
     found: dict[int, Rows] = {}
+    # Jobs that could be placed, by the counters that this was said of: nothing else changes while actions run.
+    passed = cast("dict[int, bytes]", session.workspace.setdefault("passed", {}))
+    counts = session.snapshot.jobs.counts
     for job, own in tasks_by_job(session, tasks):
+        if not tell and job in passed and passed[job] == counts[job].tobytes():
+            found[job] = own
+            continue
         with session.turn(job):
             verdict = why_not_schedulable(session, job)
             if tell:
-                session.record(job, verdict or JobVerdict(NOT_TRIED))
+                session.record(job, verdict or _NOT_TRIED)
             if verdict is None:
                 found[job] = own
+                passed[job] = counts[job].tobytes()
     session.workspace["placeable"] = _Placeable(tasks, len(session.faults), found)
     return dict(found)
 

@@ -19,7 +19,8 @@ from muster.explain.text import waiting_reason
 from muster.explain.why import Whys
 from muster.framework import Session, points
 from muster.framework.reasons import PROMISED
-from muster.snapshot import NO_ROW, TaskStatus
+from muster.snapshot import NO_ROW, Snapshot, TaskStatus
+from muster.snapshot.columns import N_COUNTS
 
 _ON_NODE = (
     TaskStatus.ALLOCATED,
@@ -30,6 +31,9 @@ _ON_NODE = (
     TaskStatus.UNKNOWN,
 )
 _STARTING = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
+#: By status, so that thousands of jobs are looked at in a moment: whether a task has a node, and whether it has ended.
+_HAS_NODE = np.isin(np.arange(N_COUNTS), _ON_NODE)
+_HAS_ENDED = np.isin(np.arange(N_COUNTS), (TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.GONE))
 
 
 class ListState(StrEnum):
@@ -139,13 +143,13 @@ def _job_row(whys: Whys, job: int, now: float) -> JobRow:
     record, tasks = snapshot.jobs.records[job], snapshot.tasks_of(job)
     known = whys.of(job)
     statuses = snapshot.tasks.status[tasks]
-    held = tasks[np.isin(statuses, _ON_NODE) & (snapshot.tasks.node[tasks] != NO_ROW)]
+    held = tasks[_HAS_NODE[statuses] & (snapshot.tasks.node[tasks] != NO_ROW)]
     begun = [
         moment.timestamp()
         for task in held.tolist()
         if (moment := snapshot.tasks.pods[task].status.start_time) is not None
     ]
-    alive = tasks[~np.isin(statuses, (TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.GONE))]
+    alive = tasks[~_HAS_ENDED[statuses]]
     asked = snapshot.axis.amounts(snapshot.classes.requests[snapshot.tasks.cls[alive], 0].sum(axis=0))
     return JobRow(
         job=record.id,
@@ -245,8 +249,8 @@ class NodeRow:
         }
 
 
-def node_rows(session: Session) -> list[NodeRow]:
-    """All nodes, by name."""
+def node_rows(session: Session, only: Iterable[int] | None = None) -> list[NodeRow]:
+    """All nodes, or some of them by their rows, by name."""
     snapshot = session.snapshot
     tasks, nodes, axis = snapshot.tasks, snapshot.nodes, snapshot.axis
     pods: dict[int, list[int]] = {}
@@ -254,13 +258,13 @@ def node_rows(session: Session) -> list[NodeRow]:
         pods.setdefault(int(tasks.node[task]), []).append(task)
     used = nodes.used()
     rows = []
-    for row, name in enumerate(nodes.names):
+    for row in range(len(nodes)) if only is None else only:
         own = pods.get(row, [])
         owners = {int(tasks.job[task]) for task in own} - {NO_ROW}
         rows.append(
             NodeRow(
-                name=name,
-                state=_node_state(session, row),
+                name=nodes.names[row],
+                state=node_state(session, row),
                 allocatable=_offered(session, row),
                 used=axis.amounts(used[row]),
                 pods=len(own),
@@ -278,7 +282,8 @@ def _offered(session: Session, row: int) -> Named:
     return {name: to_base(name, amount) for name, amount in offered.items()}
 
 
-def _node_state(session: Session, row: int) -> str:
+def node_state(session: Session, row: int) -> str:
+    """Whether a node takes new pods: "ready", or what keeps them away."""
     nodes = session.snapshot.nodes
     if nodes.aside[row]:
         return "quarantined"
@@ -290,3 +295,14 @@ def _node_state(session: Session, row: int) -> str:
 def _taints(session: Session, row: int) -> Iterator[str]:
     for taint in session.snapshot.nodes.objects[row].spec.taints:
         yield f"{taint.key}={taint.value}:{taint.effect}" if taint.value else f"{taint.key}:{taint.effect}"
+
+
+def scarce_resource(snapshot: Snapshot) -> str:
+    """What a picture of the nodes is about: the device of which there is most, GPUs first; CPUs where there is none."""
+    total = snapshot.nodes.allocatable().sum(axis=0)
+    devices = [name for name in snapshot.axis.names if "/" in name and total[snapshot.axis.index[name]] > 0]
+    return min(
+        devices,
+        key=lambda name: (not name.endswith("/gpu"), -int(total[snapshot.axis.index[name]]), name),
+        default="cpu",
+    )

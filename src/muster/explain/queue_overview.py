@@ -258,7 +258,7 @@ class _Reader:
 
     def _shares(self, row: int) -> Amounts | None:
         """The fair share; for the parent of a tree that the plugin does not look at, what is below it."""
-        own = _fair_share(self._session, row)
+        own = fair_share(self._session, row)
         inner = self._inner.get(row)
         if own is None or own.any() or not inner:
             return own
@@ -309,7 +309,7 @@ def _pending(session: Session) -> Amounts:
     return total
 
 
-def _fair_share(session: Session, queue: int) -> Amounts | None:
+def fair_share(session: Session, queue: int) -> Amounts | None:
     """The first plugin's word on what a queue may have now; else on what it deserves."""
     fair = session.ask(points.QUEUE_FAIR_SHARE, queue)
     return session.ask(points.QUEUE_DESERVED, queue) if fair is None else fair

@@ -172,6 +172,10 @@ class Plugin:
     #: names is all that counts; the engine puts the domains into an order of its own.
     search_space_is_final: ClassVar[bool] = True
 
+    #: True promises for `node_score`: it depends only on the class and on the nodes' own objects, as `node_mask` does.
+    #: The answer is then kept across cycles until one of them changes.
+    steady_scores: ClassVar[bool] = False
+
     #: Labels and annotations of pods that `node_mask` and `node_score` read. Pods of one class share the answer, so
     #: those that differ in one of these are made classes of their own; other labels of a class cannot be read.
     pod_labels: ClassVar[tuple[str, ...]] = ()

@@ -18,7 +18,7 @@ from muster.framework.faults import answering
 from muster.framework.plugin import NodeScores, Plugin, Purpose, Rejection
 from muster.framework.points import A, P, Point, R
 from muster.framework.reasons import FITS, NODE_NOT_READY, NODE_QUARANTINED, Verdicts
-from muster.framework.registry import Seat
+from muster.framework.registry import Answering
 from muster.snapshot import Amounts, Mask, Pieces, Rows, Snapshot
 
 #: A bound method of a plugin, or what stands for one and has its `__self__`.
@@ -31,15 +31,17 @@ class Asking:
     snapshot: Snapshot
 
     def __init__(self) -> None:
-        #: Who takes part, tier by tier; filled when all of them are open.
-        self._seated: list[list[tuple[Seat, Plugin]]] = []
+        #: Who takes part, tier by tier, and at which points; filled when all of them are open.
+        self._seated: list[list[Plugin]] = []
+        self._answering: Answering = {}
         #: The methods of points that somebody has asked at: of most points nobody ever does.
         self._asked: dict[Point[..., Any, Any], list[Any]] = {}
         self._tiers: dict[Point[..., Any, Any], list[list[Any]]] = {}
 
     def asked(self, point: Point[P, A, R]) -> list[Callable[P, A]]:
         """The methods that answer an extension point, in tier order."""
-        return self.methods(point)
+        found = self._asked.get(point)
+        return self.methods(point) if found is None else found
 
     def methods(self, point: Point[..., Any, Any]) -> list[Any]:
         """As `asked`, for those who also want to know whose methods they are."""
@@ -54,12 +56,11 @@ class Asking:
         """As `asked`, tier by tier, without tiers in which nobody answers."""
         found = self._tiers.get(point)
         if found is None:
-            tiers = [
-                [answering(plugin, point, self.snapshot) for seat, plugin in tier if point in seat.points]
-                for tier in self._seated
+            seated, places = self._seated, self._answering.get(point, ())
+            found = [
+                [answering(seated[number][place], point, self.snapshot) for number, place in tier] for tier in places
             ]
-            found = [tier for tier in tiers if tier]
-            if self._seated:
+            if seated:
                 self._tiers[point] = found
         return found
 
@@ -69,7 +70,7 @@ class Asking:
 
     def _ask_often(self, point: Point[P, A, A], *about: P.args, **named: P.kwargs) -> A:
         """As `ask`, for questions of every turn whose rule leaves a single answer, the usual case, as it is."""
-        asked = self.asked(point)
+        asked = self._asked.get(point) or self.methods(point)
         if len(asked) == 1:
             answer: A = asked[0](*about, **named)
             return answer
@@ -77,7 +78,16 @@ class Asking:
 
     def _ask_no_more(self, plugin: Plugin) -> None:
         """Drop a plugin. Lists stay the same ones: whoever holds one does without it too."""
-        self._seated = [[entry for entry in tier if entry[1] is not plugin] for tier in self._seated]
+        places = {
+            (number, place)
+            for number, tier in enumerate(self._seated)
+            for place, one in enumerate(tier)
+            if one is plugin
+        }
+        self._answering = {
+            point: [left for tier in tiers if (left := [place for place in tier if place not in places])]
+            for point, tiers in self._answering.items()
+        }
         for methods in (*self._asked.values(), *(tier for tiers in self._tiers.values() for tier in tiers)):
             methods[:] = [method for method in methods if method.__self__ is not plugin]
 
@@ -172,6 +182,9 @@ class PlacingQuestions(Asking):
 
     #: Node verdicts by class key; the scheduler keeps them as long as no node changes.
     _known_verdicts: dict[bytes, Verdicts]
+    #: Steady scores by plugin and class key, as long.
+    _known_scores: dict[tuple[str, bytes], NodeScores]
+    _live: frozenset[int] | None = None
 
     # -- gangs ---------------------------------------------------------------------------------------------
 
@@ -237,18 +250,34 @@ class PlacingQuestions(Asking):
         return self.ask(points.TASK_MASK, task)
 
     def node_scores(self, cls: int) -> list[NodeScores]:
-        return self.ask(points.NODE_SCORE, cls)
+        key = self.snapshot.classes.keys[cls]
+        return points.NODE_SCORE.rule.combine(self._scored(ask, cls, key) for ask in self.asked(points.NODE_SCORE))
+
+    def _scored(self, ask: Ask, cls: int, key: bytes) -> NodeScores:
+        """What a plugin answers; one whose scores are steady is asked once for a class while no node changes."""
+        plugin: Plugin = ask.__self__  # type: ignore[attr-defined]  # see Ask
+        found = self._known_scores.get((plugin.name, key)) if plugin.steady_scores else None
+        if found is None:
+            found = ask(cls)
+            if plugin.steady_scores:
+                self._known_scores[plugin.name, key] = found
+        return found
 
     def task_scores(self, task: int) -> NDArray[np.float64] | None:
         return self.ask(points.TASK_SCORE, task)
 
     def live_tasks(self) -> frozenset[int]:
-        """Pending tasks for which other pods matter."""
+        """Pending tasks for which other pods matter; plugins are asked once."""
+        if self._live is None:
+            self._live = self._find_live()
+        return self._live
+
+    def _find_live(self) -> frozenset[int]:
         owners = {
             id(method.__self__) for point in (points.TASK_MASK, points.TASK_SCORE) for method in self.methods(point)
         }
         concerned = [ask() for ask in self.methods(points.LIVE_TASKS) if id(ask.__self__) in owners]
-        return frozenset(int(task) for tasks in concerned for task in tasks)
+        return frozenset(int(task) for tasks in concerned if len(tasks) for task in tasks)
 
     # -- domains of the network ------------------------------------------------------------------------------
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -102,6 +102,8 @@ class VerdictCache:
     def __init__(self) -> None:
         self._revision: object = None
         self._verdicts: dict[bytes, Verdicts] = {}
+        self._seen: tuple[object, ...] = ()
+        self._scores: dict[tuple[str, bytes], Any] = {}  # Any: NodeScores, which stands above this module
 
     def at(self, revision: object) -> dict[bytes, Verdicts]:
         """The verdicts that hold at `revision` of nodes and volumes; the session adds to them."""
@@ -110,8 +112,18 @@ class VerdictCache:
             self._verdicts = {}
         return self._verdicts
 
+    def scores_at(self, revision: object, *seen: object) -> dict[tuple[str, bytes], Any]:
+        """Steady scores by plugin and class key, while what is `seen` is the same; the session adds to them."""
+        now = revision, *map(id, seen)
+        if not self._seen or now != self._seen[0]:
+            self._seen = now, seen  # kept, so that no other thing can take their place in memory
+            self._scores = {}
+        return self._scores
+
     def forget_others(self, classes: Sequence[bytes]) -> None:
         """Forget verdicts about classes that are gone, once they outnumber those that there are."""
+        if len(self._scores) > self.SPARE * (len(classes) + self.SPARE):
+            self._scores.clear()
         if len(self._verdicts) > 2 * len(classes) + self.SPARE:
             present = set(classes)
             for key in [key for key in self._verdicts if key not in present]:

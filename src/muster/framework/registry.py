@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
-from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeVar
+from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
 
 import msgspec
 from msgspec import inspect
@@ -80,6 +80,10 @@ class Seat:
     points: tuple[Point[..., Any, Any], ...]
 
 
+#: By extension point: the places of who answers it, tier by tier, without tiers in which nobody does.
+Answering: TypeAlias = dict[Point[..., Any, Any], list[list[tuple[int, int]]]]
+
+
 @dataclass(slots=True)
 class Registry:
     """Plugins and actions by name."""
@@ -89,6 +93,9 @@ class Registry:
     #: What was checked once, by the identity of what was given, which is kept beside it: no other can take its place.
     _seats: dict[int, Seat] = field(default_factory=dict, repr=False, compare=False)
     _read: dict[tuple[str, int], tuple[Mapping[str, Any], Arguments]] = field(
+        default_factory=dict, repr=False, compare=False
+    )
+    _answering: dict[tuple[tuple[int, ...], ...], tuple[list[list[Seat]], Answering]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -126,6 +133,16 @@ class Registry:
             known = self._seats[id(option)] = Seat(option, plugin, arguments, on)
         return known
 
+    def answering(self, tiers: list[list[Seat]]) -> Answering:
+        """Who answers which extension point; found out once for the same seats."""
+        key = tuple(tuple(map(id, tier)) for tier in tiers)
+        known = self._answering.get(key)
+        if known is None:
+            if len(self._answering) >= _MANY:
+                self._answering.clear()
+            known = self._answering[key] = tiers, _answering(tiers)
+        return known[1]
+
     def make_plugin(self, option: PluginOption, source: str = "configuration") -> Plugin:
         seat = self.seat(option, source)
         return seat.plugin(seat.arguments)
@@ -146,6 +163,22 @@ class Registry:
             self._read[name, id(arguments)] = read
         return known(read[1])
 
+    def understood(self, config: SchedulerConfig, source: str = "configuration") -> dict[str, Any]:  # Any: JSON
+        """What a configuration says, with defaults filled in. Raises UserError."""
+        actions = [self.make_action(name, config.arguments_of(name), source) for name in config.actions]
+        tiers = [[(option, self.make_plugin(option, source)) for option in tier] for tier in config.tiers]
+        return {
+            "source": source,
+            "actions": [{"name": action.name, "arguments": _values(action)} for action in actions],
+            "tiers": [
+                [
+                    {"name": option.name, "flags": dict(option.flags), "arguments": _values(plugin)}
+                    for option, plugin in tier
+                ]
+                for tier in tiers
+            ],
+        }
+
     def _unknown_plugin(self, name: str) -> str:
         if name in NOT_YET_PLUGINS:
             return f"plugin {name!r} is not supported yet; remove it from the configuration"
@@ -157,6 +190,24 @@ class Registry:
         if name in NOT_YET_ACTIONS:
             return f"action {name!r} is not supported yet; remove it from the configuration"
         return f"unknown action {name!r}; {hint(name, self.actions)}"
+
+
+def _answering(tiers: list[list[Seat]]) -> Answering:
+    found: Answering = {}
+    for number, tier in enumerate(tiers):
+        for place, seat in enumerate(tier):
+            for point in seat.points:
+                there = found.setdefault(point, [])
+                if not there or there[-1][0][0] != number:
+                    there.append([])
+                there[-1].append((number, place))
+    return found
+
+
+def _values(part: Plugin | Action) -> dict[str, Any]:  # Any: a JSON document
+    """Arguments as a configuration names them."""
+    values: dict[str, Any] = msgspec.to_builtins(part.arguments, str_keys=True)
+    return values
 
 
 def read_arguments(owner: type[Plugin] | type[Action], raw: Mapping[str, Any], place: str) -> Arguments:

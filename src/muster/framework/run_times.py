@@ -2,13 +2,15 @@
 
 A pod says it by the annotation `muster.sh/expected-seconds`, on itself or its PodGroup; else its deadline is an upper
 bound. Where neither is said, the jobs that the same owner has run before tell: half of them ran no longer than the
-median of the last ones, and how far these lay apart is the error. Owners are named by `muster.sh/owner`, else by who
-made the pod, else by queue. Like all that is counted over time the record lives in memory, and is lost with it.
+median of the last ones, and how far these lay apart is the error; owners without a record have everybody's. Owners are
+named by `muster.sh/owner`, else by who made the pod, else by queue. Like all that is counted over time the record lives
+in memory, and is lost with it.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +29,10 @@ _REMEMBERED: Final = 64
 _FEW: Final = 3
 #: A job that runs for longer than expected is expected to run for so much of that time again.
 _OVERRUN: Final = 0.5
+#: The part of an owner's runs that are no longer than what a job is trusted not to exceed.
+_HARDLY: Final = 0.9
+#: Whose record stands for owners who have none: everybody's.
+_ANYBODY: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +42,22 @@ class Expected:
     seconds: float
     source: str
     error: float = 1.0
+    #: The runs that it was made from, the shortest first; none: somebody said it.
+    runs: tuple[float, ...] = ()
+
+    @property
+    def at_most(self) -> float:
+        """What it will hardly exceed: nine in ten of the runs did not; who said a time is believed."""
+        return self.runs[math.ceil(_HARDLY * len(self.runs)) - 1] if self.runs else self.seconds
 
     def remaining(self, ran_s: float) -> float:
-        """What is left of it after some time; one that is over has been estimated too low, and goes on for a while."""
+        """What is left of it after some time: who has run for long is one of those that run for long.
+
+        One that is over has been estimated too low, and goes on for a while.
+        """
+        longer = self.runs[bisect_right(self.runs, ran_s) :]
+        if longer:
+            return longer[len(longer) // 2] - ran_s
         return self.seconds - ran_s if ran_s < self.seconds else max(60.0, _OVERRUN * ran_s)
 
 
@@ -78,6 +97,9 @@ class RunTimes:
     _record: dict[str, deque[float]] = field(default_factory=dict)
     #: Jobs that ran in the last cycle: owner, and since when.
     _running: dict[str, tuple[str, float]] = field(default_factory=dict)
+    #: What PodGroups said that speak for their jobs, and what owners' records said since they last grew.
+    _said: dict[str, tuple[JobRecord, Expected]] = field(default_factory=dict)
+    _judged: dict[str, Expected] = field(default_factory=dict)
 
     def follow(self, snapshot: Snapshot, now: float) -> None:
         """Take in a picture: jobs that ran and are gone have ended."""
@@ -95,6 +117,8 @@ class RunTimes:
             if job not in running and job not in jobs.index:
                 self._remember(owner, now - since)
         self._running = running
+        if len(self._said) > 2 * len(jobs) + _REMEMBERED:
+            self._said = {job: known for job, known in self._said.items() if job in jobs.index}
 
     def ended(self, job: str, owner: str, seconds: float) -> None:
         """Note what a job took, where somebody knows it better than by looking now and then."""
@@ -102,10 +126,15 @@ class RunTimes:
         self._remember(owner, seconds)
 
     def _remember(self, owner: str, seconds: float) -> None:
-        self._record.setdefault(owner, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
+        for whose in (owner, _ANYBODY):
+            self._record.setdefault(whose, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
+            self._judged.pop(whose, None)
 
     def of(self, record: JobRecord, pods: Iterable[Pod]) -> Expected | None:
         """What is expected of a job; None: nothing is known."""
+        known = self._said.get(record.id)
+        if known is not None and known[0] is record:
+            return known[1]
         first: Pod | None = None
         said: list[float] = []
         for pod in pods:
@@ -117,23 +146,37 @@ class RunTimes:
                 break  # the PodGroup speaks for all of them
         if said:
             is_bound = first is not None and expected_seconds(_without_deadline(first), record.annotations) is None
-            return Expected(max(said), "deadline" if is_bound else "said")
-        return self._by_owner(owner_of(record, first))
+            found = Expected(max(said), "deadline" if is_bound else "said")
+            if record.annotations.get(EXPECTED_SECONDS) and not _speaks(first):
+                self._said[record.id] = record, found
+            return found
+        return self.by_owner(owner_of(record, first))
 
     def since(self, record: JobRecord, now: float) -> float:
         """When a job that runs began."""
         known = self._running.get(record.id)
         return record.started if record.started is not None else now if known is None else known[1]
 
-    def _by_owner(self, owner: str) -> Expected | None:
+    def by_owner(self, owner: str) -> Expected | None:
+        """What is expected of a job by what its owner's took before; None: too few did to tell."""
+        known = self._judged.get(owner)
+        if known is not None:
+            return known
         before = self._record.get(owner, ())
         if len(before) < _FEW:
-            return None
+            return None if owner == _ANYBODY else self.by_owner(_ANYBODY)
         middle = median(before)
         apart = median(
             max(run, 1.0) / max(middle, 1.0) if run > middle else max(middle, 1.0) / max(run, 1.0) for run in before
         )
-        return Expected(middle, f"record of {owner}", round(apart, 2))
+        source = f"record of {owner}" if owner else "record of everybody"
+        found = self._judged[owner] = Expected(middle, source, round(apart, 2), tuple(sorted(before)))
+        return found
+
+
+def _speaks(pod: Pod | None) -> bool:
+    """Whether a pod says by itself how long it will run."""
+    return pod is not None and not {EXPECTED_SECONDS, RUN_SECONDS}.isdisjoint(pod.metadata.annotations)
 
 
 def _without_deadline(pod: Pod) -> Pod:

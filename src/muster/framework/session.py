@@ -21,7 +21,7 @@ import numpy as np
 from muster.framework import points
 from muster.framework.config import SchedulerConfig
 from muster.framework.faults import OUT_SECONDS, STRIKES, Fault, Strikes, Turn, answering
-from muster.framework.plugin import Eviction, Plugin, Rejection
+from muster.framework.plugin import Eviction, NodeScores, Plugin, Rejection
 from muster.framework.questions import Ask, OrderQuestions, PlacingQuestions
 from muster.framework.reasons import (
     QUARANTINED,
@@ -80,6 +80,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         now: float = 0.0,
         seed: int = 0,
         known_verdicts: dict[bytes, Verdicts] | None = None,
+        known_scores: dict[tuple[str, bytes], NodeScores] | None = None,
         usage: Mapping[str, Mapping[str, float]] | None = None,
         memory: dict[str, float] | None = None,
         strikes: Strikes | None = None,
@@ -120,6 +121,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         self.workspace: dict[str, object] = {}
         #: Node verdicts by class key; the scheduler keeps them as long as no node changes.
         self._known_verdicts = {} if known_verdicts is None else known_verdicts
+        self._known_scores = {} if known_scores is None else known_scores
         #: Questions about jobs that went wrong in this cycle.
         self.faults: list[Fault] = []
         self.strikes = Strikes() if strikes is None else strikes
@@ -132,6 +134,9 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         self.plugins: dict[str, Plugin] = {}
         self._opinions: dict[Eviction, list[list[Ask]]] = {}
         self._open(registry)
+        if self.has_action("allocate"):
+            # Where queues are a tree it serves everybody: nobody is left to backfill and counted beforehand.
+            snapshot.serve_best_effort(of_all=bool(self.asked(points.QUEUE_TURN)))
         self._let_in_where_nobody_decides()
 
     # -- opening and closing -------------------------------------------------------------------------------
@@ -147,7 +152,8 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
             for seat, plugin in entries:
                 self.plugins[seat.option.name] = plugin
                 plugin.open(self)
-        self._seated = tiers
+        self._answering = registry.answering(seats)
+        self._seated = [[plugin for _, plugin in entries] for entries in tiers]
 
     def opinions_on(self, kind: Eviction) -> list[list[Ask]]:
         """Who says which single tasks may be victims, tier by tier."""
@@ -208,7 +214,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
             return
         log.error("event=plugin-dropped plugin=%s after=%d seconds=%d", name, STRIKES, OUT_SECONDS)
         self._ask_no_more(plugin)
-        self._paired = None
+        self._paired = self._live = None
         self.protects_all |= protects(type(plugin))
 
     def close(self) -> None:

@@ -16,7 +16,7 @@ from typing import Final, TypeVar
 from msgspec.structs import replace
 
 from muster.api import KubeObject, Pod, PodGroup, PodStatus, Queue
-from muster.api.names import QUEUE_GATE
+from muster.api.names import EXPECTED_SECONDS, QUEUE_GATE
 from muster.cluster.clock import stamp_of
 from muster.cluster.embedded_server import admit, standard_queues
 from muster.cluster.written_objects import updated_group
@@ -63,7 +63,10 @@ class ReplayCluster:
         grace_s: float = 0.0,
         checkpoint_s: float | None = None,
     ) -> None:
-        """`grace_s`: how long evicted pods take to leave; `checkpoint_s`: how often work is saved, None: never."""
+        """`grace_s`: how long evicted pods take to leave; `checkpoint_s`: how often jobs save their work.
+
+        0: always, None: never.
+        """
         given = list(objects)
         self._now = EPOCH
         self._jobs = jobs
@@ -75,6 +78,7 @@ class ReplayCluster:
         #: Told what jobs took, as a scheduler that looks all the time would see it; None: nobody wants to know.
         self.run_times: RunTimes | None = None
         self._live: dict[str, LiveJob] = {}
+        self._n_running = 0
         #: When, in which order, whose, what: the n-th run of a job ends, or a pod has left.
         self._agenda: list[tuple[float, int, str, str | int]] = []
         self._put_down = 0
@@ -118,7 +122,7 @@ class ReplayCluster:
     @property
     def n_waiting(self) -> int:
         """Jobs that have come and do not run."""
-        return sum(live.running_since is None for live in self._live.values())
+        return len(self._live) - self._n_running
 
     # -- the protocol --------------------------------------------------------------------------------------------
 
@@ -224,6 +228,7 @@ class ReplayCluster:
     def _begin(self, live: LiveJob) -> None:
         live.running_since = self._now
         live.starts += 1
+        self._n_running += 1
         self._recorder.began(live.number, self._now - EPOCH)
         if live.job.run_s is not None:
             ends = self._now + live.job.run_s - live.done_s
@@ -232,15 +237,26 @@ class ReplayCluster:
     def _break(self, live: LiveJob) -> None:
         assert live.running_since is not None
         ran = live.done_s + self._now - live.running_since
-        kept = 0.0 if self._checkpoint_s is None else ran // self._checkpoint_s * self._checkpoint_s
+        every = self._checkpoint_s
+        kept = 0.0 if every is None else ran // every * every if every else ran
         self._recorder.broke(live.number, self._now - EPOCH, lost_s=ran - kept)
         live.done_s, live.running_since = kept, None
+        self._n_running -= 1
+        if live.job.expected_s is not None and live.job.group is None:
+            self._tell_expected(live, max(0.0, live.job.expected_s - kept))
+
+    def _tell_expected(self, live: LiveJob, seconds: float) -> None:
+        """A job that goes on from a checkpoint says what it will take from there."""
+        marks = {**live.group.metadata.annotations, EXPECTED_SECONDS: f"{seconds:g}"}
+        live.group = replace(live.group, metadata=replace(live.group.metadata, annotations=marks))
+        self._events.append(Event("MODIFIED", live.group))
 
     def _end(self, key: str, start: int) -> bool:
         live = self._live.get(key)
         if live is None or live.running_since is None or live.starts != start:
             return False  # it was broken, and has begun anew or waits
         del self._live[key]
+        self._n_running -= 1
         self._events += [Event("DELETED", pod) for pod in live.pods.values()]
         self._events.append(Event("DELETED", live.group))
         self._recorder.ended(live.number, self._now - EPOCH)

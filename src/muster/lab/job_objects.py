@@ -48,7 +48,7 @@ class ObjectMaker:
         )
         group = PodGroup(metadata=meta, spec=PodGroupSpec(min_member=job.n_tasks, queue=job.queue))
         spec = self._spec(job)
-        own = {**marks, GROUP_NAME: job.name}
+        own = {GROUP_NAME: job.name}  # what is to be known beside requests its PodGroup says
         pods = [
             Pod(
                 metadata=ObjectMeta(

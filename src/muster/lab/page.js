@@ -1,10 +1,8 @@
 "use strict";
 // Draws the pictures of a report: lines over time and bars by group, each with a zoom of its own.
 (() => {
-  const runs = JSON.parse(document.getElementById("data").textContent);
+  const groups = JSON.parse(document.getElementById("data").textContent);
   const colours = ["#0969da", "#cf222e", "#1a7f37", "#9a6700", "#8250df", "#bc4c00", "#1b7c83", "#57606a", "#bf3989", "#4d2d00", "#0550ae", "#116329"];
-  const room = document.getElementById("pictures");
-  const days = (seconds) => seconds / 86400;
 
   function number(value) {
     const size = Math.abs(value);
@@ -13,10 +11,10 @@
     return size >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(size >= 1 ? 1 : 2);
   }
 
-  function picture(question, note, lines, options) {
+  function picture(room, question, note, lines, options) {
     if (!lines.length) return;
-    const part = document.createElement("section");
-    const head = document.createElement("h2");
+    const part = document.createElement("div");
+    const head = document.createElement("h3");
     head.textContent = question;
     const text = document.createElement("p");
     text.className = "note";
@@ -104,27 +102,34 @@
   }
 
   const colour = (k) => colours[k % colours.length];
-  const overTime = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.time_s.map(days), y: run.series[key] }));
-  const sampled = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.sampled.time_s.map(days), y: run.series.sampled[key] }));
-  const time = { unit: "days of the trace" };
-  picture("How busy is the cluster?", "GPUs held by running jobs.", overTime("held_gpus"), time);
-  picture("How much waits?", "GPUs that jobs wait for.", overTime("waiting_gpus"), time);
-  picture("How many jobs wait?", "Sampled at cycles.", sampled("waiting_jobs"), time);
-  picture("What is free and of no use?", "Free GPUs on nodes where what waits does not fit.", sampled("unusable_gpus"), time);
-  const sizes = [...new Set(runs.flatMap((run) => Object.keys(run.by_size)))];
-  sizes.sort((a, b) => parseInt(a.replace(">", "1000"), 10) - parseInt(b.replace(">", "1000"), 10));
-  for (const [key, note] of [["mean", "Mean wait by GPUs of the job, seconds."], ["p99", "The wait that one in a hundred exceeds, seconds."]]) {
-    picture(key === "mean" ? "Who waits, by size?" : "Who starves, by size?", note, runs.map((run, k) => ({
-      name: run.name, colour: colour(k), x: sizes.map((_, at) => at),
-      y: sizes.map((size) => ((run.by_size[size] || {}).wait_s || {})[key] || 0),
-    })), { unit: "GPUs", label: (value) => Number.isInteger(value) ? sizes[value] || "" : sizes[Math.round(value)] || "" });
-  }
-  runs.forEach((run) => {
-    const names = Object.keys(run.series.queues);
-    if (names.length > 1) {
-      picture("Who holds the cluster? (" + run.name + ")", "GPUs by queue, the busiest ones.", names.map((name, k) => ({
-        name, colour: colour(k), x: run.series.time_s.map(days), y: run.series.queues[name],
-      })), time);
+  function draw(room, runs) {
+    const longest = Math.max(...runs.map((run) => run.series.time_s[run.series.time_s.length - 1] || 0));
+    const isLong = longest > 3 * 86400;
+    const passed = (seconds) => seconds / (isLong ? 86400 : 3600);
+    const time = { unit: (isLong ? "days" : "hours") + " of the trace" };
+    const overTime = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.time_s.map(passed), y: run.series[key] }));
+    const sampled = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.sampled.time_s.map(passed), y: run.series.sampled[key] }));
+    picture(room, "How busy is the cluster?", "GPUs held by running jobs.", overTime("held_gpus"), time);
+    picture(room, "How much waits?", "GPUs that jobs wait for.", overTime("waiting_gpus"), time);
+    picture(room, "How many jobs wait?", "Sampled at cycles.", sampled("waiting_jobs"), time);
+    picture(room, "What is free and of no use?", "Free GPUs on nodes where what waits does not fit.", sampled("unusable_gpus"), time);
+    const sizes = [...new Set(runs.flatMap((run) => Object.keys(run.by_size)))];
+    sizes.sort((a, b) => parseInt(a.replace(">", "1000"), 10) - parseInt(b.replace(">", "1000"), 10));
+    for (const [key, note] of [["mean", "Mean wait by GPUs of the job, seconds."], ["p99", "The wait that one in a hundred exceeds, seconds."]]) {
+      picture(room, key === "mean" ? "Who waits, by size?" : "Who starves, by size?", note, runs.map((run, k) => ({
+        name: run.name, colour: colour(k), x: sizes.map((_, at) => at),
+        y: sizes.map((size) => ((run.by_size[size] || {}).wait_s || {})[key] || 0),
+      })), { unit: "GPUs", label: (value) => Number.isInteger(value) ? sizes[value] || "" : sizes[Math.round(value)] || "" });
     }
-  });
+    runs.forEach((run) => {
+      const names = Object.keys(run.series.queues);
+      if (names.length > 1) {
+        picture(room, "Who holds the cluster? (" + run.name + ")", "GPUs by queue, the busiest ones.", names.map((name, k) => ({
+          name, colour: colour(k), x: run.series.time_s.map(passed), y: run.series.queues[name],
+        })), time);
+      }
+    });
+  }
+
+  groups.forEach((runs, number) => draw(document.getElementById("pictures-" + number), runs));
 })();

@@ -16,9 +16,13 @@ _TIERS: Final = DEFAULT_YAML.partition("tiers:")[2]
 _FIRST: Final = "  - name: priority\n"
 
 
-def _policy(plugin: str = "") -> str:
+def _policy(plugin: str = "", *, actions: str = "allocate, backfill") -> str:
     line = f"  - {plugin}\n" if plugin else ""
-    return 'actions: "allocate, backfill"\ntiers:' + _TIERS.replace(_FIRST, _FIRST + line, 1)
+    return f'actions: "{actions}"\ntiers:' + _TIERS.replace(_FIRST, _FIRST + line, 1)
+
+
+def _before_priority(plugin: str, actions: str) -> str:
+    return f'actions: "{actions}"\ntiers:' + _TIERS.replace(_FIRST, f"  - {plugin}\n{_FIRST}", 1)
 
 
 #: By name: what it is, and its configuration.
@@ -29,13 +33,19 @@ POLICIES: Final[dict[str, tuple[str, str]]] = {
     ),
     "skip": ("in the order of coming; who fits may pass who does not", _policy()),
     "sjf": ("the shortest first, by known run times; who fits may pass", _policy("{name: shortestfirst}")),
+    "srtf": (
+        "the one with least left to run first, by known run times; it takes the place of those with more",
+        _before_priority(
+            "{name: shortestfirst, arguments: {preempt: true}}", "allocate, backfill, gangpreempt, stalegangeviction"
+        ),
+    ),
     "easy": (
         "in the order of coming, with a reservation for the first that cannot start",
         _policy("{name: reservation}"),
     ),
     "easy-shortest": (
-        "the same, and the shortest first among those that pass",
-        _policy("{name: reservation, arguments: {order: shortest}}"),
+        "the shortest first, with a reservation for the first that has waited for six hours and cannot start",
+        _policy("{name: reservation, arguments: {order: shortest, patience: 6h}}"),
     ),
     "conservative": (
         "in the order of coming, with reservations for the first eight that cannot start",

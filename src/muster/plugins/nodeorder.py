@@ -83,6 +83,7 @@ class NodeOrder(Plugin):
     name = "nodeorder"
     summary = "Scores nodes by free or used resources, preferred affinity, taints and spread, with weights."
     Args = NodeOrderArguments
+    steady_scores = True
 
     def open(self, session: Session) -> None:
         super().open(session)

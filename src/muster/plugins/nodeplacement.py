@@ -36,6 +36,7 @@ class NodePlacement(Plugin):
     name = "nodeplacement"
     summary = "Fills nodes or spreads over them, by free GPUs or, for tasks without one, by free CPU."
     Args = NodePlacementArguments
+    steady_scores = True
 
     def node_score(self, cls: int) -> NodeScores:
         arguments = cast("NodePlacementArguments", self.arguments)

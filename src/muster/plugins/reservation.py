@@ -22,13 +22,15 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from muster.api import UserError, parse_seconds
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix
 from muster.engine.gangs import pending_tasks_of, requests_of
-from muster.framework.plugin import Arguments, OrderKey, Plugin, Rejection
+from muster.framework.plugin import Arguments, Eviction, OrderKey, Plugin, Rejection, Scenario
 from muster.framework.reasons import HELD_BACK
+from muster.framework.run_times import Expected
 from muster.kernels.planes import ALLOCATABLE
 from muster.snapshot import GATED, NO_ROW, Amounts, Mask, Rows, TaskStatus
-from muster.snapshot.columns import OCCUPYING_STATUSES
+from muster.snapshot.columns import N_COUNTS, OCCUPYING_STATUSES
 from muster.snapshot.records import stamp_text
 
 if TYPE_CHECKING:
@@ -36,6 +38,9 @@ if TYPE_CHECKING:
 
 #: So many nodes of a reservation are named.
 _NAMED = 4
+#: Tasks that take room on their node, or are promised it, and are not about to leave.
+_STAYS: Mask = np.isin(np.arange(N_COUNTS), (*OCCUPYING_STATUSES, TaskStatus.PIPELINED))
+_STAYS[TaskStatus.RELEASING] = False
 
 
 class ReservationArguments(Arguments, frozen=True, kw_only=True):
@@ -55,6 +60,14 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
         Literal["queue", "shortest"],
         Meta(description="Of those that may start before it, who goes first: as the queue has it, or the shortest."),
     ] = "queue"
+    patience: Annotated[
+        str | float,
+        Meta(
+            description="Room is reserved for a job once it has waited for so long: 6h, or seconds. Until then others "
+            "may pass it; with `order: shortest` those who have not waited as long go by their run times, after those "
+            "who have."
+        ),
+    ] = msgspec.field(default=0.0)
     margin: Annotated[
         float, Meta(ge=1, le=100, description="Run times of jobs that would start early are taken so many times.")
     ] = msgspec.field(default=1.0)
@@ -83,27 +96,48 @@ class Reservation(Plugin):
     Args: ClassVar[type[Arguments]] = ReservationArguments
     wants_run_times = True
 
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._options = cast("ReservationArguments", arguments)
+        try:
+            self._patience = parse_seconds(self._options.patience)
+        except ValueError as error:
+            raise UserError(f"plugin reservation: arguments: patience: {error}") from error
+
     def open(self, session: Session) -> None:
         super().open(session)
-        self._options = cast("ReservationArguments", self.arguments)
         self.reserved: list[Reserved] = []
         #: Queues with a job that could not start, and the first such job.
         self._blocked: dict[int, int] = {}
         self._counts: dict[int, int] = {}
-        self._expected: dict[int, float] = {}
+        self._expected: dict[int, Expected | None] = {}
         #: By job that runs, in the order of their ends: when, and its tasks.
         self._ends: list[tuple[float, Rows]] | None = None
         self._masks: dict[bytes, Mask] = {}
+        #: By job with a reservation: what its nodes will have then, while nothing more is touched.
+        self._rooms: dict[int, tuple[int, Amounts]] = {}
 
     # -- who comes first -----------------------------------------------------------------------------------------
 
     def job_order(self, job: int) -> OrderKey:
-        """Nothing before somebody waits; then the shortest first, if that is wanted."""
-        queue = int(self.session.snapshot.jobs.queue[job])
-        return self._seconds(job) if self._options.order == "shortest" and queue in self._blocked else 0.0
+        """Nothing before somebody waits; then the shortest first, if that is wanted.
+
+        With patience, those whose patience is at an end, as they came; then the shortest first, if that is wanted.
+        """
+        if self._options.order != "shortest":
+            return 0.0
+        if self._patience:
+            return 0.0 if self._has_waited(job) else 1.0 + self._seconds(job)
+        return self._seconds(job) if int(self.session.snapshot.jobs.queue[job]) in self._blocked else 0.0
+
+    def _has_waited(self, job: int) -> bool:
+        """Whether the patience of a job is at an end."""
+        return self.session.now - float(self.session.snapshot.jobs.created[job]) >= self._patience
 
     def job_waits(self, job: int) -> bool:
         snapshot = self.session.snapshot
+        if not self._has_waited(job):
+            return False
         queue = int(snapshot.jobs.queue[job])
         is_first = self._blocked.setdefault(queue, job) == job
         depth = self._options.depth if self._options.mode == "conservative" else 1
@@ -115,7 +149,7 @@ class Reservation(Plugin):
             self.reserved.append(found)
             self.session.look_again(found.at)
             self._tell(found)
-        return is_first and self._options.order == "shortest"
+        return is_first and self._options.order == "shortest" and not self._patience
 
     def _tell(self, found: Reserved) -> None:
         """Add to why the job waits what it waits for."""
@@ -135,7 +169,9 @@ class Reservation(Plugin):
         first = self._blocked.get(int(jobs.queue[job]), job)
         if self._options.mode == "strict":
             return None if first == job else Rejection(HELD_BACK, f"behind {jobs.records[first].id}")
-        ends = self.session.now + self._seconds(job) * self._options.margin
+        expected = self._expectation(job)
+        at_most = math.inf if expected is None else expected.at_most * self._options.margin
+        ends = self.session.now + at_most
         delayed = [known for known in self.reserved if known.job != job and known.at < ends]
         if not delayed:
             return None
@@ -148,18 +184,55 @@ class Reservation(Plugin):
     def _leaves_room(self, known: Reserved, tasks: Rows) -> Mask:
         """On which nodes of a reservation these tasks would leave it what it needs, however many of them go there."""
         snapshot = self.session.snapshot
-        table, asked = snapshot.tasks, snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].max(axis=0)
-        here = np.flatnonzero(np.isin(table.node, known.rows) & np.isin(table.status, OCCUPYING_STATUSES))
-        stays = [task for task in here.tolist() if self._end_of(int(table.job[task])) > known.at]
-        held: Amounts = np.zeros_like(known.needs)
-        np.add.at(held, np.searchsorted(known.rows, table.node[stays]), snapshot.classes.requests[table.cls[stays], 0])
-        room = snapshot.nodes.state[ALLOCATABLE, known.rows] - held - known.needs
+        asked = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].max(axis=0)
+        room = self._room_then(known) - known.needs
         idle = np.maximum(snapshot.nodes.idle()[known.rows], 0)
         wanted = asked > 0
         fit = (idle[:, wanted] // asked[wanted]).min(axis=1, initial=len(tasks))
         many = np.minimum(fit, len(tasks))
         leaves: Mask = (room >= many[:, None] * asked).all(axis=1)
         return leaves
+
+    def _room_then(self, known: Reserved) -> Amounts:
+        """What the nodes of a reservation will have when it begins, as things stand now."""
+        snapshot = self.session.snapshot
+        touched, room = self._rooms.get(known.job, (-1, known.needs))
+        if touched != snapshot.touched:
+            table = snapshot.tasks
+            inside: Mask = np.zeros(len(snapshot.nodes) + 1, np.bool_)  # the last place is that of NO_ROW
+            inside[known.rows] = True
+            here = np.flatnonzero(inside[table.node] & _STAYS[table.status])
+            stays = [task for task in here.tolist() if self._end_of(int(table.job[task])) > known.at]
+            held: Amounts = np.zeros_like(known.needs)
+            where = np.searchsorted(known.rows, table.node[stays])
+            np.add.at(held, where, snapshot.classes.requests[table.cls[stays], 0])
+            room = snapshot.nodes.state[ALLOCATABLE, known.rows] - held
+            self._rooms[known.job] = snapshot.touched, room
+        return room
+
+    # -- who may make room for itself ----------------------------------------------------------------------------
+
+    def scenario_validator(self, kind: Eviction, scenario: Scenario) -> bool:
+        """Whoever makes room by evictions, and whoever has to move, delays nobody for whom room is reserved either."""
+        return all(
+            self._is_kept(known, scenario) for known in self.reserved if not self._comes_before(scenario.evictor, known)
+        )
+
+    def _comes_before(self, job: int, known: Reserved) -> bool:
+        """Whether a job need not wait for a reservation: it is its own, an earlier one's, or it matters more."""
+        jobs = self.session.snapshot.jobs
+        if jobs.queue[job] == jobs.queue[known.job] and jobs.priority[job] > jobs.priority[known.job]:
+            return True
+        holders = [reserved.job for reserved in self.reserved]
+        return job in holders[: holders.index(known.job) + 1]
+
+    def _is_kept(self, known: Reserved, scenario: Scenario) -> bool:
+        """Whether the nodes of a reservation that tasks would come to have the room that it needs, when it begins."""
+        coming = np.concatenate((scenario.pending, scenario.moved))
+        touched = np.isin(known.rows, self.session.snapshot.tasks.node[coming])
+        if not touched.any():
+            return True
+        return bool((self._room_then(known) >= known.needs)[touched].all())
 
     # -- when a job could start ----------------------------------------------------------------------------------
 
@@ -216,10 +289,12 @@ class Reservation(Plugin):
             & (table.job != NO_ROW)
             & np.isin(table.status, (TaskStatus.BOUND, TaskStatus.RUNNING))
         ).astype(np.intp)
-        for job in np.unique(table.job[here]).tolist():
+        here = here[np.argsort(table.job[here], kind="stable")]
+        jobs, firsts = np.unique(table.job[here], return_index=True)
+        for job, own in zip(jobs.tolist(), np.split(here, firsts)[1:], strict=True):
             end = self._end_of(job)
             if end < math.inf:
-                yield end, here[table.job[here] == job]
+                yield end, own
 
     def _end_of(self, job: int) -> float:
         """When a job that runs, or starts now, is expected to end; infinite: nobody knows."""
@@ -227,20 +302,21 @@ class Reservation(Plugin):
             return math.inf
         session, record = self.session, self.session.snapshot.jobs.records[job]
         now, counts = session.now, session.snapshot.jobs.counts[job]
-        seconds = self._seconds(job)
-        if seconds == math.inf or counts[TaskStatus.ALLOCATED]:
-            return now + seconds
-        ran = max(0.0, now - session.run_times.since(record, now))
-        left = seconds - ran
-        # Who has run for longer than expected has been estimated too low, and goes on for a while.
-        return now + (left if left > 0 else max(60.0, 0.5 * ran))
+        expected = self._expectation(job)
+        if expected is None:
+            return math.inf
+        if counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED]:
+            return now + expected.seconds  # it starts now, or begins again elsewhere
+        return now + expected.remaining(max(0.0, now - session.run_times.since(record, now)))
 
     def _seconds(self, job: int) -> float:
         """How long a job is expected to run; infinite: nobody knows."""
-        known = self._expected.get(job)
-        if known is None:
+        expected = self._expectation(job)
+        return math.inf if expected is None else expected.seconds
+
+    def _expectation(self, job: int) -> Expected | None:
+        if job not in self._expected:
             snapshot = self.session.snapshot
             pods = (snapshot.tasks.pods[task] for task in snapshot.tasks_of(job).tolist())
-            found = self.session.run_times.of(snapshot.jobs.records[job], pods)
-            known = self._expected[job] = math.inf if found is None else found.seconds
-        return known
+            self._expected[job] = self.session.run_times.of(snapshot.jobs.records[job], pods)
+        return self._expected[job]

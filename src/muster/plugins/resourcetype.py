@@ -25,6 +25,7 @@ class ResourceType(Plugin):
 
     name = "resourcetype"
     summary = "Prefers nodes without GPUs for tasks that ask for none."
+    steady_scores = True
 
     def node_score(self, cls: int) -> NodeScores:
         if asks_for_gpu(self.session.snapshot, cls):

@@ -16,7 +16,7 @@ from time import perf_counter
 from typing import Protocol, TypeVar
 
 from muster.api import InternalError, UserError
-from muster.framework import Action, ActionTally, Registry, SchedulerConfig, Session, Verdicts
+from muster.framework import Action, ActionTally, Registry, SchedulerConfig, Session, VerdictCache
 from muster.framework.faults import Strikes, blamed
 from muster.framework.run_times import RunTimes
 from muster.scheduler.decisions import decisions_of, ungates_of
@@ -139,7 +139,7 @@ class Cycle:
     #: The first thing that went wrong and was no single job's fault.
     error: InternalError | None = None
 
-    def run(self, snapshot: Snapshot, seed: int, known: dict[bytes, Verdicts], usage: Usage) -> None:
+    def run(self, snapshot: Snapshot, seed: int, known: VerdictCache, revision: int, usage: Usage) -> None:
         """Let the actions decide."""
         phases = snapshot.jobs.phase.copy()
         session = Session(
@@ -148,7 +148,8 @@ class Cycle:
             self.registry,
             now=self.now,
             seed=seed,
-            known_verdicts=known,
+            known_verdicts=known.at(revision),
+            known_scores=known.scores_at(revision, snapshot.nodes.objects, snapshot.axis),
             usage=usage,
             memory=self.memory,
             strikes=self.strikes,
@@ -209,17 +210,21 @@ class Cycle:
             *report("hypernodes", lambda: _send(cluster.update_hypernodes, hyper_nodes)),
         ]
         refused = {failure.decision for failure in failures}
+
+        def carried_out(made: Sequence[_Any]) -> tuple[_Any, ...]:
+            return tuple(one for one in made if one not in refused) if refused else tuple(made)
+
         return CycleResult(
             number=self.number,
             time=self.now,
-            decisions=tuple(made for made in decisions if made not in refused),
-            updates=tuple(made for made in updates if made not in refused),
+            decisions=carried_out(decisions),
+            updates=carried_out(updates),
             failures=tuple(failures),
             error=self.error,
             faults=faults,
-            queues=tuple(made for made in self.queues if made not in refused),
-            ungated=tuple(made for made in ungated if made not in refused),
-            hyper_nodes=tuple(made for made in hyper_nodes if made not in refused),
+            queues=carried_out(self.queues),
+            ungated=carried_out(ungated),
+            hyper_nodes=carried_out(hyper_nodes),
             due=None if session is None else session.due,
             tallies={} if session is None else session.tallies,
         )

@@ -86,7 +86,8 @@ def leaving_counts(snapshot: Snapshot) -> list[int]:
     """`leaving_count` of every job; pods of other schedulers belong to none."""
     tasks = snapshot.tasks
     leaving = (tasks.status == TaskStatus.RELEASING) & (tasks.node != NO_ROW) & (tasks.job != NO_ROW)
-    return [int(n) for n in np.bincount(tasks.job[leaving], minlength=len(snapshot.jobs))]
+    counts: list[int] = np.bincount(tasks.job[leaving], minlength=len(snapshot.jobs)).tolist()
+    return counts
 
 
 def job_status(snapshot: Snapshot, job: int, leaving: int, *, unschedulable: bool) -> JobStatus:

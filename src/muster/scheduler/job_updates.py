@@ -74,6 +74,8 @@ def bare_updates_of(session: Session, before: NDArray[np.int8]) -> list[JobUpdat
     stale = stale_jobs_now(session)
     rows = np.flatnonzero(jobs.live & jobs.has_source & (phases_after(snapshot, stale) != before)).tolist()
     rows = sorted({*rows, *stamps}, key=lambda job: jobs.records[job].id)
+    if not rows:
+        return []
     leaving = leaving_counts(snapshot)
     return [
         _update(

@@ -161,6 +161,8 @@ class BoundedHandler(BaseHTTPRequestHandler):
     """One connection, with a time for each step."""
 
     server: BoundedServer
+    #: Head and body of an answer go out together, as one record of TLS.
+    wbufsize = 2**16
 
     def setup(self) -> None:
         limits = self.server.limits
@@ -178,6 +180,11 @@ class BoundedHandler(BaseHTTPRequestHandler):
     def parse_request(self) -> bool:
         self.server.step(self.request, self.server.limits.request_s)
         return super().parse_request()
+
+    def handle_expect_100(self) -> bool:
+        is_wanted = super().handle_expect_100()
+        self.wfile.flush()  # who asks first waits for this before the body
+        return is_wanted
 
     def log_message(self, format: str, *args: object) -> None:  # noqa: A002  # the name is the base class's
         """What matters is logged where it is decided."""

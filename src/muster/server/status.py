@@ -18,7 +18,7 @@ import hashlib
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from http import HTTPStatus
 from typing import Final
 
@@ -190,7 +190,9 @@ def _probed(wrong: str) -> tuple[HTTPStatus, str]:
 # -- who may read metrics --------------------------------------------------------------------------------------
 
 
-class _User(msgspec.Struct):
+class User(msgspec.Struct):
+    """Whom the cluster takes a bearer for."""
+
     username: str = ""
     uid: str = ""
     groups: list[str] = []
@@ -199,7 +201,7 @@ class _User(msgspec.Struct):
 
 class _Authentication(msgspec.Struct):
     authenticated: bool = False
-    user: _User = msgspec.field(default_factory=_User)
+    user: User = msgspec.field(default_factory=User)
 
 
 class _TokenAnswer(msgspec.Struct):
@@ -254,21 +256,26 @@ class TokenReviews:
                 self._known.popitem(last=False)
 
     def _review(self, token: str) -> Refusal | None:
-        found = _TOKEN_ANSWER.decode(self._post(_TOKEN_REVIEWS, "authentication.k8s.io/v1", {"token": token})).status
-        if not found.authenticated:
+        user = user_of(self._ask, token)
+        if user is None:
             return HTTPStatus.UNAUTHORIZED, "the cluster does not know the token"
-        user = found.user
-        spec = {
-            "user": user.username,
-            "uid": user.uid,
-            "groups": user.groups,
-            "extra": user.extra,
-            "nonResourceAttributes": {"path": _PATH, "verb": "get"},
-        }
-        if _ACCESS_ANSWER.decode(self._post(_ACCESS_REVIEWS, "authorization.k8s.io/v1", spec)).status.allowed:
+        if is_allowed(self._ask, user, {"nonResourceAttributes": {"path": _PATH, "verb": "get"}}):
             return None
         return HTTPStatus.FORBIDDEN, f"{user.username} may not get {_PATH}: a ClusterRole has to allow it"
 
-    def _post(self, path: str, api_version: str, spec: object) -> bytes:
-        kind = "TokenReview" if path == _TOKEN_REVIEWS else "SubjectAccessReview"
-        return self._ask(path, msgspec.json.encode({"apiVersion": api_version, "kind": kind, "spec": spec}))
+
+def user_of(ask: Ask, token: str) -> User | None:
+    """Whose token it is, by the word of the cluster; None: nobody's. Raises MusterError."""
+    found = _TOKEN_ANSWER.decode(_post(ask, _TOKEN_REVIEWS, "authentication.k8s.io/v1", {"token": token})).status
+    return found.user if found.authenticated else None
+
+
+def is_allowed(ask: Ask, user: User, attributes: Mapping[str, object]) -> bool:
+    """Whether the cluster lets a user do what the attributes of a SubjectAccessReview say. Raises MusterError."""
+    spec = {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra, **attributes}
+    return _ACCESS_ANSWER.decode(_post(ask, _ACCESS_REVIEWS, "authorization.k8s.io/v1", spec)).status.allowed
+
+
+def _post(ask: Ask, path: str, api_version: str, spec: object) -> bytes:
+    kind = "TokenReview" if path == _TOKEN_REVIEWS else "SubjectAccessReview"
+    return ask(path, msgspec.json.encode({"apiVersion": api_version, "kind": kind, "spec": spec}))

@@ -4,6 +4,6 @@ In: objects of files or of a saved snapshot, a configuration, a timeline. Out: a
 """
 
 from muster.simulate.report import JobReport, NodeReport, SimulationResult, WorkloadReport
-from muster.simulate.run import simulate
+from muster.simulate.run import Run, simulate
 
-__all__ = ["JobReport", "NodeReport", "SimulationResult", "WorkloadReport", "simulate"]
+__all__ = ["JobReport", "NodeReport", "Run", "SimulationResult", "WorkloadReport", "simulate"]

@@ -102,7 +102,7 @@ class SimulationResult:
     def to_json(self) -> dict[str, Any]:  # Any: JSON
         """Return the documented JSON form."""
         return {
-            "decisions": [_decision(made, cycle, self.start) for cycle in self.cycles for made in cycle.decisions],
+            "decisions": [decision_json(made, cycle, self.start) for cycle in self.cycles for made in cycle.decisions],
             "jobs": {
                 name: {
                     "phase": job.phase,
@@ -124,7 +124,8 @@ class SimulationResult:
         }
 
 
-def _decision(made: Decision, cycle: CycleResult, start: float) -> dict[str, Any]:  # Any: JSON
+def decision_json(made: Decision, cycle: CycleResult, start: float) -> dict[str, Any]:  # Any: JSON
+    """Return the documented JSON form of one decision; its time counts from `start`."""
     return {
         "cycle": cycle.number,
         "time": round(cycle.time - start, 6),
@@ -190,6 +191,11 @@ def _foreign_report(thing: ForeignWorkload, pods: Sequence[Pod]) -> WorkloadRepo
     is_suspended = thing.spec.get("suspend") is True or (isinstance(policy, dict) and policy.get("suspend") is True)
     ranked = ((is_suspended, "Suspended"), (counts["Running"], "Running"), (waiting or not pods, "Pending"))
     phase = next((word for holds, word in ranked if holds), "Failed" if counts["Failed"] else "Completed")
+    message = "" if pods or is_suspended else "no pod was made"
+    if progress := thing.status.get("progress"):  # its parts may be others' workloads, with reports of their own
+        ends = {"Succeeded": "Completed", "Failed": "Failed"}
+        phase = ends.get(thing.status["phase"], phase if pods else "Running")
+        message = f"{progress.replace('/', ' of ')} steps are done"
     return WorkloadReport(
         kind=thing.kind,
         phase=phase,
@@ -197,7 +203,7 @@ def _foreign_report(thing: ForeignWorkload, pods: Sequence[Pod]) -> WorkloadRepo
         pending=counts["Pending"],
         succeeded=counts["Succeeded"],
         failed=counts["Failed"],
-        message="" if pods or is_suspended else "no pod was made",
+        message=message,
         pod_group=f"{thing.namespace}/{groups[0]}" if groups else "",
     )
 

@@ -11,13 +11,13 @@ from itertools import chain
 
 import msgspec
 
+from muster.admission.cron_jobs import validate_cron_job
 from muster.admission.jobs import validate_job, validate_job_flow
-from muster.admission.request import CREATE, Facts, Request, Settings
+from muster.admission.request import CREATE, Facts, Findings, Request, Settings
 from muster.api import Problem, UserError, decode, encode, parse_duration
 from muster.api.errors import at_least, one_of
 from muster.api.objects.batch import CronJob, Job, JobFlow, JobSpec, JobTemplate, Json, LifecyclePolicy, fill_job_spec
-from muster.api.validate_workloads import CONCURRENCY, template_problems
-from muster.controllers.cron import parse_schedule
+from muster.api.validate_workloads import template_problems
 from muster.controllers.job_plugins import plugin_names, plugins_of
 
 Workload = Job | JobTemplate | JobFlow | CronJob
@@ -26,7 +26,7 @@ _RETAIN = ("retain", "delete")
 _FROM_TASKS = "spec.minAvailable"
 
 
-def check_workloads(workloads: Iterable[Workload], places: Mapping[int, str]) -> None:
+def check_each(workloads: Iterable[Workload], places: Mapping[int, str]) -> None:
     """Refuse those that nobody could run; queues may come later. Raises UserError.
 
     `places`: where objects were written, by their identity.
@@ -41,13 +41,16 @@ def check_workloads(workloads: Iterable[Workload], places: Mapping[int, str]) ->
 def _problems(thing: Workload, settings: Settings) -> Iterator[Problem]:
     if isinstance(thing, JobFlow):
         yield from _of_flow(thing)
-        findings = validate_job_flow(Request(CREATE, encode(thing), {}), Facts(), settings)
-        yield from (found for found in findings if isinstance(found, Problem))
+        yield from _refused(validate_job_flow(Request(CREATE, encode(thing), {}), Facts(), settings))
     elif isinstance(thing, CronJob):
-        yield from _of_cron_job(thing)
+        yield from _refused(validate_cron_job(Request(CREATE, encode(thing), {}), Facts(), settings))
         yield from _of_job("spec.jobTemplate.spec", thing.spec.job_template.spec, thing, settings)
     else:
         yield from _of_job("spec", _spec_of(thing), thing, settings)
+
+
+def _refused(findings: Findings) -> Iterator[Problem]:
+    return (found for found in findings if isinstance(found, Problem))
 
 
 def _spec_of(thing: Job | JobTemplate) -> Json:
@@ -65,18 +68,6 @@ def _of_flow(flow: JobFlow) -> Iterator[Problem]:
         elif each.name in seen:
             yield Problem(here, f'expected a JobTemplate that no flow before has, got "{each.name}" again')
         seen.add(each.name)
-
-
-def _of_cron_job(thing: CronJob) -> Iterator[Problem]:
-    spec = thing.spec
-    try:
-        parse_schedule(spec.schedule, spec.time_zone)
-    except UserError as fault:
-        yield Problem(fault.field, fault.text)
-    yield from one_of("spec.concurrencyPolicy", spec.concurrency_policy, CONCURRENCY)
-    yield from at_least("spec.startingDeadlineSeconds", spec.starting_deadline_seconds, 0)
-    yield from at_least("spec.successfulJobsHistoryLimit", spec.successful_jobs_history_limit, 0)
-    yield from at_least("spec.failedJobsHistoryLimit", spec.failed_jobs_history_limit, 0)
 
 
 def _of_job(field: str, spec: Json, thing: Workload, settings: Settings) -> Iterator[Problem]:
@@ -128,7 +119,7 @@ def _asked_for(job: Job, document: Json, settings: Settings) -> Iterator[Problem
     is_told = bool(job.spec.min_available)
     fill_job_spec(document["spec"], settings.scheduler_names[0])
     findings = validate_job(Request(CREATE, document, {}), Facts(), settings)
-    found = [each for each in findings if isinstance(each, Problem) and each.field != "spec.queue"]
+    found = [each for each in _refused(findings) if each.field != "spec.queue"]
     # A minimum that nobody wrote is the sum of those of the tasks, and wrong only because one of these is.
     yield from chain(
         (each for each in found if is_told or each.field != _FROM_TASKS),

@@ -31,6 +31,7 @@ from muster.snapshot.records import (
     JobRecord,
     QueueRecord,
     created_seconds,
+    goes_whole,
     min_runtime,
     refuses_eviction,
     stale_grace,
@@ -99,6 +100,7 @@ def job_from_kai(group: KaiPodGroup) -> JobRecord:
         if refuses_eviction(meta.annotations, meta.labels)
         else PREEMPTIBILITY.get(spec.preemptibility),
         preemptible_below=BUILD_PRIORITY,
+        goes_whole=goes_whole(meta),
         started=started_at(meta.annotations),
         stale_since=stale_since(meta.annotations),
         stale_grace=stale_grace(meta.annotations, spec.staleness_grace_period),

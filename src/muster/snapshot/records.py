@@ -30,6 +30,7 @@ from muster.api import (
 )
 from muster.api.names import (
     DEFAULT_QUEUE,
+    DISRUPTION_MODE,
     KAI_PREEMPTIBILITY,
     KAI_PRIORITY_LABEL,
     KAI_QUEUE,
@@ -43,6 +44,7 @@ from muster.api.names import (
     STALE_GRACE,
     STALE_STAMP,
     START_STAMP,
+    WHOLE_GROUP,
 )
 from muster.api.objects.pod import began_at
 from muster.snapshot.columns import UNLIMITED
@@ -91,6 +93,8 @@ class JobRecord:
     preemptible: bool | None = None
     #: Jobs of a lower priority than this may be victims where nothing is said (KAI); None: priority does not decide.
     preemptible_below: int | None = None
+    #: Whether its pods are taken away together or not at all, also those beyond the minimum.
+    goes_whole: bool = False
     #: When the gang last became complete, in seconds; None: never, or its stamp cannot be read.
     started: float | None = None
     #: Since when the gang is broken, and how long it may be; None: it is not, and what the action's arguments say.
@@ -146,11 +150,17 @@ def job_from_group(group: PodGroup) -> JobRecord:
         topology=spec.network_topology,
         sub_groups=tuple(spec.sub_group_policy),
         preemptible=_said_preemptible(meta),
+        goes_whole=goes_whole(meta),
         started=started_at(meta.annotations),
         stale_since=stale_since(meta.annotations),
         stale_grace=stale_grace(meta.annotations),
         source=group,
     )
+
+
+def goes_whole(meta: ObjectMeta) -> bool:
+    """Whether a PodGroup says that its pods are taken away together."""
+    return meta.annotations.get(DISRUPTION_MODE) == WHOLE_GROUP
 
 
 def _said_preemptible(meta: ObjectMeta) -> bool | None:
@@ -247,12 +257,27 @@ def created_seconds(meta: ObjectMeta) -> float:
 
 
 def is_of_other_family(standing: KubeObject | None, item: KubeObject) -> bool:
-    """Whether an object of the other family has taken the name already."""
+    """Whether an object of the other family has the name."""
     return standing is not None and type(standing) is not type(item)
 
 
+def yields_to(item: KubeObject, standing: KubeObject | None) -> bool:
+    """Whether an object leaves its name to one of the other family: the older one has it, else Volcano's.
+
+    Whoever is listed first after a restart, the same one has it. What no server has dated takes nothing from others.
+    """
+    if standing is None or type(standing) is type(item):
+        return False
+    return _claim(standing) < _claim(item)
+
+
+def _claim(item: KubeObject) -> tuple[bool, float, bool]:
+    made = item.metadata.creation_timestamp
+    return made is None, 0.0 if made is None else made.timestamp(), isinstance(item, KaiQueue | KaiPodGroup)
+
+
 def check_family(standing: KubeObject | None, item: KubeObject) -> None:
-    """Raise UserError when an object of the other family has taken the name: who came first stays."""
+    """Raise UserError when an object of the other family has taken the name."""
     if standing is not None and is_of_other_family(standing, item):
         raise UserError(
             f"there is a {standing.kind} of {standing.api_version} with this name already; rename one of them",

@@ -209,6 +209,8 @@ class JobTable:
     preemptible: Mask
     #: Is the job nobody's victim, by its own word or, with KAI, by its priority?
     spared: Mask
+    #: Are its tasks taken away together or not at all, also those beyond the minimum?
+    goes_whole: Mask
     counts: Rows
     #: int64[jobs, resources]: held by allocated, bound and running tasks, and promised to pipelined ones.
     allocated: Amounts
@@ -338,6 +340,22 @@ class Snapshot:
             rows = np.flatnonzero(self.tasks.status == _PENDING)
             self._pending = self.touched, rows[(self.tasks.flags[rows] & FOREIGN) == 0]
         return self._pending[1]
+
+    def serve_best_effort(self, *, of_all: bool) -> None:
+        """Let tasks that ask for nothing be like others, which count only once they have a place.
+
+        `of_all`: those of every job, else of jobs with groups, sub-groups or a network alone.
+        """
+        tasks = np.flatnonzero((self.tasks.flags & BEST_EFFORT != 0) & (self.tasks.job != NO_ROW))
+        if not of_all:
+            owners = [(job, self.jobs.records[job]) for job in np.unique(self.tasks.job[tasks]).tolist()]
+            chosen = [job for job, record in owners if record.groups or record.sub_groups or record.topology]
+            tasks = tasks[np.isin(self.tasks.job[tasks], chosen)]
+        if len(tasks):
+            self.tasks.flags[tasks] &= ~np.uint8(BEST_EFFORT)
+            owners = (self.jobs, self.tasks.job), (self.roles, self.tasks.role), (self.subgroups, self.tasks.subgroup)
+            for table, rows in owners:
+                table.counts[rows[tasks], BEST_EFFORT_PENDING] = 0
 
     def tasks_of(self, job: int) -> Rows:
         """All tasks of a job, in no particular order."""

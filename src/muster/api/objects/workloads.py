@@ -62,6 +62,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "leaderworkerset.x-k8s.io/v1": "LeaderWorkerSet",
     "sparkoperator.k8s.io/v1beta2": "SparkApplication ScheduledSparkApplication",
     "serving.knative.dev/v1": "Service Revision",
+    "argoproj.io/v1alpha1": "Workflow WorkflowTemplate CronWorkflow",
     "grove.io/v1alpha1": "PodCliqueSet PodClique",
     "scheduler.grove.io/v1alpha1": "PodGang",
     "scheduling.k8s.io/v1alpha1": "Workload",

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import logging
-import math
-import re
 import signal
 import time
 from collections.abc import Iterator, Sequence
@@ -17,26 +15,23 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
-from muster.api import KubeObject, Node, UserError, load_files, to_base_all
-from muster.api.resources import GPU
-from muster.cli.options import seconds_of
+from muster.api import KubeObject, UserError
+from muster.api.errors import seconds_of
 from muster.cli.screen import heading, make_console, plain_table, print_document
 from muster.cli.sources import say_notes
 from muster.explain.words import counted, duration_text
 from muster.framework import SchedulerConfig, default_config
-from muster.lab.object_jobs import split
-from muster.lab.page import NOTHING, ROWS, figure, figure_text, write_page
+from muster.lab.figures import FIGURES, NOTHING
+from muster.lab.page import Group, write_page
 from muster.lab.policies import find_policy
 from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.report import Report, make_report
-from muster.lab.tables import JobFilter, read_jobs, read_nodes, uniform_nodes
+from muster.lab.sources.inputs import WHOLE, Part, node_gpus, read_inputs
 from muster.lab.trace import Estimates, Trace
 from muster.lab.writing import read_state, save_state, write_report
 
 #: Longest waits that are shown of each run.
 _SHOWN: Final = 5
-#: Ends of names of tables; everything else holds objects.
-_TABLES: Final = (".csv", ".txt", ".sacct")
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,12 +44,7 @@ class ReplayCommand:
     name: str = ""
     seed: int = 0
     estimates: str = "exact"
-    since: str = "0"
-    until: str | None = None
-    columns: Sequence[str] = ()
-    one_queue: str = ""
-    gpu_only: bool = False
-    limit: int | None = None
+    part: Part = WHOLE
     period: float = 1.0
     grace: str = "0"
     checkpoint: str | None = None
@@ -71,12 +61,12 @@ def run_replay(command: ReplayCommand, output: str) -> None:
     """Replay, write what was asked for, and print. Raises UserError."""
     config = default_config() if command.config is None else find_policy(command.config)
     say_notes(config.notes)
-    trace, objects = _inputs(command)
+    trace, objects = read_inputs(command.jobs, command.nodes, command.part)
     replay = _begun(command, config, trace, objects)
     began = time.process_time()
     with _quietly():
         _run(replay, command)
-    gpus = [_gpus(thing) for thing in objects if thing.kind == "Node"]
+    gpus = node_gpus(objects)
     facts = {"trace": trace.source, "seed": command.seed, "left_out": trace.left_out}
     report = make_report(
         replay.recorder,
@@ -89,7 +79,7 @@ def run_replay(command: ReplayCommand, output: str) -> None:
     )
     if command.out is not None:
         write_report(report, command.out)
-        write_page([report], command.out / "report.html")
+        write_page([Group.of(_title(report), [report.figures])], command.out / "report.html")
     if not print_document(report.to_json(), output):
         print_report([report])
 
@@ -148,75 +138,24 @@ def _run(replay: Replay, command: ReplayCommand) -> None:
         raise KeyboardInterrupt
 
 
-# -- what goes in ------------------------------------------------------------------------------------------------------
-
-
-def _inputs(command: ReplayCommand) -> tuple[Trace, list[KubeObject]]:
-    """The jobs, and the objects that are there from the beginning. Raises UserError."""
-    objects = _nodes(command.nodes)
-    if _is_table(command.jobs):
-        trace = read_jobs(command.jobs, _filter(command))
-    else:
-        trace, others = split(load_files([str(command.jobs)]), str(command.jobs))
-        has_nodes = any(thing.kind == "Node" for thing in objects)
-        objects += [thing for thing in others if not (has_nodes and thing.kind in ("Node", "HyperNode"))]
-    if not any(thing.kind == "Node" for thing in objects):
-        raise UserError("expected at least one node; give --nodes FILE, or such as --nodes 88x8")
-    return trace, objects
-
-
-def _is_table(path: Path) -> bool:
-    return Path(path.stem).suffix in _TABLES if path.suffix == ".gz" else path.suffix in _TABLES
-
-
-def _nodes(given: str) -> list[KubeObject]:
-    """Nodes from a table, from files with objects, or so many equal ones: `88x8`, `88x8x48` with CPUs."""
-    if match := re.fullmatch(r"(\d+)x(\d+)(?:x(\d+))?", given):
-        return [*uniform_nodes(int(match[1]), int(match[2]), int(match[3]) if match[3] else None)]
-    if not given:
-        return []
-    if _is_table(Path(given)):
-        return [*read_nodes(Path(given))]
-    skipped = ("Pod", "PodGroup", "ClusterSnapshot")
-    return [each.object for each in load_files([given]) if each.object.kind not in skipped]
-
-
-def _filter(command: ReplayCommand) -> JobFilter:
-    columns: dict[str, str] = {}
-    for text in command.columns:
-        meaning, equals, name = text.partition("=")
-        if not equals or not name:
-            raise UserError(f'--column: expected MEANING=COLUMN, such as gpus=num_gpus, got "{text}"')
-        columns[meaning] = name
-    return JobFilter(
-        columns,
-        seconds_of("--since", command.since),
-        math.inf if command.until is None else seconds_of("--until", command.until),
-        command.one_queue,
-        command.gpu_only,
-        command.limit,
-    )
-
-
-def _gpus(node: KubeObject) -> float:
-    assert isinstance(node, Node)
-    return to_base_all(node.status.allocatable).get(GPU, 0) / 1000
-
-
 # -- what comes out ----------------------------------------------------------------------------------------------------
+
+
+def _title(report: Report) -> str:
+    return f"{counted(report.figures['jobs'], 'job')} on {counted(report.figures['nodes'], 'node')}"
 
 
 def print_report(reports: Sequence[Report]) -> None:
     """Print figures side by side, waits by size, and who waited longest."""
     console = make_console()
     first = reports[0].figures
-    console.print(heading(f"{counted(first['jobs'], 'job')} on {counted(first['nodes'], 'node')}"))
+    console.print(heading(_title(reports[0])))
     names = tuple(report.name for report in reports)
     table = plain_table("", *names, right=names)
-    for what, keys, digits in ROWS:
-        cells = [figure_text(figure(report, keys), digits) for report in reports]
+    for figure in FIGURES:
+        cells = [figure.text(figure.of(report.figures)) for report in reports]
         if set(cells) != {NOTHING}:
-            table.add_row(Text(what), *map(Text, cells))
+            table.add_row(Text(figure.what), *map(Text, cells))
     console.print(table)
     console.print()
     console.print(heading("Waits by GPUs of the job, seconds: mean, p99"))

@@ -23,13 +23,14 @@ from muster.api import (
     encode,
 )
 from muster.api.kinds import decode_as
-from muster.api.names import GROUP_NAME
+from muster.api.names import DISRUPTION_MODE, GROUP_NAME, WHOLE_GROUP
 from muster.api.objects.pod import group_of
 from muster.api.objects.workloads import ForeignWorkload
 from muster.controllers.contract import (
     Action,
     Controller,
     Create,
+    Delete,
     EventKind,
     Fetch,
     Json,
@@ -54,6 +55,7 @@ from muster.controllers.grouping.families import (
 from muster.controllers.grouping.native import (
     Native,
     gang_of_native,
+    goes_whole,
     made_topology,
     native_of,
     native_owner,
@@ -61,15 +63,22 @@ from muster.controllers.grouping.native import (
     topology_for,
     topology_key,
 )
-from muster.controllers.grouping.owners import LackingError, Owners, controller_of
+from muster.controllers.grouping.owners import LackingError, Owners
 from muster.controllers.grouping.rules import Document, Owner, gang_of
 from muster.controllers.grouping.table import Fields, Rule, Table, at, own_table, text_at
+from muster.controllers.grouping.units import (
+    NATIVE,
+    is_ungrouped,
+    is_waiting,
+    native_unit,
+    one_of_each_group,
+    owned_unit,
+    scaled_owner,
+    unit_of,
+)
 
 #: Fields of a PodGroup that follow its owner; the others are its users'.
 _FOLLOWING: Final = ("minMember", "minTaskMember", "subGroups", "minResources")
-_ENDED: Final = ("Succeeded", "Failed")
-#: How the gangs of Kubernetes are told from other units.
-_NATIVE: Final = "/native"
 #: Seconds until somebody looks again for a gang that pods name and that is not there.
 _LOOK_AGAIN_SECONDS: Final = 3.0
 #: How a gang of Kubernetes is read.
@@ -104,6 +113,8 @@ class GroupingController(Keeper):
         self._owners = Owners()
         self._shelves: dict[type[KubeObject], dict[str, KubeObject]] = {Queue: {}, KaiQueue: {}, PriorityClass: {}}
         self._topologies: dict[str, Topology] = {}
+        #: PodGroups that were made for owners that may come to want no pods, by unit.
+        self._scaled: dict[str, PodGroup] = {}
         #: Units of which it was told that an owner cannot be read.
         self._told: set[str] = set()
 
@@ -116,12 +127,14 @@ class GroupingController(Keeper):
                 self._take_pod(thing, is_gone=is_gone)
         elif isinstance(thing, ForeignWorkload):
             for unit in self._owners.follow(thing, is_gone=is_gone):
-                if unit in self._units:
+                if unit in self._units or unit in self._scaled:
                     self.agenda.add(unit)
         elif isinstance(thing, PodGroup | KaiPodGroup):
             self.keep(self._groups, thing, is_gone=is_gone)
             if native_owner(thing) is not None:
-                self._take_native(_native_unit(thing.namespace, thing.name), is_gone=is_gone)
+                self._take_native(native_unit(thing.namespace, thing.name), is_gone=is_gone)
+            elif isinstance(thing, PodGroup) and (owner := scaled_owner(thing)) is not None:
+                self._take_scaled(owned_unit(thing.namespace, owner), thing, is_gone=is_gone)
         elif isinstance(thing, Topology):
             self.keep(self._topologies, thing, is_gone=is_gone)
         elif type(thing) in self._shelves:
@@ -135,8 +148,24 @@ class GroupingController(Keeper):
         elif unit not in self._units:
             self._forget(unit)
 
+    def _take_scaled(self, unit: str, group: PodGroup, *, is_gone: bool) -> None:
+        """A group of an owner that may want no pods has changed, or is gone, perhaps just before pods came again."""
+        if not is_gone:
+            self._scaled[unit] = group
+            self._look_for_end(unit)
+        else:
+            self._scaled.pop(unit, None)
+            if any(map(is_waiting, self._units.get(unit, {}).values())):
+                self.agenda.add(unit)
+
+    def _look_for_end(self, unit: str) -> None:
+        """Look at a unit without pods; those with a node are not followed, but its group's status tells of them."""
+        group = self._scaled.get(unit)
+        if group is not None and unit not in self._units and not group.status.running:
+            self.agenda.add(unit)
+
     def _take_pod(self, pod: Pod, *, is_gone: bool) -> None:
-        unit = _unit_of(pod)
+        unit = unit_of(pod)
         if not self._is_ours(pod):
             return
         pods = self._units.setdefault(unit, {})
@@ -144,9 +173,10 @@ class GroupingController(Keeper):
             pods.pop(pod.name, None)
             if not pods:
                 self._forget(unit)
+                self._look_for_end(unit)
             return
         pods[pod.name] = pod
-        if _is_ungrouped(pod):
+        if is_ungrouped(pod):
             self.agenda.add(unit)
 
     def _forget(self, unit: str) -> None:
@@ -162,7 +192,7 @@ class GroupingController(Keeper):
         return self._lone or bool(pod.metadata.owner_references) or native_of(pod) is not None
 
     def _answer(self, unit: str, target: Target, now: float, document: Json | None, why: str) -> None:
-        if unit in self._units or unit.endswith(_NATIVE):
+        if unit in self._units or unit in self._scaled or unit.endswith(NATIVE):
             self._owners.answer(target, document, why, now)
             self.agenda.add(unit)
 
@@ -183,8 +213,10 @@ class GroupingController(Keeper):
         try:
             if native is not None:
                 return Plan(tuple(self._native_actions(unit, native, pods, now)))
-            if (group := self._groups.get(unit.removesuffix(_NATIVE))) is not None and unit.endswith(_NATIVE):
+            if (group := self._groups.get(unit.removesuffix(NATIVE))) is not None and unit.endswith(NATIVE):
                 return Plan(tuple(self._told_native(unit, group, now)))
+            if not pods and unit in self._scaled:
+                return Plan(tuple(self._left_over(unit, now)))
             return Plan(tuple(self._actions(unit, pods, now)))
         except LackingError as lacking:
             target = lacking.target
@@ -194,7 +226,7 @@ class GroupingController(Keeper):
         # Raises LackingError before anything is asked for.
         if not self._families():
             return []
-        looked_at = [*filter(_is_ungrouped, pods.values()), *_one_of_each_group(pods.values())]
+        looked_at = [*filter(is_ungrouped, pods.values()), *one_of_each_group(pods.values())]
         groups: dict[str, Wanted] = {}
         marks: list[Action] = []
         for pod in looked_at:
@@ -202,10 +234,21 @@ class GroupingController(Keeper):
             if group_of(pod) not in (None, found.name):
                 continue  # somebody else's
             groups[found.key] = found
-            if _is_ungrouped(pod):
+            if is_ungrouped(pod):
                 marks.append(Patch(target_of(pod), {"metadata": found.marks(pod)}))
         made = [action for group in groups.values() if (action := self._group_action(group)) is not None]
         return [*made, *marks, *self._told_of(unit, pods)]
+
+    def _left_over(self, unit: str, now: float) -> list[Action]:
+        """Delete the group of an owner that has no pods and wants none. Raises LackingError."""
+        group = self._scaled[unit]
+        if (owner := scaled_owner(group)) is None:
+            return []
+        target = Target(owner.api_version, owner.kind, f"{group.namespace}/{owner.name}")
+        document = self._owners.document(unit, target, now) or {}
+        self._owners.forget(unit)
+        is_empty = at(document, "spec.replicas") == 0 and at(document, "metadata.uid") == owner.uid
+        return [Delete(target_of(group))] if is_empty else []
 
     def _group_action(self, group: Wanted) -> Action | None:
         standing = self._groups.get(group.key)
@@ -238,7 +281,7 @@ class GroupingController(Keeper):
         marks = [
             Patch(target_of(pod), {"metadata": {"annotations": {GROUP_NAME: native.group_name}}})
             for pod in pods.values()
-            if _is_ungrouped(pod)
+            if is_ungrouped(pod)
         ]
         if owner is None:
             self.agenda.remind(unit, now + _LOOK_AGAIN_SECONDS)
@@ -263,7 +306,7 @@ class GroupingController(Keeper):
             topology = made["metadata"]["name"]
         gang = gang_of_native(native, owner, topology)
         if gang is None or (key and "kai" not in self._families()):
-            if (unit := _unit_of(pod)) not in self._told:
+            if (unit := unit_of(pod)) not in self._told:
                 self._told.add(unit)
                 yield Tell(target_of(pod), "GangNotUnderstood", _why_not(native, key), is_warning=True)
             return
@@ -271,12 +314,14 @@ class GroupingController(Keeper):
         member = Member(pod, _NATIVE_RULE, [owner], gang, owner.document)
         group = wanted(family, member, self._known())
         group.document["metadata"]["name"] = native.group_name
+        if goes_whole(native, owner):
+            group.document["metadata"]["annotations"][DISRUPTION_MODE] = WHOLE_GROUP
         action = self._group_action(group)
         if action is not None:
             yield action
         standing = self._groups.get(group.key)
         if standing is not None:
-            yield from self._told_native(_unit_of(pod), standing, now)
+            yield from self._told_native(unit_of(pod), standing, now)
 
     def _told_native(self, unit: str, group: PodGroup | KaiPodGroup, now: float) -> Iterator[Action]:
         """Say on a gang of Kubernetes how the group in its place is. Raises LackingError."""
@@ -328,10 +373,6 @@ class GroupingController(Keeper):
         return [Tell(target_of(next(iter(pods.values()))), "OwnerNotRead", text, is_warning=True)]
 
 
-def _native_unit(namespace: str, group: str) -> str:
-    return f"{namespace}/{group}{_NATIVE}"
-
-
 def _why_not(native: Native, key: str) -> str:
     if key:
         return f"the topology key {key} needs PodGroups and Topologies of KAI, which the server does not have"
@@ -341,28 +382,6 @@ def _why_not(native: Native, key: str) -> str:
 def _following(group: KubeObject) -> Json:
     spec = encode(group).get("spec")
     return spec if isinstance(spec, dict) else {}
-
-
-def _unit_of(pod: Pod) -> str:
-    native = native_of(pod)
-    if native is not None:
-        return _native_unit(pod.namespace, native.group_name)
-    owner = controller_of(pod.metadata.owner_references)
-    return f"{pod.key}/pod" if owner is None else f"{pod.namespace}/{owner.kind}/{owner.uid or owner.name}"
-
-
-def _is_ungrouped(pod: Pod) -> bool:
-    return (
-        group_of(pod) is None
-        and not pod.spec.node_name
-        and pod.metadata.deletion_timestamp is None
-        and pod.status.phase not in _ENDED
-    )
-
-
-def _one_of_each_group(pods: Collection[Pod]) -> list[Pod]:
-    found = {group: pod for pod in pods if (group := group_of(pod)) is not None}
-    return list(found.values())
 
 
 _check: type[Controller] = GroupingController  # the contract

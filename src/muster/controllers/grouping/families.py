@@ -134,7 +134,7 @@ def wanted(family: Family, member: Member, known: Known) -> Wanted:
     holder = {"owner": top, "child": member.owners[0], "pod": owner_of_itself(pod), "each": top}[share]
     document = _for_kai(member, known) if family == "kai" else _for_volcano(member)
     gang = member.gang
-    base = _name(family, pod.name if share == "each" else holder.name, holder.uid)
+    base = name_of(family, pod.name if share == "each" else holder.name, holder.uid)
     document["metadata"] |= {
         "name": f"{base}{gang.suffix}"[:_MAX_NAME],
         "namespace": pod.namespace,
@@ -149,7 +149,8 @@ def owner_of_itself(pod: Pod) -> Owner:
     return Owner(Pod.api_version, Pod.kind, pod.name, pod.metadata.uid, marks)
 
 
-def _name(family: Family, name: str, uid: str) -> str:
+def name_of(family: Family, name: str, uid: str) -> str:
+    """What the PodGroup of an owner is called."""
     short = uid if _UID.fullmatch(uid) else f"{zlib.crc32(uid.encode()):08x}"
     return f"pg-{name}-{short}" if family == "kai" else f"podgroup-{short}"
 

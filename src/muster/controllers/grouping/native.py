@@ -69,6 +69,17 @@ def gang_of_native(native: Native, owner: Owner, topology: str) -> Gang | None:
     return None if entry is None else Gang(number_at(entry, ["policy.gang.minCount"]) or 1)
 
 
+def goes_whole(native: Native, owner: Owner) -> bool:
+    """Whether pods of the gang may only be taken away together: `disruptionMode: PodGroup`, or `{all: {}}` later on."""
+    if native.kind == _OF_GROUP:
+        mode = at(owner.document, "spec.disruptionMode")
+    else:
+        parts: Sequence[Any] = at(owner.document, "spec.podGroups") or ()
+        entry: Document = next((each for each in parts if text_at(each, ["name"]) == native.part), {})
+        mode = at(entry, "disruptionMode") or at(entry, "policy.gang.disruptionMode")
+    return mode == _OF_GROUP or (isinstance(mode, dict) and "all" in mode)
+
+
 def topology_key(document: Document) -> str:
     """The node label whose value all pods of a PodGroup are to share, "" for none."""
     constraints = at(document, "spec.schedulingConstraints.topology")

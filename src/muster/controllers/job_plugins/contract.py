@@ -48,7 +48,11 @@ class JobPlugin:
 
 
 def flag(arguments: Sequence[str], name: str, default: _Value) -> _Value:
-    """The value of an argument, written as --name=value or --name value; one dash will do. Raises JobPluginError."""
+    """The value of an argument, written as --name=value or --name value; one dash will do, and the last one counts.
+
+    Raises JobPluginError.
+    """
+    found = default
     for place, argument in enumerate(arguments):
         key, given, value = argument.partition("=")
         if not key.startswith("-") or key.lstrip("-") != name:
@@ -57,8 +61,8 @@ def flag(arguments: Sequence[str], name: str, default: _Value) -> _Value:
             value = "true"
         elif not given:
             value = "".join(arguments[place + 1 : place + 2])
-        return _read(name, value, default)
-    return default
+        found = _read(name, value, default)
+    return found
 
 
 def _read(name: str, value: str, default: _Value) -> _Value:
@@ -113,12 +117,15 @@ def task_named(job: Job, name: str) -> JobTask | None:
     return next((task for task in job.spec.tasks if task.name == name), None)
 
 
-def hosts_of(job: Job, task: JobTask) -> list[str]:
-    """The names by which the pods of a task are found; one, where the template gives a host name to all."""
+def host_of(job: Job, task: JobTask, index: int = 0) -> str:
+    """The name by which a pod of a task is found, whether or not there is one; the template may give all the same."""
     spec = task.template.get("spec") or {}
-    name, domain = spec.get("hostname") or "", spec.get("subdomain") or job.name
-    names = [name] if name else [f"{job.name}-{task.name}-{index}" for index in range(task.replicas)]
-    return [f"{each}.{domain}" for each in names]
+    return f"{spec.get('hostname') or f'{job.name}-{task.name}-{index}'}.{spec.get('subdomain') or job.name}"
+
+
+def hosts_of(job: Job, task: JobTask) -> list[str]:
+    """The names by which the pods of a task are found, each once."""
+    return list(dict.fromkeys(host_of(job, task, index) for index in range(task.replicas)))
 
 
 def containers_of(pod: Json, *, with_init: bool = True) -> list[Json]:

@@ -15,6 +15,7 @@ from muster.controllers.job_plugins.contract import (
     add_env,
     containers_of,
     flag,
+    host_of,
     hosts_of,
     metadata_of,
     open_port,
@@ -23,10 +24,11 @@ from muster.controllers.job_plugins.contract import (
 
 _RANK_INDEX: Final = "hccl/rankIndex"
 _WAITING: Final = "wait-for-master"
-#: A loop in the shell of small images: tries the port every other second, for as long as it may take.
+#: A loop in the shell of small images: tries the port every other second, for as long as it may take; images without
+#: netcat have a shell that opens connections itself.
 _WAIT_SCRIPT: Final = """\
 n=0
-until nc -z -w 2 {host} {port}; do
+until {{ nc -z -w 2 {host} {port} || echo > /dev/tcp/{host}/{port}; }} 2> /dev/null; do
   n=$((n + 2))
   if [ $n -ge {seconds} ]; then echo "{host}:{port} did not answer in {seconds} s"; exit 1; fi
   sleep 2
@@ -50,8 +52,8 @@ class PyTorch(JobPlugin):
         master, worker = task_named(job, self._master), task_named(job, self._worker)
         if master is None:
             return
-        host = next(iter(hosts_of(job, master)), "")
-        size = sum(each.replicas for each in (master, worker) if each is not None)
+        host = host_of(job, master)
+        size = sum(each.replicas for each in {self._master: master, self._worker: worker}.values() if each is not None)
         ranks = {self._master: 0, self._worker: index + 1}
         for container in containers_of(pod, with_init=False):
             open_port(container, "pytorchjob-port", self._port)
@@ -103,7 +105,7 @@ class TensorFlow(JobPlugin):
         if sum(each.replicas for each in job.spec.tasks) == 1 and len(job.spec.tasks) == 1:
             return
         cluster = {
-            role: [f"{host}:{self._port}" for host in hosts_of(job, each)]
+            role: [f"{host_of(job, each, number)}:{self._port}" for number in range(each.replicas)]
             for name, role in self._roles.items()
             if (each := task_named(job, name)) is not None and each.replicas
         }
@@ -157,8 +159,7 @@ class Ray(JobPlugin):
                 options = f"--port={gcs} --dashboard-port={dashboard} --ray-client-server-port={client}"
                 _run(container, f"ray start --head --block --dashboard-host=0.0.0.0 {options}")
             elif task.name == self._worker and name == self._worker_container:
-                host = next(iter(hosts_of(job, head)), "")
-                _run(container, f"ray start --block --address={host}:{gcs}")
+                _run(container, f"ray start --block --address={host_of(job, head)}:{gcs}")
 
 
 def _run(container: Json, command: str) -> None:

@@ -19,6 +19,7 @@ from muster.api.names import (
     JOB_QUEUE,
     JOB_RETRY_COUNT,
     JOB_VERSION,
+    LIFE,
     NUMA_POLICY,
     PARTITION_ID,
     PREEMPTABLE,
@@ -43,6 +44,8 @@ class PodMaker:
         self._job = job
         self._task = task
         self._plugins = plugins
+        of_job = job.metadata.annotations
+        self._life = {key: of_job[key] for key in LIFE if key in of_job}
         # Copied for each pod, many times: from JSON that is far faster than object by object.
         self._template = msgspec.json.encode(task.template)
 
@@ -57,7 +60,7 @@ class PodMaker:
                 "name": pod_name(self._job, self._task, index),
                 "namespace": self._job.namespace,
                 "labels": {**(metadata.get("labels") or {}), **self._labels(index)},
-                "annotations": {**(metadata.get("annotations") or {}), **self._annotations(index)},
+                "annotations": {**self._life, **(metadata.get("annotations") or {}), **self._annotations(index)},
                 "ownerReferences": [owner_reference(self._job)],
             },
             "spec": template.get("spec") or {},

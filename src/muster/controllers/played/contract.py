@@ -10,12 +10,10 @@ from typing import Any, Final
 import msgspec
 
 from muster.api import KubeObject, Pod, UserError
-from muster.api.names import EXIT, EXIT_CODE, RUN_SECONDS
+from muster.api.names import LIFE
 from muster.api.objects.workloads import ForeignWorkload
 from muster.controllers.contract import Json, owner_reference
 
-#: What says how long pods run and how they end; said of a workload it is said of all its pods.
-_LIFE: Final = (RUN_SECONDS, EXIT, EXIT_CODE)
 _ENDED: Final = ("Succeeded", "Failed")
 _MOST_PODS: Final = 200_000
 
@@ -117,7 +115,7 @@ def child_of(
 
 def _life(owner: KubeObject) -> dict[str, str]:
     annotations = owner.metadata.annotations
-    return {key: annotations[key] for key in _LIFE if key in annotations}
+    return {key: annotations[key] for key in LIFE if key in annotations}
 
 
 def digest(value: object, length: int = 8) -> str:

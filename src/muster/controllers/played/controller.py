@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping
 from typing import Final
 
-from muster.api import KubeObject, Pod, UserError
+from muster.api import KubeObject, Pod, UserError, encode
+from muster.api.objects.batch import Job
 from muster.api.objects.meta import OwnerReference
-from muster.api.objects.workloads import ForeignWorkload
+from muster.api.objects.workloads import ForeignWorkload, foreign_type
 from muster.controllers.contract import (
     Action,
     Controller,
@@ -27,7 +28,7 @@ from muster.controllers.contract import (
     WriteStatus,
     target_of,
 )
-from muster.controllers.played.contract import Player, Scene, Wish
+from muster.controllers.played.contract import Player, Scene, Wish, mapping
 from muster.controllers.played.plain import (
     cron_job,
     deployment,
@@ -49,6 +50,7 @@ from muster.controllers.played.serving import (
     spark_application,
 )
 from muster.controllers.played.training import job_set, replica_specs, train_job
+from muster.controllers.played.workflows import cron_workflow, workflow
 
 #: Who plays a kind, by kind and API group.
 PLAYERS: Final[Mapping[tuple[str, str], Player]] = {
@@ -78,6 +80,8 @@ PLAYERS: Final[Mapping[tuple[str, str], Player]] = {
     ("Service", "serving.knative.dev"): knative_service,
     ("Revision", "serving.knative.dev"): knative_revision,
     ("PodCliqueSet", "grove.io"): pod_clique_set,
+    ("Workflow", "argoproj.io"): workflow,
+    ("CronWorkflow", "argoproj.io"): cron_workflow,
 }
 
 
@@ -111,6 +115,22 @@ class WorkloadPlayer(Keeper):
             self._take_pod(thing, is_gone=is_gone)
         elif isinstance(thing, ForeignWorkload):
             self._take_workload(thing, is_gone=is_gone)
+        elif isinstance(thing, Job):
+            self._take_job(thing, is_gone=is_gone)
+
+    def _take_job(self, job: Job, *, is_gone: bool) -> None:
+        """A Job of Volcano's that a workload made is one of its parts; its pods are made elsewhere."""
+        owner = _controller(job)
+        if owner is None or owner.uid not in self._by_uid:
+            return
+        made = self._made_of.setdefault(owner.uid, {})
+        if is_gone:
+            made.pop((job.kind, job.name), None)
+        else:
+            document, kind = encode(job), foreign_type(job.api_version, job.kind)
+            spec, status = (mapping(document.get(part)) for part in ("spec", "status"))
+            made[job.kind, job.name] = kind(metadata=job.metadata, spec=spec, status=status)
+        self.agenda.add(self._by_uid[owner.uid])
 
     def _take_pod(self, pod: Pod, *, is_gone: bool) -> None:
         self.keep(self._pods, pod, is_gone=is_gone)

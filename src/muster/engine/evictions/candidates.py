@@ -18,6 +18,7 @@ from functools import cached_property, partial
 import numpy as np
 
 from muster.engine.evictions.surplus import job_surplus
+from muster.engine.gangs import NOBODY
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
 from muster.snapshot.records import stamp_text
@@ -127,7 +128,10 @@ class Pool:
     def find(self, job: int) -> Candidates:
         """As `of`, as things stand now."""
         snapshot = self.session.snapshot
-        reach = np.append(self._jobs_for(job), np.False_)[snapshot.tasks.job] & on_node(snapshot, self.statuses)
+        gives = self._jobs_for(job)
+        if not gives.any():
+            return Candidates(NOBODY, NOBODY, ends=partial(self._end, job))
+        reach = np.append(gives, np.False_)[snapshot.tasks.job] & on_node(snapshot, self.statuses)
         asked = np.flatnonzero(reach & willing(snapshot)).astype(np.intp)
         evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
         by_plugin: dict[str, Rows] = {}
@@ -169,7 +173,7 @@ class Pool:
         return gives
 
     def _must_keep_minimum(self, job: int, owners: Rows, rows: Rows) -> Rows:
-        """Those of the jobs that are protected, or of which some pod that holds a place cannot go."""
+        """Those of the jobs that are protected, or of which some pod that holds a place cannot go, or has moved."""
         snapshot = self.session.snapshot
         table = snapshot.tasks
         stays = _HOLDS_PLACE[table.status] & (table.job != NO_ROW)
@@ -177,6 +181,10 @@ class Pool:
         stays[rows] = False
         stuck = np.zeros(len(snapshot.jobs), np.bool_)
         stuck[table.job[stays]] = True
+        if not self.statuses[TaskStatus.PIPELINED]:
+            # What one action moves, the next one does not break: the move would have been for nothing.
+            promised = np.flatnonzero(table.status == TaskStatus.PIPELINED).tolist()
+            stuck[table.job[[task for task in promised if table.pods[task].spec.node_name]]] = True
         protected: Rows = owners[self.session.protected(self.kind, job, owners) | stuck[owners]]
         return protected
 

@@ -1,24 +1,31 @@
-"""Heirs: who would sit down in the room that was cleared for another job of its queue.
+"""Who will have the room that is cleared: heirs, and those who would take it next.
 
 A job of higher priority that waits may not be entitled to take all it needs from other queues, while a smaller one
 behind it is. Where the victims free more than that one needs, as gangs do that go whole, the first would find room in
 the next cycle, take the place of the other (nobody of lower priority keeps it back), and the eviction would have been
-for nobody. So what is cleared is given to whom it will belong.
+for nobody. So what is cleared is given to whom it will belong. And a beneficiary that a waiting job would break for
+what it got, together with others, is not served at all.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
+from muster.engine.evictions.candidates import Pool
+from muster.engine.evictions.restraint import why_not_ask
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, VictimRecords, joined
+from muster.engine.gangs import requests_of
 from muster.engine.placing import promise
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import OperationKind, Rows, Statement
 
-_PLACES = (OperationKind.ALLOCATE, OperationKind.PIPELINE)
+#: Of so many shapes of jobs, of one queue and priority, it is looked whether they would take something.
+_LOOKED_AT: Final = 8
+_PLACES = (OperationKind.ALLOCATE, OperationKind.PIPELINE, OperationKind.MOVE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,22 +47,26 @@ class HandedOn:
 
 def hand_on(
     session: Session, job: int, plan: Plan, statement: Statement, waiting: Mapping[int, Rows]
-) -> tuple[int, Plan]:
+) -> tuple[int, Plan | None]:
     """Give what a plan frees to the first job that would take it from its beneficiary; return who has it, and the plan.
 
-    `waiting`: jobs that have had their turn in vain, with their pending tasks in order.
+    `waiting`: jobs that have not been served, with their pending tasks in order. None: an heir would take the new
+    places of those who move, too, so they would not move but go.
     """
+    snapshot, done = session.snapshot, list(statement.operations)
+    own = snapshot.tasks_of(job)
     for heir in _ahead(session, job, plan, waiting):
-        done = list(statement.operations)
-        statement.rollback(0)
-        own = set(session.snapshot.tasks_of(job).tolist())
-        statement.redo([one for one in done if one.kind not in _PLACES or int(one.tasks[0]) not in own])
-        mark, simulation = statement.mark(), Simulation(session, heir, statement)
-        if simulation.place(waiting[heir]):
-            places = promise(statement.operations[mark:])
-            statement.rollback(mark)
-            statement.redo(places)
-            return heir, _handed_on(session, job, heir, replace(plan, placed=joined([one.tasks for one in places])))
+        # Who moves is made anew, and nothing keeps its new place for it.
+        for lost in (own, np.concatenate((own, plan.moved)))[: 1 + bool(len(plan.moved))]:
+            statement.rollback(0)
+            statement.redo([one for one in done if one.kind not in _PLACES or not np.isin(one.tasks, lost).any()])
+            mark = statement.mark()
+            if Simulation(session, heir, statement).place(waiting[heir]):
+                places = promise(statement.operations[mark:])
+                statement.rollback(mark)
+                statement.redo(places)
+                placed = joined([one.tasks for one in places])
+                return heir, _handed_on(session, job, heir, replace(plan, placed=placed)) if lost is own else None
         statement.rollback(0)
         statement.redo(done)
     return job, plan
@@ -63,39 +74,92 @@ def hand_on(
 
 def _handed_on(session: Session, job: int, heir: int, plan: Plan) -> Plan:
     records = session.snapshot.jobs.records
-    return (
-        plan if plan.record is None else replace(plan, record=HandedOn(plan.record, records[job].id, records[heir].id))
-    )
+    if plan.record is None:
+        return plan
+    return replace(plan, record=HandedOn(plan.record, records[job].id, records[heir].id))
 
 
 def _ahead(session: Session, job: int, plan: Plan, waiting: Mapping[int, Rows]) -> list[int]:
     """Jobs of the queue that come before this one, and might start if it had nothing, in order."""
     snapshot, jobs = session.snapshot, session.snapshot.jobs
-    queue, priority = jobs.queue[job], jobs.priority[job]
-    rows = np.fromiter(waiting, np.intp, len(waiting))
-    rows = rows[(jobs.queue[rows] == queue) & (jobs.priority[rows] > priority)]
-    if len(rows) == 0 or len(plan.evicted) == 0:
+    if len(plan.evicted) + len(plan.moved) == 0:
         return []
+    queue, priority = int(jobs.queue[job]), int(jobs.priority[job])
+    ahead = np.flatnonzero((jobs.queue == queue) & (jobs.priority > priority)).tolist()
     requests, cls = snapshot.classes.requests, snapshot.tasks.cls
     free = snapshot.nodes.future_total() + requests[cls[plan.placed], 0].sum(axis=0)
+    free += requests[cls[plan.moved], 0].sum(axis=0)
     able = []
-    for other in rows.tolist():
+    for other in (other for other in ahead if other in waiting):
         tasks, lacks = waiting[other], session.job_pipelined_deficit(other)
         if 0 < lacks <= len(tasks) and bool((lacks * requests[cls[tasks], 0].min(axis=0) <= free).all()):
             able.append(other)
     return sorted(able, key=session.job_key)
 
 
-def is_taken_next(session: Session, heir: int, placed: Rows, waiting: Mapping[int, Rows]) -> bool:
-    """Whether a job of another queue that waits could take from the heir what it got, which is more than its share."""
-    jobs = session.snapshot.jobs
-    for other, tasks in waiting.items():
-        queue, lacks = int(jobs.queue[other]), session.job_pipelined_deficit(other)
-        wanted = tasks[:lacks]
-        if queue == jobs.queue[heir] or len(wanted) == 0 or session.overused(queue):
-            continue
-        if session.preemptive(queue, wanted) and len(
-            session.evictable(Eviction.RECLAIM, Evictor(other, wanted, breaks_gangs=True), placed)
+@dataclass(slots=True)
+class NextTakers:
+    """Jobs that wait and would break the beneficiary of a plan for what it got: a higher priority, another queue."""
+
+    session: Session
+    #: Jobs that have not been served, with their pending tasks in order.
+    waiting: Mapping[int, Rows]
+    #: By queue and priority: jobs that waited at the beginning, and of those that were asked about one of each shape.
+    _groups: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    _shapes: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        jobs = self.session.snapshot.jobs
+        rows = np.fromiter(self.waiting, np.intp, len(self.waiting))
+        for job, queue, priority in zip(
+            rows.tolist(), jobs.queue[rows].tolist(), jobs.priority[rows].tolist(), strict=True
         ):
-            return True
-    return False
+            self._groups.setdefault((queue, priority), []).append(job)
+
+    def first(self, job: int, plan: Plan, statement: Statement) -> int | None:
+        """One that would have the places of the plan, which is in the statement, in the next cycle; None: nobody."""
+        jobs = self.session.snapshot.jobs
+        home, own = int(jobs.queue[job]), int(jobs.priority[job])
+        for queue, priority in self._groups:
+            if queue == home and priority <= own:
+                continue
+            kind = Eviction.PREEMPT if queue == home else Eviction.RECLAIM
+            for other in self._alike(queue, priority):
+                if other in self.waiting and self._takes(kind, other, plan, statement):
+                    return other
+        return None
+
+    def _alike(self, queue: int, priority: int) -> list[int]:
+        """Jobs of a queue and priority that lack their minimum, one of each shape, the first in order."""
+        group = queue, priority
+        if group not in self._shapes:
+            shapes: dict[tuple[int, bytes], list[int]] = {}
+            for job in self._groups[group]:
+                lacks = self.session.job_pipelined_deficit(job)
+                if 0 < lacks <= len(self.waiting.get(job, ())):
+                    classes = self.session.snapshot.tasks.cls[self.waiting[job][:lacks]].tobytes()
+                    shapes.setdefault((lacks, classes), []).append(job)
+            firsts = sorted((alike[0] for alike in shapes.values()), key=self.session.job_key)
+            self._shapes[group] = firsts[:_LOOKED_AT]
+        return self._shapes[group]
+
+    def _takes(self, kind: Eviction, other: int, plan: Plan, statement: Statement) -> bool:
+        """Whether a job could start by evicting, and only if the beneficiary gives what it got."""
+        session, snapshot = self.session, self.session.snapshot
+        wanted = self.waiting[other][: session.job_pipelined_deficit(other)]
+        if len(wanted) == 0 or why_not_ask(session, kind, other, wanted) is not None:
+            return False
+        if kind is Eviction.RECLAIM and session.overused(int(snapshot.jobs.queue[other])):
+            return False
+        evictor = Evictor(other, wanted, breaks_gangs=True)
+        if len(session.evictable(kind, evictor, plan.placed)) == 0:
+            return False
+        found = np.concatenate((plan.placed, Pool(session, kind).find(other).tasks))
+        room = snapshot.nodes.future_total() + requests_of(snapshot, found)
+        if bool((requests_of(snapshot, wanted) > room).any()):
+            return False
+        taken = session.evictable(kind, evictor, found)
+        beside, simulation = taken[~np.isin(taken, plan.placed)], Simulation(session, other, statement)
+        if simulation.placements(wanted, beside) is not None:
+            return False  # it does not need this
+        return simulation.placements(wanted, taken) is not None

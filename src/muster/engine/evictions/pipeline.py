@@ -12,22 +12,21 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from dataclasses import dataclass, field
-from functools import partial
+from dataclasses import dataclass
+from functools import cached_property, partial
 from typing import ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
 from muster.engine.evictions.candidates import Pool
-from muster.engine.evictions.heirs import hand_on, is_taken_next
-from muster.engine.evictions.restraint import would_bounce
+from muster.engine.evictions.heirs import NextTakers, hand_on
+from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
 from muster.engine.lines import Line
 from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
 from muster.framework.reasons import (
-    NEVER_PREEMPTS,
     NO_ROOM_BY_EVICTION,
     NO_ROOM_BY_MOVING,
     NO_VICTIMS,
@@ -107,9 +106,9 @@ class Strategy(ABC, Generic[C]):
     def candidates(self, job: int) -> C:
         """Whom the job might evict; false: nobody."""
 
-    def has_hope(self, job: int) -> bool:
-        """Whether somebody might go for a job, as far as that is known at once."""
-        return True
+    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
+        """Those of the jobs for whom somebody might go, as far as that is known at once."""
+        return waiting
 
     @abstractmethod
     def solve(self, need: Need, candidates: C, simulation: Simulation) -> Plan | None:
@@ -128,18 +127,27 @@ class Strategy(ABC, Generic[C]):
 
 
 def run(
-    session: Session, kind: Eviction, strategy: Strategy[C], action: str, *, max_disruption_ratio: float | None = None
+    session: Session,
+    kind: Eviction,
+    strategy: Strategy[C],
+    action: str,
+    *,
+    max_disruption_ratio: float | None = None,
+    looks_ahead: bool = True,
 ) -> None:
-    """Give every job that may look for victims its turn; evicted ÷ requested resources stay within the ratio."""
+    """Give every job that may look for victims its turn; evicted ÷ requested resources stay within the ratio.
+
+    `looks_ahead`: what is freed is given to the job of the queue that would take it in the next cycle.
+    """
     warn_of_limit(max_disruption_ratio, action)
     session.count_for(action)
     waiting = placeable_jobs(session, schedulable_tasks(session))
     hopeful = waiting
     if not session.explains and not session.snapshot.nodes.state[RELEASING].any():
         # What is free was given out; where nobody may go either, a turn would only find out why.
-        hopeful = {job: tasks for job, tasks in waiting.items() if strategy.has_hope(job)}
+        hopeful = strategy.hopeful(waiting)
     jobs = strategy.jobs(hopeful)
-    pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, waiting)
+    pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, dict(waiting), looks_ahead)
     left_out = set(jobs)
     for job in strategy.line(jobs) if jobs else ():
         left_out.discard(job)
@@ -157,7 +165,7 @@ def send_away(session: Session, tasks: Rows, action: str, record: VictimRecord) 
         statement.commit()
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class _Pipeline(Generic[C]):
     """One run of an action."""
 
@@ -166,13 +174,33 @@ class _Pipeline(Generic[C]):
     strategy: Strategy[C]
     limit: float | None
     action: str
-    #: Jobs that may be placed, with their pending tasks in order; and those that have had their turn in vain.
+    #: Jobs that may be placed and were not served so far, with their pending tasks in order.
     waiting: dict[int, Rows]
-    in_vain: dict[int, Rows] = field(default_factory=dict)
+    looks_ahead: bool
+
+    @cached_property
+    def highest(self) -> Rows:
+        """By queue, the highest priority of a job that waited at the beginning."""
+        jobs, rows = self.session.snapshot.jobs, np.fromiter(self.waiting, np.intp, len(self.waiting))
+        highest = np.full(len(self.session.snapshot.queues) + 1, np.iinfo(np.int64).min)
+        np.maximum.at(highest, jobs.queue[rows], jobs.priority[rows])
+        return highest
+
+    @cached_property
+    def takers(self) -> NextTakers:
+        return NextTakers(self.session, self.waiting)
+
+    def _yields(self, job: int) -> bool:
+        """Whether a job has its minimum, and another of its queue comes before it, who would take the rest from it."""
+        session, jobs = self.session, self.session.snapshot.jobs
+        if jobs.priority[job] >= self.highest[jobs.queue[job]] or not jobs.allocated_count(job):
+            return False
+        return not session.job_starving(job) and session.job_deficit(job) <= 0
 
     def serve(self, job: int, pending: Rows) -> None:
         """One job's turn."""
-        self.in_vain[job] = pending  # until it is served
+        if self.looks_ahead and self._yields(job):
+            return
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
@@ -188,7 +216,7 @@ class _Pipeline(Generic[C]):
             statement.release(self.session.snapshot.tasks_of(job))
             simulation = Simulation(self.session, job, statement, partial(self._why_not, need))
             plan = self.strategy.solve(need, candidates, simulation)
-            if plan is not None and self.kind is Eviction.RECLAIM and len(self.in_vain) > 1:
+            if plan is not None and self.looks_ahead:
                 need, plan = self._for_the_first(need, plan, simulation)
             if plan is None:
                 statement.rollback()
@@ -199,22 +227,31 @@ class _Pipeline(Generic[C]):
             else:
                 self._write_down(need, plan, statement)
                 statement.commit()
-                del self.in_vain[need.job]
+                self.waiting.pop(need.job, None)
                 self.session.tally.attempts[MADE_ROOM] += 1
         self.strategy.settled(need, plan)
 
     def _for_the_first(self, need: Need, plan: Plan, simulation: Simulation) -> tuple[Need, Plan | None]:
         """Whom a plan will serve: who comes first in the queue and finds room then; None: it would not be steady."""
-        session, job = self.session, need.job
-        heir, plan = hand_on(session, job, plan, simulation.statement, self.in_vain)
-        if heir == job:
-            return need, plan
-        bounces = would_bounce(session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True)
-        if bounces or is_taken_next(session, heir, plan.placed, self.waiting):
-            name = session.snapshot.jobs.records[heir].id
-            simulation.refusal = Rejection(NOT_STEADY, f"{name} would take the room, and lose it again")
-            return need, None
-        return Need(heir, plan.placed), plan
+        session, jobs, statement = self.session, self.session.snapshot.jobs, simulation.statement
+        owner = need.job
+        handed: Plan | None = plan
+        if jobs.priority[owner] < self.highest[jobs.queue[owner]]:
+            owner, handed = hand_on(session, owner, plan, statement, self.waiting)
+        if handed is None or (owner != need.job and self._is_in_vain(owner, handed)):
+            why = f"{jobs.records[owner].id} would take the room, and may not have it, or lose it"
+        elif len(handed.evicted) and (taker := self.takers.first(owner, handed, statement)) is not None:
+            why = f"{jobs.records[taker].id} would take the room next"
+        else:
+            return (need if owner == need.job else Need(owner, handed.placed)), handed
+        simulation.refusal = Rejection(NOT_STEADY, why)
+        return need, None
+
+    def _is_in_vain(self, heir: int, plan: Plan) -> bool:
+        """Whether an heir may not have what a plan frees, or not for long."""
+        return never_preempts(self.session, self.kind, plan.placed) or would_bounce(
+            self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True
+        )
 
     def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
         """Why a plan, which is in the statement, may not be done; None: it may."""
@@ -241,18 +278,3 @@ class _Pipeline(Generic[C]):
                 operation.beneficiary = need.job
                 operation.note = f"makes room for {beneficiary}"
                 operation.record = operation.record if plan.record is None else plan.record
-
-
-def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Rejection | None:
-    """Why a job may not look for victims at all for these tasks; None: it may."""
-    pods = session.snapshot.tasks.pods
-    if kind is Eviction.PREEMPT and any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist()):
-        return Rejection(NEVER_PREEMPTS)
-    if kind is Eviction.RECLAIM:
-        refusal = session.can_reclaim(job, tasks) if session.asked(points.CAN_RECLAIM) else None
-        if refusal is None and not session.preemptive(int(session.snapshot.jobs.queue[job]), tasks):
-            refusal = Rejection(OVER_FAIR_SHARE)
-        if refusal is not None:
-            return refusal
-    # Allocate would never bind it, however much room is made.
-    return session.over_quota(job, tasks)

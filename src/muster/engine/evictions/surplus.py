@@ -22,8 +22,18 @@ def ready_counts(counts: Rows, *, promised: bool = False) -> NDArray[np.int64]:
 def job_surplus(snapshot: Snapshot, of: Rows | None = None, *, promised: bool = False) -> NDArray[np.int64]:
     """Per job: ready tasks beyond the minimum; negative for jobs that are broken, by whichever of their minimums.
 
-    With `promised`, tasks that are promised a place count as ready. With `of`, only these jobs are looked at.
+    With `promised`, tasks that are promised a place count as ready. Without it they are nothing to spare; but who has
+    its minimum with them, as a job of which some pods move, is not broken. Jobs whose tasks go together have nothing
+    to spare. With `of`, only these jobs are looked at.
     """
+    surplus = _surplus(snapshot, of, promised=promised)
+    broken = np.flatnonzero(surplus < 0).astype(np.intp)
+    if not promised and len(broken):
+        surplus[broken] = np.minimum(_surplus(snapshot, broken, promised=True)[broken], 0)
+    return surplus
+
+
+def _surplus(snapshot: Snapshot, of: Rows | None, *, promised: bool) -> NDArray[np.int64]:
     jobs, roles, groups = snapshot.jobs, snapshot.roles, snapshot.subgroups
     surplus = np.zeros(len(jobs), np.int64)
     if of is None or len(of) > len(jobs) // 8:
@@ -33,6 +43,7 @@ def job_surplus(snapshot: Snapshot, of: Rows | None = None, *, promised: bool = 
         rows, own = of, np.array([role for job in of.tolist() for role in jobs.roles[job]], np.int64)
         divided = [job for job in of.tolist() if jobs.records[job].sub_groups]
     surplus[rows] = ready_counts(jobs.counts[rows], promised=promised) - jobs.min_member[rows]
+    surplus[jobs.goes_whole & (surplus > 0)] = 0
     lacking = roles.job[own[ready_counts(roles.counts[own], promised=promised) < roles.minimum[own]]]
     broken = lacking[roles_hold(snapshot, lacking)].tolist()
     if divided:
@@ -163,10 +174,12 @@ def keep_minimum(snapshot: Snapshot, jobs: Rows, taken: Rows, moved: Rows) -> bo
     """Whether each of the jobs that loses a task has its minimum without those in `taken`.
 
     `moved` have a place elsewhere and count as there. The answer is the same before and after the statement has
-    evicted and moved them. A job that is below its minimum loses nothing.
+    evicted and moved them. A job that is below its minimum loses nothing, nor does one whose tasks go together.
     """
     table = snapshot.tasks
     for job in jobs[np.isin(jobs, table.job[taken])].tolist():
+        if snapshot.jobs.goes_whole[job]:
+            return False
         own = snapshot.tasks_of(job)
         status = table.status[own]
         needs_no_place = (status == TaskStatus.PENDING) & ((table.flags[own] & BEST_EFFORT) != 0)

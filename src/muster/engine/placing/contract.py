@@ -35,6 +35,8 @@ class Options:
     search_steps_per_cycle: int = 4_000_000
     #: A hard gang starts afresh only where totals have room for all of it, as in Volcano.
     hard_starts_whole: bool = False
+    #: A gang with nested groups starts by its minimum alone, as in KAI.
+    groups_start_small: bool = False
 
 
 DEFAULTS = Options()

@@ -30,12 +30,12 @@ from muster.engine.placing.contract import (
 from muster.engine.placing.nested import Nested
 from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Search, is_entangled
-from muster.engine.placing.start_rule import StartRule
+from muster.engine.placing.start_rule import PLANNED, StartRule, places_since
 from muster.engine.waiting import gated_verdict, queue_holds, schedulable_tasks
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import BEST_EFFORT, GATED, OperationKind, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
 
 
 class Door:
@@ -107,13 +107,16 @@ class Door:
             if not self._by_chunks and not queue_holds(session, job, chunk):
                 return Outcome(Found.NOTHING, verdict=JobVerdict(QUEUE_FULL, cls=int(table.cls[chunk[0]])))
             if is_nested or not has_domains:
-                outcome = self._place_chunk(replace(work, tasks=chunk, whole=True), scope)
-                return replace(outcome, left=tasks[~np.isin(tasks, chunk)]) if outcome else outcome
-            tasks = tasks[(table.flags[tasks] & BEST_EFFORT) == 0]
-            verdict = self._over_capacity(job, chunk) if len(tasks) else self._incomplete(job)
+                next_step = replace(work, tasks=chunk, whole=True)
+                is_roomy = is_nested and not self._runs.options.groups_start_small
+                outcome = self._place_roomy(work, next_step, scope) if is_roomy else None
+                outcome = outcome or self._place_chunk(next_step, scope)
+                if not outcome:
+                    return outcome
+                return replace(outcome, left=NOBODY if len(chunk) == len(tasks) else tasks[~np.isin(tasks, chunk)])
+            verdict = self._over_capacity(job, chunk)
             if verdict is not None:
                 return Outcome(Found.NOTHING, verdict=verdict)
-            work = replace(work, tasks=tasks)
         mark = work.statement.mark()
         found = (self._start_rule.place if has_domains else self._start_rule.place_anywhere)(work, scope)
         placed = sum(len(operation.tasks) for operation in work.statement.operations[mark:])
@@ -165,9 +168,26 @@ class Door:
             statement.redo(promise(placed))
         return Outcome(Found.PROMISED, count)
 
+    def _place_roomy(self, work: Work, chunk: Work, scope: Scope) -> Outcome | None:
+        """Place a chunk of a nested gang where it would be if all that waits had places; None: not all have any."""
+        table, tasks = self._session.snapshot.tasks, work.tasks
+        is_promised = bool((table.nominated[chunk.tasks] != NO_ROW).any())
+        is_alike = not is_entangled(work) and bool((table.role[tasks] == table.role[tasks[0]]).all())
+        is_settled = is_alike and self._session.job_deficit(work.job) == 0
+        if is_promised or is_settled or not len(chunk.tasks) < len(tasks) <= PLANNED:
+            return None
+        mark = work.statement.mark()
+        if not self._nested.place(replace(work, whole=True), scope):
+            return None
+        places = places_since(work.statement, mark, len(table))
+        work.statement.rollback(mark)
+        return self._place_chunk(chunk, Scope(places=places))
+
     def _place_all(self, work: Work, scope: Scope) -> bool:
         """Place exactly these tasks, or none."""
         session, job = self._session, work.job
+        if scope.places is not None:
+            return self._runs.all_of(work, work.tasks, scope)
         if self._is_nested(job):
             return self._nested.place(work, scope)
         if not self._has_domains(work):

@@ -81,7 +81,7 @@ class Nested:
         except ValueError as error:
             work.verdict = JobVerdict(TOPOLOGY_LEVEL, str(error))
             return False
-        if self._place(work, self._parts[job], tasks, scope):
+        if self._place_promised(work, self._parts[job]) or self._place(work, self._parts[job], tasks, scope):
             return True
         work.statement.rollback(mark)
         if scope.mask is None and self._search.knows(tasks):
@@ -92,6 +92,24 @@ class Nested:
         return False
 
     # -- in order ----------------------------------------------------------------------------------------------
+
+    def _place_promised(self, work: Work, whole: Part) -> bool:
+        """Place the tasks on the nodes that an earlier cycle set aside for all of them, if levels are kept there."""
+        nominated, tasks, mark = self._session.snapshot.tasks.nominated, work.tasks, work.statement.mark()
+        if not self._search.knows(tasks) or (nominated[tasks] == NO_ROW).any():
+            return False
+        if self._runs.all_of(work, tasks, Scope(places=nominated)) and self._keeps_levels(work.job, whole):
+            return True
+        work.statement.rollback(mark)
+        return False
+
+    def _keeps_levels(self, job: int, part: Part) -> bool:
+        """Whether what is placed of a part, and of those inside it, stays within the levels that they require."""
+        if part.topology is not None and part.required is not None:
+            owners = part.topology.owners(part.required, len(self._session.snapshot.nodes))[self._held(job, part)]
+            if (owners != owners[:1]).any() or (owners == NO_ROW).any():
+                return False
+        return all(self._keeps_levels(job, inner) for inner in part.parts)
 
     def _place(self, work: Work, part: Part, tasks: Rows, scope: Scope) -> bool:
         """Place the tasks of a part in the first of its domains in which they fit."""
@@ -110,6 +128,9 @@ class Nested:
             if self._place_members(work, part, tasks, inside):
                 return True
             work.statement.rollback(mark)
+        if part.required is None:
+            # A preference refuses nothing: nodes outside of the topology will do.
+            return self._place_members(work, part, tasks, scope)
         work.verdict = self._no_domain(work.job, part, part.topology, tasks, scope.mask)
         return False
 
@@ -154,7 +175,7 @@ class Nested:
         if len(tasks) == 0:
             return True
         candidates = None
-        if part.topology is not None:
+        if part.topology is not None and part.required is not None:
             candidates = part.topology, self._choose(job, part, tasks, None)[0]
             if len(candidates[1]) == 0:
                 return False

@@ -38,10 +38,10 @@ from muster.engine.placing.search import Answer, Search, is_entangled
 from muster.framework import JobVerdict
 from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import NO_ROW, Operation, Rows, TaskStatus
+from muster.snapshot import NO_ROW, Operation, Rows, Statement, TaskStatus
 
 #: Gangs with more waiting tasks than this grow without a plan for the rest.
-_PLANNED: Final = 256
+PLANNED: Final = 256
 
 
 class Extent(Enum):
@@ -127,7 +127,7 @@ class StartRule:
         roomy = self._wants_room(work, Portion(NO_ROW, work.tasks), constraint, placed)
         if is_entangled(work):
             # What is placed first may be in the way of the rest, also while it grows.
-            roomy = max(1, self._session.job_deficit(work.job)) < len(work.tasks) <= _PLANNED
+            roomy = max(1, self._session.job_deficit(work.job)) < len(work.tasks) <= PLANNED
         extents = [Extent.ROOMY, Extent.LEAST] if roomy else [Extent.LEAST]
         if work.is_divided and any(self._wants_room(work, part, *self._bounds(work, part)) for part in work.parts):
             extents.insert(-1, Extent.PARTS)
@@ -288,7 +288,7 @@ class StartRule:
     ) -> float | None:
         """Let sub-groups have turns, until the job is ready or once each; return the sum of what they gain."""
         session, parts = self._session, [*work.parts]
-        required = required_subgroups(session, work.job) if work.is_divided else set()
+        required = required_subgroups(session, work.job) if work.is_divided else []
 
         def turn(number: int) -> tuple[bool, tuple[object, ...], int]:
             subgroup = parts[number].subgroup
@@ -346,9 +346,7 @@ class StartRule:
 
     def _place_least(self, work: Work, mark: int, part: Portion | None = None) -> bool:
         """All has room since `mark`: place what is needed of it, where it would be."""
-        places = np.full(len(self._session.snapshot.tasks), NO_ROW, np.intp)
-        for operation in work.statement.operations[mark:]:
-            places[operation.tasks] = operation.nodes
+        places = places_since(work.statement, mark, len(self._session.snapshot.tasks))
         work.statement.rollback(mark)
         if part is None:
             return bool(self._place_planned(work, places))
@@ -375,3 +373,11 @@ class StartRule:
         if fault := fault_of(topology, constraint):
             detail += f"; out of use: {fault}"
         return JobVerdict(TOPOLOGY, detail, int(session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
+
+
+def places_since(statement: Statement, mark: int, n_tasks: int) -> Rows:
+    """The nodes of what a statement has placed since a mark, by task row."""
+    places = np.full(n_tasks, NO_ROW, np.intp)
+    for operation in statement.operations[mark:]:
+        places[operation.tasks] = operation.nodes
+    return places

@@ -254,7 +254,7 @@ def gang_units(snapshot: Snapshot, victims: Rows) -> list[tuple[int, list[int]]]
 
 
 def _units(snapshot: Snapshot, job: int, tasks: Sequence[int]) -> list[list[int]]:
-    if len(tasks) == 1:
+    if len(tasks) == 1 or snapshot.jobs.goes_whole[job]:
         return [list(tasks)]
     minimums = {pods.role: pods.minimum for pods in pod_sets(snapshot, job)}
     whole = NO_ROW in minimums

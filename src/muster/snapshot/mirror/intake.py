@@ -12,11 +12,11 @@ import logging
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from muster.api import KaiPodGroup, KaiQueue, KubeObject, Pod, PodGroup, Queue, group_of
+from muster.api import KaiPodGroup, KaiQueue, KubeObject, Pod, PodGroup, Queue, UserError, group_of
 from muster.snapshot.messages import Event
 from muster.snapshot.mirror.mirror import Mirror
 from muster.snapshot.mirror.quarantine import Aside, fault_text, reason_for, said_to_be_unusable
-from muster.snapshot.records import job_from_pod
+from muster.snapshot.records import check_family, job_from_pod
 from muster.snapshot.tables import Snapshot
 
 log = logging.getLogger("muster.snapshot")
@@ -57,8 +57,10 @@ class Intake:
         if event.kind == "DELETED":
             self._forget(thing)
         elif event.kind == "UNREADABLE":
+            namesake = self._mirror.namesake(thing)
             self._put(thing, event.fault, self._job_of(thing))
             self._do_without(thing)
+            self._displace(namesake)
         else:
             self._let_in(thing)
         if isinstance(thing, _FAMILIES):
@@ -68,11 +70,14 @@ class Intake:
         held = self._book.find(thing)
         if held is not None and held.is_asked and _is_unchanged(held.object, thing):
             held = None  # stays aside, and is not news to the columns
+        namesake = self._mirror.namesake(thing)
         try:
             self._mirror.upsert(thing)
         except Exception as fault:  # noqa: BLE001  # whatever it is, it is this object's fault
             self._refuse(thing, fault)
             return
+        finally:
+            self._displace(namesake)
         self._fresh[type(thing), thing.key] = thing
         if held is not None:
             self._release(held, thing)
@@ -82,6 +87,17 @@ class Intake:
     def _refuse(self, thing: KubeObject, fault: Exception) -> None:
         self._put(thing, reason_for(thing, fault), self._job_of(thing))
         self._do_without(thing)
+
+    def _displace(self, namesake: KubeObject | None) -> None:
+        """Put an object aside that had to leave its name to an older one of the other family."""
+        taker = None if namesake is None else self._mirror.namesake(namesake)
+        if namesake is None or taker is None:
+            return
+        self._fresh.pop((type(namesake), namesake.key), None)
+        try:
+            check_family(taker, namesake)
+        except UserError as fault:
+            self._put(namesake, reason_for(namesake, fault), "")
 
     def _put(self, thing: KubeObject, reason: str, job: str, *, is_asked: bool = False) -> None:
         if self._book.put(thing, reason, self._now, job=job, is_asked=is_asked):

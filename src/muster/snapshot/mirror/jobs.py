@@ -49,6 +49,7 @@ class JobBook:
             has_source=np.bool_,
             preemptible=np.int8,
             preemptible_below=np.intp,
+            goes_whole=np.bool_,
         )
         self.records: list[JobRecord] = []
         #: Row of each job by its id.
@@ -90,6 +91,7 @@ class JobBook:
             has_source=record.source is not None,
             preemptible=-1 if record.preemptible is None else int(record.preemptible),
             preemptible_below=NO_RULE if record.preemptible_below is None else record.preemptible_below,
+            goes_whole=record.goes_whole,
         )
         return regrouped
 

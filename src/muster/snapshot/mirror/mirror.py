@@ -37,7 +37,14 @@ from muster.snapshot.mirror.nodes import NodeBook
 from muster.snapshot.mirror.pictures import build_queues, take_picture, with_empty_totals
 from muster.snapshot.mirror.quarantine import Quarantine
 from muster.snapshot.mirror.tasks import TaskBook
-from muster.snapshot.records import QueueRecord, check_family, is_of_other_family, job_from_group, queue_from_volcano
+from muster.snapshot.records import (
+    QueueRecord,
+    check_family,
+    is_of_other_family,
+    job_from_group,
+    queue_from_volcano,
+    yields_to,
+)
 from muster.snapshot.tables import QueueTable, Snapshot
 
 #: Kinds that say what devices nodes have.
@@ -94,7 +101,7 @@ class Mirror:
             return
         check_countable(item)
         if isinstance(item, PodGroup | KaiPodGroup):
-            check_family(self._book.group(item.key), item)
+            self._check_name(item)
             record = job_from_group(item) if isinstance(item, PodGroup) else job_from_kai(item)
             self._look_again(self._book.set_job(record))
         elif isinstance(item, Node):
@@ -102,7 +109,7 @@ class Mirror:
         elif isinstance(item, HyperNode):
             self._set_hyper_node(item.name, item)
         elif isinstance(item, Queue | KaiQueue):
-            check_family(self._queue(item.name), item)
+            self._check_name(item)
             self._set_queue(queue_from_volcano(item) if isinstance(item, Queue) else queue_from_kai(item))
         elif isinstance(item, PriorityClass):
             self._priorities.set(item)
@@ -127,7 +134,7 @@ class Mirror:
         elif isinstance(item, Node):
             self.placement_revision += self._nodes.put_aside(item)
         elif isinstance(item, Queue | KaiQueue):
-            if not is_of_other_family(self._queue(item.name), item):
+            if not yields_to(item, self._queue(item.name)):
                 parent = item.spec.parent if isinstance(item, Queue) else item.spec.parent_queue
                 self._set_queue(QueueRecord(item.name, parent, source=item))
         elif isinstance(item, PodDisruptionBudget):
@@ -190,6 +197,22 @@ class Mirror:
     def group(self, job: str) -> PodGroup | KaiPodGroup | None:
         """The PodGroup of a job; None: it has none, or one that was put aside."""
         return self._book.group(job)
+
+    def namesake(self, item: KubeObject) -> Queue | KaiQueue | PodGroup | KaiPodGroup | None:
+        """The queue or PodGroup of the other family that has the item's name."""
+        if isinstance(item, PodGroup | KaiPodGroup):
+            standing: Queue | KaiQueue | PodGroup | KaiPodGroup | None = self._book.group(item.key)
+        elif isinstance(item, Queue | KaiQueue):
+            standing = self._queue(item.name)
+        else:
+            return None
+        return standing if is_of_other_family(standing, item) else None
+
+    def _check_name(self, item: KubeObject) -> None:
+        """Raise UserError when the name belongs to an object of the other family."""
+        namesake = self.namesake(item)
+        if yields_to(item, namesake):
+            check_family(namesake, item)
 
     def _set_queue(self, record: QueueRecord) -> None:
         """Take in a queue; one whose status alone has changed is laid out as it was."""

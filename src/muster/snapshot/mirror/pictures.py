@@ -182,6 +182,7 @@ def _tally(
         phase=columns["phase"].copy(),
         preemptible=preemptible,
         spared=refuses,
+        goes_whole=columns["goes_whole"].copy(),
         counts=counts,
         allocated=allocated,
         pending=pending,

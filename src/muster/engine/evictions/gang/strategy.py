@@ -18,7 +18,8 @@ from muster.engine.evictions.gang.bundles import BundleKind
 from muster.engine.evictions.gang.choice import Choice, Chooser, GangOptions
 from muster.engine.evictions.gang.domains import DomainProposals
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
-from muster.engine.evictions.pipeline import Need, Strategy, why_not_ask
+from muster.engine.evictions.pipeline import Need, Strategy
+from muster.engine.evictions.restraint import why_not_ask
 from muster.engine.evictions.simulation import (
     Plan,
     RunnerUp,
@@ -56,8 +57,15 @@ class GangStrategy(Strategy[Candidates]):
     def candidates(self, job: int) -> Candidates:
         return self._pool.of(job)
 
-    def has_hope(self, job: int) -> bool:
-        return self._is_before_allocate or bool(self._pool.of(job))
+    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
+        """Jobs of one queue and priority have the same candidates, so one of them is asked about."""
+        if self._is_before_allocate:
+            return waiting
+        jobs, rows = self._session.snapshot.jobs, list(waiting)
+        alike = list(zip(jobs.queue[rows].tolist(), jobs.priority[rows].tolist(), strict=True))
+        some = dict(zip(alike, rows, strict=True))
+        hope = {key: bool(self._pool.of(job)) for key, job in some.items()}
+        return {job: waiting[job] for key, job in zip(alike, rows, strict=True) if hope[key]}
 
     def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START
@@ -97,20 +105,6 @@ class GrowthStrategy(GangStrategy):
 
     piecewise = True
     grows = True
-
-    def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        """Those that want more, but for those from whom a job of their queue would take it next, to start with."""
-        session, jobs, first = self._session, self._session.snapshot.jobs, dict[int, int]()
-        for job in waiting:
-            if session.job_starving(job):
-                queue, priority = int(jobs.queue[job]), int(jobs.priority[job])
-                first[queue] = max(priority, first.get(queue, priority))
-        found = super().jobs(waiting)
-        return {
-            job: tasks
-            for job, tasks in found.items()
-            if jobs.priority[job] >= first.get(int(jobs.queue[job]), int(jobs.priority[job]))
-        }
 
     def asks(self, job: int) -> bool:
         """Whether it has what it needs, waits for more, and somebody has something to spare."""
@@ -182,6 +176,7 @@ class BundleRecords:
         roi = None if is_safe else round(float(bundles.roi[first]), 6)
         names = [snapshot.tasks.ids[task] for task in bundles.tasks[alike[bundles.owners()]].tolist()]
         kind = "whole" if not is_safe else "rest" if ends else "safe"
+        kind = "broken" if bundles.level[first] < choice.lowest_whole else kind
         following = self._next_bundle(first)
         beneficiary, owner = (snapshot.jobs.records[row].id for row in (self.need.job, job))
         where = f" in {snapshot.topology.names[domain]}" if domain else ""
@@ -247,6 +242,8 @@ def _what(kind: str, job: str, count: int, where: str, roi: float | None) -> str
     pods = "1 pod" if count == 1 else f"{count} pods"
     if kind == "safe":
         return f"{job} can spare {pods}"
+    if kind == "broken":
+        return f"{job} is broken already, {pods} of it"
     if kind == "rest":
         return f"{job} ends, so {pods} beyond its minimum go too"
     worth = "" if roi is None else f", worth {roi:.2f} of what it costs"

@@ -55,6 +55,8 @@ class SolverStrategy(Strategy[VictimLine]):
         asking = dict(self._pending)
         if self._kind is Eviction.CONSOLIDATE:
             asking = {job: tasks for job, tasks in asking.items() if session.snapshot.jobs.preemptible[job]}
+            if not session.explains and self._options.max_jobs_per_queue is None:
+                asking = self._not_in_vain(asking)
         if not asking:
             return {}
         options, able = self._options, self._pending
@@ -90,6 +92,16 @@ class SolverStrategy(Strategy[VictimLine]):
             session.note_no_eviction(job, self._action, refusal, tried=False)
             return tasks[:0]
         return tasks
+
+    def _not_in_vain(self, asking: dict[int, Rows]) -> dict[int, Rows]:
+        """Those for whose next tasks there is enough in all; the others would have a turn only to find that out."""
+        free = self._session.snapshot.nodes.future_total()
+        found: dict[int, Rows] = {}
+        for job, tasks in asking.items():
+            chunk = next_tasks(self._session, job, tasks)
+            if len(chunk) and not (requests_of(self._session.snapshot, chunk) > free).any():
+                found[job] = tasks
+        return found
 
     def _why_moving_is_vain(self, tasks: Rows) -> Rejection | None:
         """Nobody leaves the cluster by moving: what is free in all is all that there will be."""

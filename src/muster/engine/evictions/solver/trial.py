@@ -136,7 +136,9 @@ class Trials:
         return TrialResult(evicted, moved, np.concatenate((evicted, moved)))
 
     def _bring_back(self, job: int, evicted: Rows) -> bool:
-        """Let a victim's gang have the next chunk of what was taken from it; False: it has no place."""
+        """Let a victim's gang have the next chunk of what was taken from it; False: it has no place, or goes whole."""
+        if self._session.snapshot.jobs.goes_whole[job]:
+            return False
         tasks = next_tasks(self._session, job, evicted)
         if len(tasks) == 0 or not self._places.suffices(tasks):
             return False

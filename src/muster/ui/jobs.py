@@ -1,0 +1,150 @@
+"""Jobs for the dashboard: the list with filters, and everything about one job.
+
+The rows, the reasons and the explanation are those of `muster job list` and `muster explain`. A job's timeline is put
+together from what cycles decided about it and from where its reason changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from typing import Final
+
+from muster.explain import explain_job, explanation_lines, find_job, headline, job_rows
+from muster.framework import Session
+from muster.snapshot import NO_ROW, TaskStatus
+from muster.ui.history import Json, Moment
+
+#: How many rows an answer has at most, and without being asked.
+MAX_ROWS: Final = 1000
+DEFAULT_ROWS: Final = 200
+#: Lines of a timeline; of longer ones the last are kept.
+_MAX_ENTRIES: Final = 400
+_WIDTH: Final = 110
+
+
+@dataclass(frozen=True, slots=True)
+class JobFilter:
+    """Which jobs are wanted."""
+
+    text: str = ""
+    queue: str = ""
+    state: str = ""
+    namespace: str = ""
+    offset: int = 0
+    limit: int = DEFAULT_ROWS
+
+    def admits(self, row: Json) -> bool:
+        """Whether a row of the list is wanted."""
+        text = self.text.lower()
+        return (
+            (not text or text in row["job"].lower() or text in row["reason"].lower())
+            and self.queue in ("", row["queue"])
+            and self.state in ("", row["state"])
+            and self.namespace in ("", row["job"].partition("/")[0])
+        )
+
+
+def all_jobs(moment: Moment) -> list[Json]:
+    """All jobs of a moment; made once."""
+    kept = moment.answers.get("jobs")
+    if kept is None:
+        assert moment.session is not None  # `History.at` looks at that
+        kept = moment.answers["jobs"] = {"jobs": [row.to_json() for row in job_rows(moment.session, moment.time)]}
+    rows: list[Json] = kept["jobs"]
+    return rows
+
+
+def jobs_document(rows: list[Json], wanted: JobFilter) -> Json:
+    """The jobs that are wanted, and how many there are of each state and queue."""
+    found = [row for row in rows if wanted.admits(row)]
+    states: dict[str, int] = {}
+    for row in rows:
+        states[row["state"]] = states.get(row["state"], 0) + 1
+    return {
+        "total": len(rows),
+        "found": len(found),
+        "offset": wanted.offset,
+        "states": states,
+        "queues": sorted({row["queue"] for row in rows}),
+        "namespaces": sorted({row["job"].partition("/")[0] for row in rows}),
+        "jobs": found[wanted.offset : wanted.offset + wanted.limit],
+    }
+
+
+def job_document(moment: Moment, moments: Iterable[Moment], wanted: str) -> Json:
+    """Everything about one job. Raises UserError with close matches."""
+    session = moment.session
+    assert session is not None  # `History.at` looks at that
+    row = find_job(session.snapshot, wanted)
+    name = session.snapshot.jobs.records[row].id
+    key = f"job {name}"
+    if key not in moment.answers:
+        moment.answers[key] = _job(session, row, moment.time)
+    past = [each for each in moments if each.cycle <= moment.cycle]
+    entry = next(known for known in all_jobs(moment) if known["job"] == name)
+    return {
+        "row": entry,
+        **moment.answers[key],
+        "timeline": timeline(name, session.snapshot.jobs.records[row].created, past),
+    }
+
+
+def _job(session: Session, row: int, now: float) -> Json:
+    explanation = explain_job(session, row, now)
+    tasks, nodes = session.snapshot.tasks, session.snapshot.nodes
+    pods = [
+        {
+            "pod": tasks.ids[task],
+            "node": "" if tasks.node[task] == NO_ROW else nodes.names[tasks.node[task]],
+            "promised": "" if tasks.nominated[task] == NO_ROW else nodes.names[tasks.nominated[task]],
+            "status": TaskStatus(int(tasks.status[task])).label,
+        }
+        for task in session.snapshot.tasks_of(row).tolist()
+    ]
+    return {
+        "headline": headline(explanation),
+        "text": explanation_lines(explanation, _WIDTH),
+        "explanation": explanation.to_json(),
+        "pods": sorted(pods, key=lambda pod: pod["pod"]),
+    }
+
+
+def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
+    """What happened to a job, in order; pods that were treated alike in a cycle are one entry."""
+    entries: list[Json] = [{"time": created, "cycle": None, "kind": "created", "text": "created", "pods": []}]
+    said = ("", "")
+    for moment in moments:
+        entries += _decided(job, moment)
+        for update in moment.updates:
+            if update["job"] == job:
+                told = update["message"] or update["phase"]
+                # What follows the first clause are numbers that change with every cycle.
+                heard = (update["code"], told.partition("; ")[0])
+                if heard != said:
+                    kind = "waits" if update["code"] else "phase"
+                    entries.append(_entry(moment, kind, told, code=update["code"], phase=update["phase"]))
+                said = heard
+    return entries if len(entries) <= _MAX_ENTRIES else [entries[0], *entries[1 - _MAX_ENTRIES :]]
+
+
+def _decided(job: str, moment: Moment) -> Iterator[Json]:
+    alike: dict[tuple[str, str, str, str], list[Json]] = {}
+    for made in moment.decisions:
+        if made["job"] == job or (made["kind"] == "evict" and made["beneficiary"] == job):
+            kind = made["kind"] if made["job"] == job else "cleared"
+            alike.setdefault((kind, made["job"], made["beneficiary"], made["why"]), []).append(made)
+    for (kind, of, beneficiary, why), group in alike.items():
+        yield _entry(
+            moment,
+            kind,
+            why,
+            pods=[{"pod": made["pod"], "node": made["node"]} for made in group],
+            job=of,
+            beneficiary=beneficiary,
+            record=next((made["record"] for made in group if made.get("record")), None),
+        )
+
+
+def _entry(moment: Moment, kind: str, text: str, **more: object) -> Json:
+    return {"time": moment.time, "cycle": moment.cycle, "kind": kind, "text": text, "pods": [], **more}

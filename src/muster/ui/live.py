@@ -1,0 +1,135 @@
+"""A live cluster: read by watches of its own, in a thread of its own, and shown as each cycle would leave it.
+
+The scheduler of the cluster is not asked and not slowed: the dashboard has its own mirror, from which it makes the same
+session as a cycle would (why jobs wait, what they could get). What was decided is taken from the pods themselves.
+"""
+
+from __future__ import annotations
+
+import logging
+import threading
+import time
+from pathlib import Path
+from typing import Final
+
+from muster.api import MusterError
+from muster.cluster.kubernetes.client.commands import list_cluster
+from muster.cluster.kubernetes.client.shards import Target
+from muster.cluster.kubernetes.reader import ClusterReader, Observed
+from muster.framework import SchedulerConfig, Session
+from muster.scheduler import CycleResult, Scheduler
+from muster.ui.feeds import Feed, Label
+from muster.ui.history import Json, moment_of
+from muster.whatif import Options, Picture, load
+
+log = logging.getLogger("muster.ui")
+
+#: The least time between two pictures; of a picture that took long, so many times that.
+_PERIOD_S: Final = 0.25
+_REST: Final = 2.0
+#: How long nothing may happen until a picture is made all the same: waits grow by themselves.
+_QUIET_S: Final = 5.0
+#: How long the watches may be silent until that is said.
+_SILENT_S: Final = 30.0
+#: How long to wait before another attempt to connect.
+_AGAIN_S: Final = 5.0
+NAMES: Final = ("volcano",)
+
+
+class LiveFeed(Feed):
+    """The cluster that a kubeconfig, or the pod's own account, leads to."""
+
+    def __init__(
+        self,
+        kubeconfig: Path | None,
+        context: str | None,
+        scheduler_names: tuple[str, ...],
+        config: SchedulerConfig,
+    ) -> None:
+        title = context or (kubeconfig.stem if kubeconfig is not None else "cluster")
+        super().__init__(Label("cluster", title, "--cluster"), config)
+        self._names = scheduler_names or NAMES
+        self._target = Target(kubeconfig, context, scheduler_names=self._names)
+        self._reader = ClusterReader(self._target)
+        self._stopping = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="muster-ui-feed", daemon=True)
+
+    def ask(self, path: str, body: bytes) -> bytes:
+        """Post a question to the cluster that changes nothing. Raises BackendError."""
+        return self._reader.ask(path, body)
+
+    def picture(self, cycle: int) -> Picture:
+        """The cluster as it is now, listed anew: what is gone cannot be asked about. Raises MusterError."""
+        objects = list_cluster(self._target).objects
+        return load(objects, Options(config=self.config, scheduler_names=self._names, registry=self.registry))
+
+    def begin(self) -> None:
+        self.start = time.time()
+        self._thread.start()
+
+    def stop(self) -> None:
+        self._stopping.set()
+        self._reader.wake()
+        self._reader.stop()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def _run(self) -> None:
+        while not self._stopping.is_set():
+            try:
+                self._reader.start()
+                self._follow()
+            except MusterError as fault:
+                self._say(str(fault))
+            except Exception as fault:
+                log.exception("event=error what=feed")
+                self._say(f"{type(fault).__name__}: {fault}")
+            if self._stopping.wait(_AGAIN_S):
+                return
+            self._reader.stop()
+            self._reader = ClusterReader(self._target)
+
+    def _say(self, trouble: str) -> None:
+        if self.trouble != trouble:
+            self.trouble = trouble
+            self.history.tell()
+
+    def _follow(self) -> None:
+        """Make pictures until told to stop. Raises MusterError when the cluster is lost for good."""
+        scheduler = Scheduler(
+            self._reader, self.config, self.registry, scheduler_names=self._names, allocates_claims=False
+        )
+        latest = self.history.latest
+        scheduler.n_cycles = 0 if latest is None else latest.cycle
+        while not self._stopping.is_set():
+            began = time.monotonic()
+            with self.turns.mine():
+                result = scheduler.run_once()
+                if scheduler.last_session is not None:
+                    seen = [_json(scheduler.last_session, each, result) for each in self._reader.observed()]
+                    self.keep(moment_of(scheduler, result, 0.0, seen))
+            self._say(str(result.error) if result.error is not None else self._reader.trouble(_SILENT_S))
+            took = time.monotonic() - began
+            if self._stopping.wait(max(_PERIOD_S, _REST * took)):
+                return
+            self._reader.wait(_QUIET_S)
+
+
+def _json(session: Session, seen: Observed, cycle: CycleResult) -> Json:
+    """As `decision_json`: the same form, of what was observed."""
+    return {
+        "cycle": cycle.number,
+        "time": round(cycle.time, 3),
+        "kind": seen.kind,
+        "pod": seen.pod,
+        "node": seen.node,
+        "job": seen.job,
+        "beneficiary": _named(session, seen),
+        "why": seen.why,
+    }
+
+
+def _named(session: Session, seen: Observed) -> str:
+    """The job that an eviction says it was for; "" where it names none that is there."""
+    words = (word.strip(",:;.()") for word in seen.why.split())
+    return next((word for word in words if word != seen.job and word in session.snapshot.jobs.index), "")

@@ -1,0 +1,168 @@
+"""Answers of the dashboard: as described, and the same as those of the commands."""
+
+from typing import Any
+
+import jsonschema
+import pytest
+from starlette.testclient import TestClient
+
+from muster.api import load_files
+from muster.cli.demo.story import OBJECTS, TIMELINE
+from muster.cluster import load_timeline
+from muster.explain import explain_job, find_job, job_rows, queue_overview
+from muster.simulate import simulate
+from muster.ui.app import Desk, make_app
+from muster.ui.feeds import FileFeed
+from muster.ui.openapi import openapi_document
+
+ADDRESSES = {
+    "/api/status": ["/api/status"],
+    "/api/cluster/tree": ["/api/cluster/tree", "/api/cluster/tree?at=1"],
+    "/api/cluster/state": ["/api/cluster/state", "/api/cluster/state?at=4"],
+    "/api/nodes/{name}": ["/api/nodes/gpu-1", "/api/nodes/gpu-1?at=4", "/api/nodes/cpu-1"],
+    "/api/jobs": ["/api/jobs", "/api/jobs?q=pre&state=running", "/api/jobs?queue=product&limit=1&at=1"],
+    "/api/jobs/{name}": [
+        "/api/jobs/research/evaluate",
+        "/api/jobs/product/serve?at=4",
+        "/api/jobs/default/pod/notebook",
+    ],
+    "/api/queues": ["/api/queues", "/api/queues?at=1"],
+    "/api/queues/series": ["/api/queues/series", "/api/queues/series?resource=nvidia.com/gpu"],
+    "/api/cycles": ["/api/cycles"],
+    "/api/decisions": ["/api/decisions", "/api/decisions?kind=evict", "/api/decisions?limit=1&quiet=true"],
+    "/api/config": ["/api/config"],
+    "/api/search": ["/api/search?q=gpu", "/api/search?q=", "/api/search?q=serve"],
+    "/api/lab": ["/api/lab"],
+    "/api/lab/{name}": [],
+}
+
+
+def validate(document: Any, name: str) -> None:
+    schema = {"$ref": f"#/components/schemas/{name}", "components": openapi_document()["components"]}
+    jsonschema.validate(document, schema, cls=jsonschema.Draft202012Validator)
+
+
+def schema_of(path: str) -> str:
+    operation = openapi_document()["paths"][path]["get"]
+    reference: str = operation["responses"]["200"]["content"]["application/json"]["schema"]["$ref"]
+    return reference.rpartition("/")[2]
+
+
+def test_every_address_that_is_described_is_tried_here() -> None:
+    assert set(openapi_document()["paths"]) == {*ADDRESSES, "/api/whatif"}
+
+
+@pytest.mark.parametrize(("path", "address"), [(path, one) for path, many in ADDRESSES.items() for one in many])
+def test_an_answer_is_as_described(client: TestClient, path: str, address: str) -> None:
+    response = client.get(address)
+    assert response.status_code == 200, response.text
+    validate(response.json(), schema_of(path))
+
+
+def test_every_answer_is_refused_by_the_schema_of_another(client: TestClient) -> None:
+    """Else the test above could not fail."""
+    document = client.get("/api/status").json()
+    for path in ADDRESSES:
+        if path != "/api/status":
+            with pytest.raises(jsonschema.ValidationError):
+                validate(document, schema_of(path))
+
+
+@pytest.mark.parametrize(
+    ("address", "status", "words"),
+    [
+        ("/api/nodes/none", 404, "there is no node 'none'"),
+        ("/api/jobs/research/evaluat", 404, "did you mean research/evaluate"),
+        ("/api/jobs?limit=0", 400, 'limit: expected a whole number from 1 to 1000, got "0"'),
+        ("/api/jobs?at=x", 400, "at: expected a whole number"),
+        ("/api/cluster/state?at=99", 410, "there is no cycle 99"),
+        ("/api/nothing", 404, "/api/openapi.json lists what there is"),
+        ("/api/lab/none", 404, "there is no run 'none'"),
+    ],
+)
+def test_what_is_wrong_is_said(client: TestClient, address: str, status: int, words: str) -> None:
+    response = client.get(address)
+    assert response.status_code == status
+    validate(response.json(), "Error")
+    assert words in response.json()["error"]
+
+
+def test_nothing_can_be_written(client: TestClient) -> None:
+    for address in ("/api/jobs", "/api/status", "/api/queues", "/"):
+        for method in ("POST", "PUT", "DELETE", "PATCH"):
+            assert client.request(method, address).status_code in (404, 405)
+
+
+def test_the_answers_are_those_of_the_commands(client: TestClient) -> None:
+    result = simulate(load_files([OBJECTS]), timeline=load_timeline(TIMELINE))
+    session = result.last_session
+    assert session is not None
+    rows = [row.to_json() for row in job_rows(session, session.now)]
+    assert client.get("/api/jobs").json()["jobs"] == rows
+    for row in rows:
+        explained = explain_job(session, find_job(session.snapshot, row["job"]), session.now).to_json()
+        assert client.get(f"/api/jobs/{row['job']}").json()["explanation"] == explained
+    queues = client.get("/api/queues").json()
+    assert queues["loans"] == [] == queue_overview(session).to_json()["loans"]
+    assert [queue["name"] for queue in queues["queues"]] == [view.name for view in queue_overview(session).walk()]
+    told = [made for card in client.get("/api/decisions?limit=200").json()["cycles"] for made in card["groups"]]
+    assert sum(group["n"] for group in told) == len(result.to_json()["decisions"])
+
+
+def test_a_past_cycle_stands_as_it_stood(demo: FileFeed) -> None:
+    """Sessions are kept while later cycles run; what is made from them must be what it would have been then."""
+    with TestClient(make_app(Desk(demo)), base_url="http://localhost") as client:
+        for moment in demo.history:
+            until = moment.time - demo.start
+            session = simulate(load_files([OBJECTS]), until=until, timeline=load_timeline(TIMELINE)).last_session
+            assert session is not None
+            rows = [row.to_json() for row in job_rows(session, session.now)]
+            assert client.get(f"/api/jobs?at={moment.cycle}").json()["jobs"] == rows
+
+
+def test_the_map_adds_up(client: TestClient) -> None:
+    tree, state = client.get("/api/cluster/tree").json(), client.get("/api/cluster/state?at=1").json()
+    assert tree["nodes"] == ["cpu-1", "gpu-1", "gpu-2", "gpu-3", "gpu-4"]
+    assert tree["scarce"] == "nvidia.com/gpu"
+    gpus, holders = state["resources"]["nvidia.com/gpu"], state["holders"]
+    for row in range(len(tree["nodes"])):
+        held = holders["amount"][holders["start"][row] : holders["start"][row + 1]]
+        assert sum(held) == gpus["used"][row]
+        assert held == sorted(held, reverse=True)
+    names = {state["jobs"][job] for job in holders["job"]}
+    assert names == {"product/serve", "research/train", "research/sweep", "default/pod/notebook"}
+
+
+def test_domains_are_ranges_of_nodes(network: FileFeed) -> None:
+    with TestClient(make_app(Desk(network)), base_url="http://localhost") as client:
+        tree = client.get("/api/cluster/tree").json()
+        domains = tree["domains"]
+        inside = {
+            name: tree["nodes"][domains["lo"][row] : domains["hi"][row]] for row, name in enumerate(domains["name"])
+        }
+        assert len(inside["cluster"]) == 8
+        racks = [nodes for name, nodes in inside.items() if name.startswith("rack")]
+        assert sorted(node for rack in racks for node in rack) == sorted(inside["cluster"])
+        node = client.get(f"/api/nodes/{tree['nodes'][0]}").json()
+        assert [domain["tier"] for domain in node["domains"]] == sorted(domain["tier"] for domain in node["domains"])
+        assert node["name"] in inside[node["domains"][0]["name"]]
+
+
+def test_a_job_says_who_took_its_place_and_what_would_let_it_start(client: TestClient) -> None:
+    serve = client.get("/api/jobs/product/serve").json()
+    left = next(entry for entry in serve["timeline"] if entry["kind"] == "evict")
+    assert (left["beneficiary"], len(left["pods"])) == ("research/pretrain", 6)
+    assert left["record"]
+    assert serve["explanation"]["advice"]
+    pretrain = client.get("/api/jobs/research/pretrain").json()
+    kinds = [entry["kind"] for entry in pretrain["timeline"]]
+    assert kinds[0] == "created"
+    assert {"nominate", "cleared", "bind"} <= set(kinds)
+    taking = client.get("/api/queues").json()["takings"]
+    assert [(one["from"], one["to"], one["pods"]) for one in taking] == [("product", "research", 6)]
+
+
+def test_a_cycle_before_has_no_news_of_later_ones(client: TestClient) -> None:
+    early = client.get("/api/jobs/product/serve?at=1").json()
+    assert all(entry["cycle"] in (None, 1) for entry in early["timeline"])
+    assert client.get("/api/queues?at=1").json()["takings"] == []

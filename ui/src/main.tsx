@@ -1,0 +1,166 @@
+// The frame around every page: where one is, how the feed is, and which page the address means.
+
+import { render } from "preact";
+import { useEffect, useState } from "preact/hooks";
+import { setToken, takeToken } from "./api";
+import { Link } from "./parts";
+import { Player } from "./Player";
+import { Search } from "./Search";
+import { address, begin, connection, go, linkTo, status, useValue } from "./store";
+import { ClusterPage } from "./pages/cluster";
+import { ConfigPage } from "./pages/config";
+import { DecisionsPage } from "./pages/decisions";
+import { JobPage } from "./pages/job";
+import { JobsPage } from "./pages/jobs";
+import { LabPage } from "./pages/lab";
+import { QueuesPage } from "./pages/queues";
+import { WhatIfPage } from "./pages/whatif";
+
+const PAGES = [
+  { path: "/cluster", title: "Cluster" },
+  { path: "/jobs", title: "Jobs" },
+  { path: "/queues", title: "Queues" },
+  { path: "/decisions", title: "Decisions" },
+  { path: "/whatif", title: "What if" },
+  { path: "/lab", title: "Lab" },
+  { path: "/config", title: "Config" },
+] as const;
+
+function App() {
+  const { path } = useValue(address);
+  const feed = useValue(status);
+  const link = useValue(connection);
+  useEffect(() => {
+    if (path === "/" && feed) go(feed.source === "replay" ? "/lab" : withoutPath(), true);
+  }, [path, feed?.source]);
+  useEffect(() => {
+    const page = PAGES.find((known) => path.startsWith(known.path));
+    const job = /^\/jobs\/(.+)$/.exec(path)?.[1];
+    document.title = `${job ?? page?.title ?? "Muster"} – ${feed?.title ?? "Muster"}`;
+  }, [path, feed?.title]);
+  return (
+    <>
+      <a class="skip" href="#main">Skip to the content</a>
+      <header class="top">
+        <Link href={linkTo("/cluster")} class="brand">
+          <img src="/static/icon.svg" alt="" width="22" height="22" />
+          Muster
+        </Link>
+        <nav aria-label="Pages">
+          {PAGES.map((page) => (
+            <Link key={page.path} href={linkTo(page.path)} aria-current={path.startsWith(page.path) ? "page" : undefined}>
+              {page.title}
+            </Link>
+          ))}
+        </nav>
+        <div class="right">
+          <Feed />
+          <button type="button" class="find" onClick={() => window.dispatchEvent(new Event("muster-search"))}>
+            Search <kbd>/</kbd>
+          </button>
+          <ThemeSwitch />
+        </div>
+      </header>
+      {link.state === "lost" && feed && (
+        <div class="banner warn" role="status">The connection is lost ({link.why}); what you see is old. Trying again …</div>
+      )}
+      {feed?.trouble && <div class="banner bad" role="alert">{feed.trouble}</div>}
+      {link.state === "refused" ? <SignIn why={link.why} /> : <main id="main" tabIndex={-1}>{pageOf(path)}</main>}
+      <Player />
+      <Search />
+    </>
+  );
+}
+
+function withoutPath(): string {
+  return `/cluster${location.search}`;
+}
+
+function pageOf(path: string) {
+  const job = /^\/jobs\/(.+)$/.exec(path)?.[1];
+  if (job) return <JobPage key={job} name={job} />;
+  if (path.startsWith("/jobs")) return <JobsPage />;
+  if (path.startsWith("/queues")) return <QueuesPage />;
+  if (path.startsWith("/decisions")) return <DecisionsPage />;
+  if (path.startsWith("/config")) return <ConfigPage />;
+  if (path.startsWith("/lab")) return <LabPage />;
+  if (path.startsWith("/whatif")) return <WhatIfPage />;
+  if (path === "/" || path.startsWith("/cluster")) return <ClusterPage />;
+  return (
+    <div class="empty">
+      <p>There is no page {path}.</p>
+      <Link href="/cluster" class="button">Go to the cluster</Link>
+    </div>
+  );
+}
+
+function Feed() {
+  const feed = useValue(status);
+  const link = useValue(connection);
+  if (!feed) return <span class="feed muted">connecting …</span>;
+  const word = link.state === "lost" ? "lost" : feed.live ? "live" : feed.ended ? "settled" : "playing";
+  const meaning: Record<string, string> = {
+    lost: "The server does not answer",
+    live: "A live cluster, as it changes",
+    settled: "The simulation has come to its end",
+    playing: "The simulation is running",
+  };
+  return (
+    <span class="feed" title={meaning[word]}>
+      <i class={`light is-${word}`} aria-hidden="true" />
+      <span class="title">{feed.title}</span>
+      <span class="muted">{word}</span>
+    </span>
+  );
+}
+
+function SignIn({ why }: { why: string }) {
+  const [token, setText] = useState("");
+  return (
+    <main id="main" class="empty" tabIndex={-1}>
+      <form
+        onSubmit={(event) => {
+          event.preventDefault();
+          setToken(token.trim());
+          window.dispatchEvent(new Event("muster-token"));
+          connection.set({ state: "connecting", why: "" });
+        }}
+      >
+        <h1>Who are you?</h1>
+        <p>{why}</p>
+        <label>
+          Token
+          <input type="password" autocomplete="off" value={token} onInput={(event) => setText(event.currentTarget.value)} />
+        </label>
+        <button type="submit" class="button">Read</button>
+        <p class="muted">The server printed it when it started; on a cluster, `kubectl create token NAME` makes one.</p>
+      </form>
+    </main>
+  );
+}
+
+function ThemeSwitch() {
+  const [chosen, choose] = useState(document.documentElement.dataset.theme ?? "");
+  const dark = chosen === "dark" || (chosen === "" && matchMedia("(prefers-color-scheme: dark)").matches);
+  function turn(): void {
+    const next = dark ? "light" : "dark";
+    document.documentElement.dataset.theme = next;
+    try {
+      localStorage.setItem("muster-theme", next);
+    } catch {
+      // No storage: it holds until the page goes.
+    }
+    choose(next);
+    window.dispatchEvent(new Event("muster-theme"));
+  }
+  const name = dark ? "Change to the light theme" : "Change to the dark theme";
+  return (
+    <button type="button" class="theme" onClick={turn} aria-label={name} title={name}>
+      {dark ? "☀" : "☾"}
+    </button>
+  );
+}
+
+takeToken();
+begin();
+render(<App />, document.getElementById("app") as HTMLElement);

@@ -1,0 +1,360 @@
+// Cluster: every node in the order of the network, coloured by what one wants to know.
+
+import { useEffect, useMemo, useState } from "preact/hooks";
+import type { NodePage, State, Tree } from "../api";
+import { amount, amountsText, number, percent, plural, resourceWord } from "../format";
+import { NodeMap } from "../NodeMap";
+import type { Mode, Paint } from "../paint";
+import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, QueueLink, Segments } from "../parts";
+import { askAbout } from "./whatif";
+import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
+
+const MODES: { value: Mode; label: string; title: string }[] = [
+  { value: "use", label: "Use", title: "How much of the resource is used" },
+  { value: "free", label: "Free", title: "How much of the resource is free" },
+  { value: "job", label: "Job", title: "Which job holds most" },
+  { value: "queue", label: "Queue", title: "Which queue holds most" },
+  { value: "state", label: "Faults", title: "Nodes that take no pods" },
+];
+
+/** Tree and state that belong together: the tree is asked for again only when nodes or domains have changed. */
+export function useMap(): { tree: Tree | null; state: State | null; missing: ReturnType<typeof useData<State>> } {
+  const missing = useData<State>("/api/cluster/state");
+  // Asked for beside the first state, and again when that is of another revision.
+  const [revision, setRevision] = useState("");
+  const trees = useData<Tree>(`/api/cluster/tree?revision=${revision}`, false);
+  useEffect(() => {
+    if (missing.data && !trees.loading && missing.data.revision !== trees.data?.revision) setRevision(missing.data.revision);
+  }, [missing.data, trees]);
+  const [held, hold] = useState<{ tree: Tree; state: State } | null>(null);
+  useEffect(() => {
+    if (trees.data && missing.data && trees.data.revision === missing.data.revision)
+      hold({ tree: trees.data, state: missing.data });
+  }, [trees.data, missing.data]);
+  return { tree: held?.tree ?? null, state: held?.state ?? null, missing };
+}
+
+function useHeight(): number {
+  const measure = (): number => Math.max(260, window.innerHeight - 270);
+  const [height, setHeight] = useState(measure());
+  useEffect(() => {
+    const again = (): void => setHeight(measure());
+    window.addEventListener("resize", again);
+    return () => window.removeEventListener("resize", again);
+  }, []);
+  return height;
+}
+
+export function ClusterPage() {
+  const { query } = useValue(address);
+  const { tree, state, missing } = useMap();
+  const [painted, setPainted] = useState<Paint | null>(null);
+  const height = useHeight();
+  const asTable = query.get("view") === "table";
+  const foldTier = query.get("fold");
+  const opened = query.get("open") ?? "";
+  const folded = useMemo(() => {
+    const found = new Set<number>();
+    if (!tree) return found;
+    const names = new Map(tree.domains.name.map((name, index) => [name, index]));
+    if (foldTier) tree.domains.tier.forEach((tier, domain) => domain > 0 && tier === Number(foldTier) && found.add(domain));
+    for (const name of opened.split(",").filter(Boolean)) {
+      const domain = names.get(name);
+      if (domain === undefined) continue;
+      if (found.has(domain)) found.delete(domain);
+      else found.add(domain);
+    }
+    return found;
+  }, [tree, foldTier, opened]);
+  const job = query.get("job");
+  const queue = query.get("queue");
+  const domain = query.get("domain");
+  const lit = useMemo(() => (tree && state ? litNodes(tree, state, job, queue, domain) : null), [tree, state, job, queue, domain]);
+  if (!tree || !state) return <Missing of={missing} what="the cluster" />;
+  if (tree.nodes.length === 0) return <div class="empty"><p>There is no node.</p></div>;
+
+  const mode = (query.get("by") as Mode | null) ?? (tree.nodes.length <= 64 ? "job" : "use");
+  const resource = query.get("of") ?? tree.scarce;
+  const selected = query.get("node");
+  function fold(index: number): void {
+    const name = tree?.domains.name[index] as string;
+    const names = new Set(opened.split(",").filter(Boolean));
+    if (names.has(name)) names.delete(name);
+    else names.add(name);
+    go(withQuery({ open: [...names].join(",") }));
+  }
+  return (
+    <div class="cluster">
+      <Totals tree={tree} state={state} resource={resource} />
+      <div class={selected ? "split" : ""}>
+        <Panel
+          title={`${plural(tree.nodes.length, "node")}${tree.domains.name.length > 1 ? `, ${plural(tree.domains.name.length - 1, "domain")}` : ""}`}
+          aside={
+            <>
+              <Segments label="Colours by" value={mode} options={MODES} onChange={(by) => go(withQuery({ by }))} />
+              <label>
+                <span class="unseen">Resource</span>
+                <select value={resource} onChange={(event) => go(withQuery({ of: event.currentTarget.value }))}>
+                  {tree.resources.map((known) => (
+                    <option key={known.name} value={known.name}>{resourceWord(known.name)}</option>
+                  ))}
+                </select>
+              </label>
+              {tree.tiers.length > 0 && (
+                <label>
+                  <span class="unseen">Fold</span>
+                  <select value={foldTier ?? ""} onChange={(event) => go(withQuery({ fold: event.currentTarget.value, open: null }))}>
+                    <option value="">all nodes</option>
+                    {tree.tiers.map((tier) => (
+                      <option key={tier.tier} value={tier.tier}>
+                        fold {tier.name || `tier ${tier.tier}`} ({tier.domains})
+                      </option>
+                    ))}
+                  </select>
+                </label>
+              )}
+              <Segments
+                label="View"
+                value={asTable ? "table" : "map"}
+                options={[{ value: "map", label: "Map" }, { value: "table", label: "Table" }]}
+                onChange={(view) => go(withQuery({ view: view === "map" ? null : view }))}
+              />
+            </>
+          }
+        >
+          {(job || queue || domain) && (
+            <p class="filter">
+              Only nodes of {job ? <JobLink job={job} /> : queue ? <QueueLink queue={queue} /> : <b>{domain}</b>}{" "}
+              stand out: {number(lit?.size ?? 0)}{" "}
+              <button type="button" onClick={() => go(withQuery({ job: null, queue: null, domain: null }))}>show all</button>
+            </p>
+          )}
+          {asTable ? (
+            <NodeTable tree={tree} state={state} resource={resource} lit={lit} />
+          ) : (
+            <NodeMap
+              tree={tree}
+              state={state}
+              mode={mode}
+              resource={resource}
+              folded={folded}
+              lit={lit}
+              selected={selected}
+              height={height}
+              label={summary(tree, state, resource)}
+              onSelect={(node) => go(withQuery({ node }))}
+              onFold={fold}
+              onPaint={setPainted}
+            />
+          )}
+          {!asTable && painted && <Legend painted={painted} mode={mode} state={state} />}
+        </Panel>
+        {selected && <NodePanel name={selected} />}
+      </div>
+      {tree.faults.length > 0 && (
+        <Panel title="Faults in the topology" class="bad">
+          <ul class="plain">
+            {tree.faults.map((fault) => (
+              <li key={fault.domain}><b>{fault.domain}</b>: {fault.fault}</li>
+            ))}
+          </ul>
+        </Panel>
+      )}
+    </div>
+  );
+}
+
+function litNodes(tree: Tree, state: State, job: string | null, queue: string | null, domain: string | null): Set<string> | null {
+  if (domain) {
+    const index = tree.domains.name.indexOf(domain);
+    return new Set(index < 0 ? [] : tree.nodes.slice(tree.domains.lo[index], tree.domains.hi[index]));
+  }
+  if (!job && !queue) return null;
+  const wanted = new Set<number>();
+  state.jobs.forEach((name, index) => {
+    if (job ? name === job : state.queues[state.jobQueue[index] as number] === queue) wanted.add(index);
+  });
+  const found = new Set<string>();
+  tree.nodes.forEach((name, row) => {
+    for (let at = state.holders.start[row] as number; at < (state.holders.start[row + 1] as number); at++)
+      if (wanted.has(state.holders.job[at] as number)) found.add(name);
+  });
+  return found;
+}
+
+function sums(state: State, resource: string): { total: number; used: number } {
+  const column = state.resources[resource];
+  const add = (list: number[]): number => list.reduce((sum, value) => sum + value, 0);
+  return column ? { total: add(column.total), used: add(column.used) } : { total: 0, used: 0 };
+}
+
+function summary(tree: Tree, state: State, resource: string): string {
+  const { total, used } = sums(state, resource);
+  const wrong = state.state.filter((code) => code > 0).length;
+  return `${plural(tree.nodes.length, "node")}, ${percent(used, total)} of ${resourceWord(resource)} used, ${wrong} nodes take no pods`;
+}
+
+function Totals({ tree, state, resource }: { tree: Tree; state: State; resource: string }) {
+  const feed = useValue(status);
+  const wrong = state.state.filter((code) => code > 0).length;
+  const shown = [resource, ...tree.resources.map((known) => known.name).filter((name) => name !== resource && name !== "pods")].slice(0, 3);
+  return (
+    <div class="figures">
+      {shown.map((name) => {
+        const { total, used } = sums(state, name);
+        const unit = tree.resources.find((known) => known.name === name)?.unit ?? "count";
+        return (
+          <div key={name}>
+            <b>{percent(used, total)}</b>{" "}
+            <span>of {amount(total, unit)} {resourceWord(name)} used</span>
+            <meter class="bar" min={0} max={Math.max(1, total)} value={used} aria-label={`${resourceWord(name)} used`} />
+          </div>
+        );
+      })}
+      {feed && feed.running !== null && feed.running >= 0 && (
+        <Link href={linkTo("/jobs", { state: "waiting" })}>
+          <b>{number(feed.waiting ?? 0)}</b>{" "}
+          <span>{feed.waiting === 1 ? "job waits" : "jobs wait"}, {number(feed.running)} run at the latest cycle</span>
+        </Link>
+      )}
+      <Link href={withQuery({ by: "state" })} class={wrong ? "warn" : ""}>
+        <b>{number(wrong)}</b>{" "}
+        <span>{wrong === 1 ? "node takes" : "nodes take"} no pods</span>
+      </Link>
+    </div>
+  );
+}
+
+function Legend({ painted, mode, state }: { painted: Paint; mode: Mode; state: State }) {
+  return (
+    <div class="legend" aria-label="Legend">
+      {painted.scale && (
+        <span class="scale">
+          {painted.scale.from}
+          <span class="ramp" aria-hidden="true">
+            {painted.scale.colours.map((colour, i) => <i key={i} style={{ background: colour }} />)}
+          </span>
+          {painted.scale.to}
+        </span>
+      )}
+      {painted.legend.map((entry) =>
+        entry.name ? (
+          <Link key={entry.label} href={withQuery({ [mode]: entry.name })}>
+            <Dot name={entry.name} />
+            {entry.label}
+          </Link>
+        ) : (
+          <span key={entry.label}><i class="dot" style={{ background: entry.colour }} />{entry.label}</span>
+        ),
+      )}
+      {state.promised.length > 0 && <span><i class="corner is-promised" />promised to a pod</span>}
+      {state.leaving.length > 0 && <span><i class="corner is-leaving" />pods are leaving</span>}
+    </div>
+  );
+}
+
+function NodePanel({ name }: { name: string }) {
+  const node = useData<NodePage>(`/api/nodes/${encodeURIComponent(name)}`);
+  const feed = useValue(status);
+  const close = <Link href={withQuery({ node: null })} class="button" aria-label="Close">✕</Link>;
+  if (!node.data || node.data.name !== name) return <Panel title={name} aside={close}><Missing of={node} what="the node" /></Panel>;
+  const { data } = node;
+  return (
+    <Panel title={<span class="name">{data.name}</span>} aside={close} class="detail">
+      <p>
+        <Chip state={data.state} />{" "}
+        {data.domains.map((domain) => (
+          <span key={domain.name}> in <Link href={withQuery({ domain: domain.name })} class="name">{domain.name}</Link></span>
+        ))}
+      </p>
+      <table>
+        <thead><tr><th>resource</th><th class="n">free</th><th class="n">used</th><th class="n">of</th></tr></thead>
+        <tbody>
+          {Object.keys(data.allocatable).map((resource) => (
+            <tr key={resource}>
+              <td>{resourceWord(resource)}</td>
+              <td class="n"><b>{data.free[resource]}</b></td>
+              <td class="n">{data.used[resource]}</td>
+              <td class="n">{data.allocatable[resource]}</td>
+            </tr>
+          ))}
+        </tbody>
+      </table>
+      {data.taints.length > 0 && <p class="muted">Taints: {data.taints.join(", ")}</p>}
+      <h3>{plural(data.running.length, "pod")}</h3>
+      <ul class="pods">
+        {data.running.map((pod) => (
+          <li key={pod.pod}>
+            {pod.job ? <JobLink job={pod.job} /> : <span class="muted">of another scheduler</span>}
+            <span class="muted"> {pod.pod.split("/").at(-1)}, {pod.status.toLowerCase()}{asked(pod.asks)}</span>
+          </li>
+        ))}
+      </ul>
+      {data.promisedTo.length > 0 && (
+        <>
+          <h3>Promised to</h3>
+          <ul class="pods">
+            {data.promisedTo.map((pod) => <li key={pod.pod}><JobLink job={pod.job} /> <span class="muted">{pod.pod}</span></li>)}
+          </ul>
+        </>
+      )}
+      <p><Link href={askAbout("drain", name)}>What if it were drained?</Link></p>
+      <Commands
+        commands={[
+          ...(feed?.live ? [`kubectl describe node ${name}`] : []),
+          `muster nodes ${feed?.live ? "--cluster" : (feed?.words ?? "")} --output wide`,
+        ]}
+      />
+    </Panel>
+  );
+}
+
+function asked(asks: Record<string, string>): string {
+  const text = amountsText(asks);
+  return text ? `; ${text}` : "";
+}
+
+const MOST_ROWS = 500;
+
+function NodeTable({ tree, state, resource, lit }: { tree: Tree; state: State; resource: string; lit: Set<string> | null }) {
+  const [text, setText] = useState("");
+  const unit = tree.resources.find((known) => known.name === resource)?.unit ?? "count";
+  const column = state.resources[resource];
+  const rows = useMemo(() => {
+    const found: number[] = [];
+    tree.nodes.forEach((name, row) => {
+      if ((!lit || lit.has(name)) && name.includes(text)) found.push(row);
+    });
+    return found;
+  }, [tree, text, lit]);
+  return (
+    <>
+      <input class="narrow" type="search" placeholder="Name of a node" aria-label="Name of a node" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+      <div class="scroll">
+        <table>
+          <thead>
+            <tr><th>node</th><th>state</th><th class="n">{resourceWord(resource)} free</th><th class="n">of</th><th class="n">pods</th><th>jobs</th></tr>
+          </thead>
+          <tbody>
+            {rows.slice(0, MOST_ROWS).map((row) => {
+              const [total, used] = [column?.total[row] ?? 0, column?.used[row] ?? 0];
+              const [from, to] = [state.holders.start[row] as number, state.holders.start[row + 1] as number];
+              const jobs = state.holders.job.slice(from, Math.min(to, from + 3)).map((index) => state.jobs[index] as string);
+              return (
+                <tr key={row}>
+                  <td><Link href={withQuery({ node: tree.nodes[row] as string })} class="name">{tree.nodes[row]}</Link></td>
+                  <td><Chip state={state.states[state.state[row] as number] as string} /></td>
+                  <td class="n">{amount(total - used, unit)}</td>
+                  <td class="n">{amount(total, unit)}</td>
+                  <td class="n">{state.pods[row]}</td>
+                  <td>{jobs.map((job) => <span key={job}><JobLink job={job} /> </span>)}{to - from > 3 && <span class="muted">and {to - from - 3} more</span>}</td>
+                </tr>
+              );
+            })}
+          </tbody>
+        </table>
+      </div>
+      {rows.length > MOST_ROWS && <p class="muted">The first {MOST_ROWS} of {number(rows.length)}; a name narrows them down.</p>}
+    </>
+  );
+}

@@ -1,0 +1,94 @@
+// Config: the configuration as understood, what each part is for, and what could not be used.
+
+import type { Config } from "../api";
+import { number, plural } from "../format";
+import { Commands, Link, Missing, Panel, When } from "../parts";
+import { linkTo, status, useData, useValue } from "../store";
+
+export function ConfigPage() {
+  const config = useData<Config>("/api/config");
+  const feed = useValue(status);
+  const { data } = config;
+  if (!data) return <Missing of={config} what="the configuration" />;
+  const troubles = data.quarantined.length + data.faults.length + data.pluginsLeftOut.length + data.errors.length;
+  return (
+    <div class="config">
+      <Panel title="Health" class={troubles || feed?.trouble ? "warn" : "good"}>
+        <dl class="facts">
+          <div><dt>source</dt><dd>{feed?.title}</dd></div>
+          <div><dt>version</dt><dd>{feed?.version}</dd></div>
+          <div><dt>cycles seen</dt><dd>{number(feed?.cycles ?? 0)}</dd></div>
+          {data.shard && <div><dt>shard</dt><dd>{plural(data.shard.nodes, "node")}, {data.shard.mode}</dd></div>}
+          <div><dt>put aside</dt><dd>{plural(data.quarantined.length, "object")}</dd></div>
+          <div><dt>faults in the topology</dt><dd>{data.faults.length}</dd></div>
+          <div><dt>plugins left out</dt><dd>{data.pluginsLeftOut.join(", ") || "none"}</dd></div>
+          <div><dt>cycles that broke</dt><dd>{data.errors.length}</dd></div>
+        </dl>
+        {!troubles && !feed?.trouble && <p>Nothing is wrong.</p>}
+      </Panel>
+      {data.quarantined.length > 0 && (
+        <Panel title="Put aside: these cannot be used, all others go on" class="bad">
+          <table>
+            <thead><tr><th>kind</th><th>object</th><th>what is wrong</th></tr></thead>
+            <tbody>
+              {data.quarantined.map((aside) => (
+                <tr key={aside.kind + aside.namespace + aside.name}><td>{aside.kind}</td><td class="name">{aside.namespace ? `${aside.namespace}/${aside.name}` : aside.name}</td><td>{aside.reason}</td></tr>
+              ))}
+            </tbody>
+          </table>
+        </Panel>
+      )}
+      {data.faults.length > 0 && (
+        <Panel title="Faults in the topology: what lies under them is out of use" class="bad">
+          <ul class="plain">
+            {data.faults.map((fault, i) => <li key={i}><Link href={linkTo("/cluster", { domain: fault.domain })} class="name">{fault.domain}</Link>: {fault.fault}</li>)}
+          </ul>
+        </Panel>
+      )}
+      {data.errors.length > 0 && (
+        <Panel title="Cycles that broke" class="bad">
+          <ul class="plain">{data.errors.map((error) => <li key={error.cycle}>cycle {error.cycle}, <When time={error.time} />: {error.error}</li>)}</ul>
+        </Panel>
+      )}
+      <div class="columns">
+        <Panel title="Actions, in order">
+          <ol class="parts">
+            {data.actions.map((action) => <Part key={action.name} name={action.name} summary={data.summaries[action.name]} values={action.arguments} />)}
+          </ol>
+          <Commands commands={["muster config show", "muster plugins"]} />
+        </Panel>
+        <div>
+          {data.tiers.map((tier, i) => (
+            <Panel key={i} title={`Plugins, tier ${i + 1}`}>
+              <ol class="parts">
+                {tier.map((plugin) => <Part key={plugin.name} name={plugin.name} summary={data.summaries[plugin.name]} values={plugin.arguments} flags={plugin.flags} />)}
+              </ol>
+            </Panel>
+          ))}
+          <Panel title="Not in use"><p class="muted">{data.unused.join(", ")}</p></Panel>
+          {data.notes.length > 0 && <Panel title="Notes"><ul class="plain">{data.notes.map((note) => <li key={note}>{note}</li>)}</ul></Panel>}
+        </div>
+      </div>
+    </div>
+  );
+}
+
+function Part(props: { name: string; summary?: string | undefined; values: Record<string, unknown>; flags?: Record<string, boolean> }) {
+  const values = Object.entries(props.values);
+  const flags = Object.entries(props.flags ?? {});
+  return (
+    <li>
+      <b class="name">{props.name}</b>
+      {flags.map(([flag, on]) => <span key={flag} class="chip">{flag}: {on ? "on" : "off"}</span>)}
+      <p>{props.summary}</p>
+      {values.length > 0 && (
+        <details>
+          <summary>{plural(values.length, "argument")}</summary>
+          <dl class="facts">
+            {values.map(([key, value]) => <div key={key}><dt>{key}</dt><dd>{typeof value === "object" ? JSON.stringify(value) : String(value)}</dd></div>)}
+          </dl>
+        </details>
+      )}
+    </li>
+  );
+}

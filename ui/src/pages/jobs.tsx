@@ -1,0 +1,116 @@
+// Jobs: who is in line, who runs, and why not.
+
+import { useEffect, useState } from "preact/hooks";
+import type { JobRow, Jobs } from "../api";
+import { duration, number } from "../format";
+import { Chip, Commands, JobLink, Missing, Panel, QueueLink, Reason } from "../parts";
+import { address, go, status, useData, useValue, withQuery } from "../store";
+
+const STATES = ["waiting", "promised", "starting", "growing", "running", "finished"];
+const PAGE = 200;
+
+export function JobsPage() {
+  const { query } = useValue(address);
+  const feed = useValue(status);
+  const wanted = new URLSearchParams();
+  for (const name of ["q", "queue", "state", "namespace", "offset"]) {
+    const value = query.get(name);
+    if (value) wanted.set(name, value);
+  }
+  const jobs = useData<Jobs>(`/api/jobs?${wanted}`);
+  const [text, setText] = useState(query.get("q") ?? "");
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      if ((query.get("q") ?? "") !== text) go(withQuery({ q: text, offset: null }), true);
+    }, 250);
+    return () => clearTimeout(timer);
+  }, [text]);
+  const { data } = jobs;
+  if (!data) return <Missing of={jobs} what="the jobs" />;
+  const state = query.get("state") ?? "";
+  const offset = data.offset;
+  return (
+    <Panel
+      title={data.found === data.total ? `${number(data.total)} jobs` : `${number(data.found)} of ${number(data.total)} jobs`}
+      aside={
+        <>
+          <input type="search" placeholder="Name or reason" aria-label="Name or reason" value={text} onInput={(event) => setText(event.currentTarget.value)} />
+          <label>
+            <span class="unseen">Queue</span>
+            <select value={query.get("queue") ?? ""} onChange={(event) => go(withQuery({ queue: event.currentTarget.value, offset: null }))}>
+              <option value="">all queues</option>
+              {data.queues.map((queue) => <option key={queue} value={queue}>{queue || "no queue"}</option>)}
+            </select>
+          </label>
+          <label>
+            <span class="unseen">Namespace</span>
+            <select value={query.get("namespace") ?? ""} onChange={(event) => go(withQuery({ namespace: event.currentTarget.value, offset: null }))}>
+              <option value="">all namespaces</option>
+              {data.namespaces.map((name) => <option key={name} value={name}>{name}</option>)}
+            </select>
+          </label>
+        </>
+      }
+    >
+      <div class="chips" role="group" aria-label="State">
+        <button type="button" aria-pressed={state === ""} onClick={() => go(withQuery({ state: null, offset: null }))}>all {number(data.total)}</button>
+        {STATES.filter((known) => data.states[known]).map((known) => (
+          <button key={known} type="button" aria-pressed={state === known} onClick={() => go(withQuery({ state: state === known ? null : known, offset: null }))}>
+            <i class={`light is-${known}`} aria-hidden="true" />
+            {known} {number(data.states[known] ?? 0)}
+          </button>
+        ))}
+      </div>
+      <div class="scroll">
+        <table class="jobs">
+          <thead>
+            <tr><th class="n" title="Place in line">line</th><th>job</th><th>state</th><th>queue</th><th>pods</th><th class="n">priority</th><th class="n">waits or runs</th><th>why</th></tr>
+          </thead>
+          <tbody>{data.jobs.map((row) => <Row key={row.job} row={row} />)}</tbody>
+        </table>
+      </div>
+      {data.jobs.length === 0 && <p class="muted">No job is like that.</p>}
+      {data.found > PAGE && (
+        <p class="pages">
+          <button type="button" disabled={offset === 0} onClick={() => go(withQuery({ offset: String(Math.max(0, offset - PAGE)) }))}>‹ before</button>
+          {number(offset + 1)} to {number(offset + data.jobs.length)}
+          <button type="button" disabled={offset + PAGE >= data.found} onClick={() => go(withQuery({ offset: String(offset + PAGE) }))}>next ›</button>
+        </p>
+      )}
+      <Commands commands={[`muster jobs ${feed?.live ? "--cluster" : (feed?.words ?? "")}`]} />
+    </Panel>
+  );
+}
+
+function Row({ row }: { row: JobRow }) {
+  const waits = row.runningSeconds === null;
+  return (
+    <tr>
+      <td class="n">{row.line && <b title={`${row.line.inQueue}. of its queue: ${row.line.why}`}>{row.line.overall}</b>}</td>
+      <td><JobLink job={row.job} /></td>
+      <td><Chip state={row.state} /></td>
+      <td><QueueLink queue={row.queue} /></td>
+      <td><Pods row={row} /></td>
+      <td class="n">{row.priority}</td>
+      <td class="n">{waits ? duration(row.ageSeconds) : duration(row.runningSeconds ?? 0)}</td>
+      <td class="why" title={row.reason}>
+        {row.reason ? <Reason text={row.reason} /> : ""}
+        {row.startsInSeconds !== null && row.startsInSeconds > 0 && <span class="muted"> starts in about {duration(row.startsInSeconds)}</span>}
+      </td>
+    </tr>
+  );
+}
+
+/** Pods that have a node, against the minimum and all. */
+export function Pods({ row }: { row: JobRow }) {
+  const all = Math.max(1, row.placed + row.pending, row.minimum);
+  return (
+    <span class="podbar" title={`${row.placed} have a node, ${row.pending} wait, ${row.minimum} are needed to start`}>
+      <span class="track" aria-hidden="true">
+        <i style={{ width: `${(100 * row.placed) / all}%` }} />
+        {row.minimum < all && <b style={{ left: `${(100 * row.minimum) / all}%` }} />}
+      </span>
+      {row.placed}/{row.placed + row.pending}
+    </span>
+  );
+}

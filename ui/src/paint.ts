@@ -1,0 +1,444 @@
+// Colours of the map, and the drawing of it. Everything is read from columns: a frame of twenty thousand nodes is a loop.
+
+import type { State, Tree, Unit } from "./api";
+import { amount, hueOf, resourceWord } from "./format";
+import type { Layout } from "./layout";
+
+export type Mode = "use" | "free" | "job" | "queue" | "state";
+
+export interface Theme {
+  dark: boolean;
+  ink: string;
+  muted: string;
+  panel: string;
+  line: string;
+  sunken: string;
+  accent: string;
+  bad: string;
+  warn: string;
+  good: string;
+  promised: string;
+  hues: string[];
+}
+
+const LIGHT_HUES = [
+  "#3569cf", "#c86a06", "#2b8a57", "#a8438f", "#0c8295", "#bb4238",
+  "#6d51c2", "#80701a", "#56677a", "#cf4679", "#4a861c", "#965833",
+];
+const DARK_HUES = [
+  "#7aa5f7", "#f0a24a", "#5cc98e", "#dd86c8", "#4fc3d6", "#f0857b",
+  "#ab95f5", "#cdbb55", "#9fb0c3", "#f78fb5", "#93cf5c", "#d69b72",
+];
+
+export function theme(): Theme {
+  const style = getComputedStyle(document.documentElement);
+  const of = (name: string): string => style.getPropertyValue(name).trim();
+  const dark = of("--dark") === "1";
+  return {
+    dark,
+    ink: of("--ink"),
+    muted: of("--muted"),
+    panel: of("--panel"),
+    line: of("--line"),
+    sunken: of("--sunken"),
+    accent: of("--accent"),
+    bad: of("--bad"),
+    warn: of("--warn"),
+    good: of("--good"),
+    promised: of("--promised"),
+    hues: dark ? DARK_HUES : LIGHT_HUES,
+  };
+}
+
+/** Colours of names: by their own number, and where another name has it, by the next one that is free. */
+const KEY = "muster-colours";
+const given = new Map<string, number>(kept());
+const MOST_KEPT = 200;
+
+/** What names got on earlier pages of this visit, so that they keep it. */
+function kept(): [string, number][] {
+  try {
+    return JSON.parse(sessionStorage.getItem(KEY) ?? "[]") as [string, number][];
+  } catch {
+    return [];
+  }
+}
+
+export function hue(name: string): number {
+  let found = given.get(name);
+  if (found === undefined) {
+    found = hueOf(name);
+    const taken = given.size < 12 ? new Set(given.values()) : new Set<number>();
+    for (let step = 0; step < 12 && taken.has(found); step++) found = (found + 5) % 12;
+    given.set(name, found);
+    if (given.size <= MOST_KEPT && !saving) {
+      saving = true;
+      queueMicrotask(save);
+    }
+  }
+  return found;
+}
+
+let saving = false;
+
+function save(): void {
+  saving = false;
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify([...given].slice(0, MOST_KEPT)));
+  } catch {
+    // No storage: they hold until the page goes.
+  }
+}
+
+function mix(from: string, to: string, part: number): string {
+  const parse = (text: string): number[] => [1, 3, 5].map((at) => parseInt(text.slice(at, at + 2), 16));
+  const [a, b] = [parse(from), parse(to)];
+  return `#${a.map((value, i) => Math.round(value + ((b[i] as number) - value) * part).toString(16).padStart(2, "0")).join("")}`;
+}
+
+const STEPS = 16;
+
+export interface Paint {
+  /** Colour of each node, as a place in the palette. */
+  colour: Uint8Array;
+  palette: string[];
+  legend: { label: string; colour: string; name?: string }[];
+  scale: { from: string; to: string; colours: string[] } | null;
+}
+
+/** What colour each node has. */
+export function paint(tree: Tree, state: State, mode: Mode, resource: string, look: Theme): Paint {
+  const n = tree.nodes.length;
+  const colour = new Uint8Array(n);
+  const unit = tree.resources.find((known) => known.name === resource)?.unit ?? "count";
+  if (mode === "use" || mode === "free") return ramp(state, resource, unit, mode, look, colour);
+  if (mode === "state") {
+    const colours = [look.dark ? "#3b4a5c" : "#c3ccd8", look.warn, look.bad, look.promised];
+    for (let row = 0; row < n; row++) colour[row] = state.state[row] as number;
+    const counts = state.states.map((_, code) => state.state.reduce((sum, known) => sum + (known === code ? 1 : 0), 0));
+    const legend = state.states.map((label, code) => ({ label: `${label} (${counts[code]})`, colour: colours[code] as string }));
+    return { colour, palette: colours, legend, scale: null };
+  }
+  return byHolder(state, mode, look, colour);
+}
+
+function ramp(state: State, resource: string, unit: Unit, mode: Mode, look: Theme, colour: Uint8Array): Paint {
+  const empty = look.dark ? "#243040" : "#e3e9f1";
+  const full = mode === "use" ? (look.dark ? "#6ea0ff" : "#1c4fc4") : look.dark ? "#58d197" : "#16794a";
+  const none = look.dark ? "#1a222d" : "#f2f4f7";
+  const palette = [none, ...Array.from({ length: STEPS + 1 }, (_, i) => mix(empty, full, i / STEPS))];
+  const column = state.resources[resource];
+  let most = 0;
+  if (column) for (const total of column.total) most = Math.max(most, total);
+  for (let row = 0; row < colour.length; row++) {
+    const total = column?.total[row] ?? 0;
+    const used = column?.used[row] ?? 0;
+    const part = total <= 0 ? -1 : mode === "use" ? used / total : Math.max(0, total - used) / most;
+    colour[row] = part < 0 ? 0 : 1 + Math.round(Math.min(1, part) * STEPS);
+  }
+  const word = resourceWord(resource);
+  const scale =
+    mode === "use"
+      ? { from: "nothing used", to: `all ${word} used`, colours: palette.slice(1) }
+      : { from: `no ${word} free`, to: `${amount(most, unit)} free`, colours: palette.slice(1) };
+  return { colour, palette, legend: [{ label: `has no ${word}`, colour: none }], scale };
+}
+
+function byHolder(state: State, mode: Mode, look: Theme, colour: Uint8Array): Paint {
+  const none = look.dark ? "#243040" : "#e3e9f1";
+  const palette = [none, ...look.hues];
+  const names = mode === "job" ? state.jobs : state.queues;
+  const held = new Float64Array(names.length);
+  const here = new Float64Array(names.length);
+  const owners = mode === "job" ? Uint32Array.from(names, (_, i) => i) : Uint32Array.from(state.jobQueue);
+  const hues = Uint8Array.from(names, (name) => 1 + hue(name));
+  const { start, job, amount: amounts } = state.holders;
+  for (let row = 0; row < colour.length; row++) {
+    const from = start[row] as number;
+    const to = start[row + 1] as number;
+    let best = -1;
+    let bestAmount = 0;
+    for (let at = from; at < to; at++) {
+      const owner = owners[job[at] as number] as number;
+      const sum = (here[owner] as number) + (amounts[at] as number);
+      here[owner] = sum;
+      if (sum > bestAmount) {
+        best = owner;
+        bestAmount = sum;
+      }
+    }
+    for (let at = from; at < to; at++) {
+      const owner = owners[job[at] as number] as number;
+      held[owner] = (held[owner] as number) + (here[owner] as number);
+      here[owner] = 0;
+    }
+    colour[row] = best < 0 ? 0 : (hues[best] as number);
+  }
+  const order = names.map((_, i) => i).sort((a, b) => (held[b] as number) - (held[a] as number));
+  const legend = order.slice(0, 24).map((i) => ({
+    label: names[i] as string,
+    name: names[i] as string,
+    colour: look.hues[hue(names[i] as string)] as string,
+  }));
+  return { colour, palette, legend: [...legend, { label: "nobody", colour: none }], scale: null };
+}
+
+// -- drawing ---------------------------------------------------------------------------------------------------------
+
+export interface View {
+  scale: number;
+  dx: number;
+  dy: number;
+}
+
+export interface Scene {
+  tree: Tree;
+  state: State;
+  layout: Layout;
+  paint: Paint;
+  look: Theme;
+  mode: Mode;
+  resource: string;
+  unit: Unit;
+  /** Nodes to be seen; the others step back. Null: all. */
+  lit: Uint8Array | null;
+  selected: number;
+  hovered: number;
+  faulty: ReadonlySet<number>;
+  leaving: Uint8Array;
+  promised: Uint8Array;
+}
+
+const FONT = "ui-sans-serif, system-ui, sans-serif";
+
+export function draw(context: CanvasRenderingContext2D, width: number, height: number, view: View, scene: Scene): void {
+  const { layout, look } = scene;
+  const ratio = window.devicePixelRatio || 1;
+  context.setTransform(ratio, 0, 0, ratio, 0, 0);
+  context.clearRect(0, 0, width, height);
+  drawBoxes(context, width, height, view, scene);
+  const details = layout.tile.w * view.scale >= 88;
+  drawTiles(context, width, height, view, scene);
+  if (details) drawDetails(context, width, height, view, scene);
+  for (const [item, colour, thick] of [
+    [scene.hovered, look.ink, 1.5],
+    [scene.selected, look.accent, 2.5],
+  ] as const) {
+    if (item < 0 || item >= layout.items.length) continue;
+    context.strokeStyle = colour;
+    context.lineWidth = thick;
+    const [x, y, w, h] = place(layout, view, item);
+    context.strokeRect(x - 1.5, y - 1.5, Math.max(4, w) + 3, Math.max(4, h) + 3);
+  }
+}
+
+function place(layout: Layout, view: View, item: number): [number, number, number, number] {
+  return [
+    (layout.x[item] as number) * view.scale + view.dx,
+    (layout.y[item] as number) * view.scale + view.dy,
+    (layout.w[item] as number) * view.scale,
+    (layout.h[item] as number) * view.scale,
+  ];
+}
+
+function drawBoxes(context: CanvasRenderingContext2D, width: number, height: number, view: View, scene: Scene): void {
+  const { layout, look, tree, faulty } = scene;
+  context.textBaseline = "middle";
+  for (const box of layout.boxes) {
+    const x = box.x * view.scale + view.dx;
+    const y = box.y * view.scale + view.dy;
+    const w = box.w * view.scale;
+    const h = box.h * view.scale;
+    if (x > width || y > height || x + w < 0 || y + h < 0 || w < 2) continue;
+    context.fillStyle = box.depth % 2 ? look.sunken : look.panel;
+    context.fillRect(x, y, w, h);
+    context.strokeStyle = faulty.has(box.domain) ? look.bad : look.line;
+    context.lineWidth = faulty.has(box.domain) ? 2 : 1;
+    if (w > 8) context.strokeRect(Math.round(x) + 0.5, Math.round(y) + 0.5, Math.round(w) - 1, Math.round(h) - 1);
+    const header = box.header * view.scale;
+    if (header >= 11 && w > 34) {
+      context.font = `${box.depth === 1 ? 600 : 400} ${Math.min(13, header * 0.72)}px ${FONT}`;
+      context.fillStyle = look.muted;
+      context.fillText(clipped(context, tree.domains.name[box.domain] as string, w - 8), x + 5, y + header / 2 + 2);
+    }
+  }
+}
+
+function clipped(context: CanvasRenderingContext2D, text: string, width: number): string {
+  if (context.measureText(text).width <= width) return text;
+  let end = text.length;
+  while (end > 1 && context.measureText(`${text.slice(0, end)}…`).width > width) end -= 1;
+  return `${text.slice(0, end)}…`;
+}
+
+function drawTiles(context: CanvasRenderingContext2D, width: number, height: number, view: View, scene: Scene): void {
+  const { layout, paint: painted, lit, leaving, promised, look, tree, state, resource } = scene;
+  const n = layout.items.length;
+  // One colour after the other: changing the colour costs more than a rectangle.
+  const buckets: number[][] = Array.from({ length: painted.palette.length * 2 }, () => []);
+  const small = layout.tile.w * view.scale < 5;
+  const marked: number[] = [];
+  for (let item = 0; item < n; item++) {
+    const x = (layout.x[item] as number) * view.scale + view.dx;
+    const y = (layout.y[item] as number) * view.scale + view.dy;
+    if (x > width || y > height) continue;
+    if (x + (layout.w[item] as number) * view.scale < 0 || y + (layout.h[item] as number) * view.scale < 0) continue;
+    const { index, isDomain } = layout.items[item] as { index: number; isDomain: boolean };
+    const colour = isDomain ? domainColour(scene, index) : (painted.colour[index] as number);
+    const isLit = lit === null || (isDomain ? anyLit(tree, lit, index) : lit[index] === 1);
+    (buckets[colour * 2 + (isLit ? 0 : 1)] as number[]).push(item);
+    if (!isDomain && !small && ((leaving[index] as number) || (promised[index] as number))) marked.push(item);
+  }
+  buckets.forEach((items, bucket) => {
+    if (!items.length) return;
+    context.fillStyle = painted.palette[bucket >> 1] as string;
+    context.globalAlpha = bucket & 1 ? 0.14 : 1;
+    for (const item of items) {
+      const [x, y, w, h] = place(layout, view, item);
+      context.fillRect(x, y, Math.max(1, w), Math.max(1, h));
+    }
+  });
+  context.globalAlpha = 1;
+  for (const item of marked) {
+    const [x, y, w] = place(layout, view, item);
+    const { index } = layout.items[item] as { index: number };
+    const side = Math.max(2, Math.min(7, w * 0.28));
+    context.fillStyle = leaving[index] ? look.bad : look.promised;
+    context.beginPath();
+    context.moveTo(x + w, y);
+    context.lineTo(x + w, y + side * 1.6);
+    context.lineTo(x + w - side * 1.6, y);
+    context.fill();
+  }
+  const column = state.resources[resource];
+  for (let item = 0; item < n; item++) {
+    const { index, isDomain } = layout.items[item] as { index: number; isDomain: boolean };
+    if (!isDomain) continue;
+    const [x, y, w, h] = place(layout, view, item);
+    if (x > width || y > height || x + w < 0 || y + h < 0 || w < 40) continue;
+    const [lo, hi] = [tree.domains.lo[index] as number, tree.domains.hi[index] as number];
+    let total = 0;
+    let used = 0;
+    for (let row = lo; row < hi; row++) {
+      total += column?.total[row] ?? 0;
+      used += column?.used[row] ?? 0;
+    }
+    context.fillStyle = look.panel;
+    context.fillRect(x + 3, y + 3, w - 6, h - 6);
+    context.fillStyle = painted.palette[domainColour(scene, index)] as string;
+    context.fillRect(x + 3, y + h - 9, (w - 6) * (total ? Math.min(1, used / total) : 0), 6);
+    context.fillStyle = look.ink;
+    context.font = `600 11px ${FONT}`;
+    context.fillText(clipped(context, tree.domains.name[index] as string, w - 14), x + 7, y + 13);
+    context.fillStyle = look.muted;
+    context.font = `10px ${FONT}`;
+    const text = `${hi - lo} nodes, ${amount(total - used, scene.unit)} free`;
+    if (h > 34) context.fillText(clipped(context, text, w - 14), x + 7, y + 25);
+  }
+}
+
+/** A folded domain has the colour of its nodes on average, or of most of them. */
+function domainColour(scene: Scene, domain: number): number {
+  const { tree, paint: painted, state, mode, resource } = scene;
+  const [lo, hi] = [tree.domains.lo[domain] as number, tree.domains.hi[domain] as number];
+  if (mode === "use") {
+    const column = state.resources[resource];
+    let total = 0;
+    let used = 0;
+    for (let row = lo; row < hi; row++) {
+      total += column?.total[row] ?? 0;
+      used += column?.used[row] ?? 0;
+    }
+    return total ? 1 + Math.round(Math.min(1, used / total) * STEPS) : 0;
+  }
+  const counts = new Map<number, number>();
+  let best = painted.colour[lo] ?? 0;
+  for (let row = lo; row < hi; row++) {
+    const colour = painted.colour[row] as number;
+    const count = (counts.get(colour) ?? 0) + 1;
+    counts.set(colour, count);
+    if (mode === "state" ? colour > best : count > (counts.get(best) ?? 0)) best = colour;
+  }
+  return best;
+}
+
+function anyLit(tree: Tree, lit: Uint8Array, domain: number): boolean {
+  for (let row = tree.domains.lo[domain] as number; row < (tree.domains.hi[domain] as number); row++) {
+    if (lit[row]) return true;
+  }
+  return false;
+}
+
+/** Large tiles: the name, and every device with the colour of who holds it. */
+function drawDetails(context: CanvasRenderingContext2D, width: number, height: number, view: View, scene: Scene): void {
+  const { layout, look, state, tree, lit } = scene;
+  const scarce = state.resources[state.scarce];
+  const unit = tree.resources.find((known) => known.name === state.scarce)?.unit ?? "count";
+  const one = unit === "milli" ? 1000 : 1;
+  for (let item = 0; item < layout.items.length; item++) {
+    const { index, isDomain } = layout.items[item] as { index: number; isDomain: boolean };
+    if (isDomain) continue;
+    const [x, y, w, h] = place(layout, view, item);
+    if (x > width || y > height || x + w < 0 || y + h < 0) continue;
+    context.globalAlpha = lit === null || lit[index] ? 1 : 0.3;
+    context.fillStyle = look.panel;
+    context.fillRect(x, y, w, h);
+    context.strokeStyle = state.state[index] ? look.warn : look.line;
+    context.lineWidth = 1;
+    context.strokeRect(Math.round(x) + 0.5, Math.round(y) + 0.5, Math.round(w) - 1, Math.round(h) - 1);
+    context.fillStyle = scene.paint.palette[scene.paint.colour[index] as number] as string;
+    context.fillRect(x, y, 4, h);
+    context.fillStyle = look.ink;
+    context.font = `600 ${Math.min(13, h * 0.26)}px ${FONT}`;
+    context.textBaseline = "middle";
+    context.fillText(clipped(context, tree.nodes[index] as string, w - 78), x + 11, y + h * 0.3);
+    const total = scarce?.total[index] ?? 0;
+    const used = scarce?.used[index] ?? 0;
+    context.font = `${Math.min(11, h * 0.24)}px ${FONT}`;
+    const note = state.state[index] ? (state.states[state.state[index] as number] as string) : "";
+    const mark = note || (total ? `${amount(total - used, unit)} of ${amount(total, unit)} free` : "");
+    context.fillStyle = note ? look.warn : look.muted;
+    const room = context.measureText(mark).width;
+    if (room < w - 60) context.fillText(mark, x + w - room - 8, y + h * 0.3);
+    drawDevices(context, scene, index, [x + 11, y + h * 0.54, w - 19, h * 0.3], total, one);
+    if (scene.leaving[index] || scene.promised[index]) {
+      context.fillStyle = scene.leaving[index] ? look.bad : look.promised;
+      context.beginPath();
+      context.moveTo(x + w, y);
+      context.lineTo(x + w, y + 9);
+      context.lineTo(x + w - 9, y);
+      context.fill();
+    }
+  }
+  context.globalAlpha = 1;
+}
+
+function drawDevices(
+  context: CanvasRenderingContext2D,
+  scene: Scene,
+  node: number,
+  [x, y, w, h]: [number, number, number, number],
+  total: number,
+  one: number,
+): void {
+  const { state, look, mode } = scene;
+  if (total <= 0) return;
+  const count = Math.round(total / one);
+  const { start, job, amount: amounts } = state.holders;
+  const byQueue = mode === "queue";
+  context.fillStyle = look.sunken;
+  context.fillRect(x, y, w, h);
+  let at = 0;
+  for (let entry = start[node] as number; entry < (start[node + 1] as number); entry++) {
+    const owner = job[entry] as number;
+    const name = byQueue ? (state.queues[state.jobQueue[owner] as number] as string) : (state.jobs[owner] as string);
+    const part = (amounts[entry] as number) / total;
+    context.fillStyle = look.hues[hue(name)] as string;
+    context.fillRect(x + at * w, y, part * w, h);
+    at += part;
+  }
+  if (count > 1 && count <= 16) {
+    context.fillStyle = look.panel;
+    for (let line = 1; line < count; line++) context.fillRect(Math.round(x + (line * w) / count) - 1, y, 2, h);
+  }
+}

@@ -1,0 +1,178 @@
+// Small parts that pages are made of.
+
+import type { ComponentChildren, JSX } from "preact";
+import { useState } from "preact/hooks";
+import { ApiError, type Status } from "./api";
+import { hue } from "./paint";
+import { go, jobPath, linkTo, status, useValue, type Data } from "./store";
+import { fullTime, moment } from "./format";
+
+export function Link(props: JSX.HTMLAttributes<HTMLAnchorElement> & { href: string; class?: string }) {
+  const { href, children, ...rest } = props;
+  return (
+    <a
+      {...rest}
+      href={href}
+      onClick={(event) => {
+        if (event.metaKey || event.ctrlKey || event.shiftKey || event.button !== 0) return;
+        event.preventDefault();
+        go(href);
+      }}
+    >
+      {children}
+    </a>
+  );
+}
+
+/** A colour that belongs to a name, on every page. */
+export function Dot({ name }: { name: string }) {
+  return <i class={`dot hue-${hue(name)}`} aria-hidden="true" />;
+}
+
+export function JobLink({ job, dot = true }: { job: string; dot?: boolean }) {
+  if (!job || job === "(hidden)") return <span class="name">{job || "nobody"}</span>;
+  return (
+    <Link href={linkTo(jobPath(job))} class="name">
+      {dot && <Dot name={job} />}
+      {job}
+    </Link>
+  );
+}
+
+export function NodeLink({ node }: { node: string }) {
+  return <Link href={linkTo("/cluster", { node })} class="name">{node}</Link>;
+}
+
+export function QueueLink({ queue }: { queue: string }) {
+  if (!queue) return <span class="muted">no queue</span>;
+  return <Link href={linkTo("/queues", { queue })} class="name">{queue}</Link>;
+}
+
+export function Chip({ state }: { state: string }) {
+  return <span class={`chip is-${state.replaceAll(" ", "-")}`}>{state}</span>;
+}
+
+export function Panel(props: { title?: ComponentChildren; aside?: ComponentChildren; class?: string; children: ComponentChildren }) {
+  return (
+    <section class={`panel ${props.class ?? ""}`}>
+      {(props.title || props.aside) && (
+        <header>
+          <h2>{props.title}</h2>
+          {props.aside && <div class="aside">{props.aside}</div>}
+        </header>
+      )}
+      {props.children}
+    </section>
+  );
+}
+
+/** Text with the names of nodes, jobs and amounts as it came; a reason's code apart. */
+export function Reason({ text }: { text: string }) {
+  const cut = /^([a-z][a-z-]*[a-z]): (.*)$/s.exec(text);
+  if (!cut) return <span>{text}</span>;
+  return (
+    <span>
+      <code class="code">{cut[1]}</code> {cut[2]}
+    </span>
+  );
+}
+
+export function When({ time, of }: { time: number; of?: Status | null }) {
+  const now = useValue(status);
+  const feed = of ?? now;
+  const title = feed?.live ? fullTime(time) : undefined;
+  return (
+    <time title={title} dateTime={new Date(time * 1000).toISOString()}>
+      {feed ? moment(time, feed.start, feed.live) : ""}
+    </time>
+  );
+}
+
+export function Copy({ text, label }: { text: string; label: string }) {
+  const [done, setDone] = useState(false);
+  async function copy(): Promise<void> {
+    try {
+      await navigator.clipboard.writeText(text);
+    } catch {
+      const area = document.createElement("textarea");
+      area.value = text;
+      document.body.append(area);
+      area.select();
+      document.execCommand("copy");
+      area.remove();
+    }
+    setDone(true);
+    setTimeout(() => setDone(false), 1500);
+  }
+  return (
+    <button type="button" class="copy" onClick={() => void copy()} title={`Copy: ${text}`}>
+      {done ? "copied" : label}
+    </button>
+  );
+}
+
+/** The same on a terminal. */
+export function Commands({ commands }: { commands: string[] }) {
+  if (!commands.length) return null;
+  return (
+    <details class="commands">
+      <summary>As a command</summary>
+      {commands.map((command) => (
+        <div key={command}>
+          <code>{command}</code>
+          <Copy text={command} label="copy" />
+        </div>
+      ))}
+    </details>
+  );
+}
+
+/** What stands in the place of data that is not there. */
+export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
+  if (of.error instanceof ApiError && of.error.status === 410)
+    return (
+      <div class="empty" role="status">
+        <p>{of.error.message}</p>
+        <Link href={location.pathname} class="button">Go to the latest cycle</Link>
+      </div>
+    );
+  if (of.error)
+    return (
+      <div class="empty" role="alert">
+        <p>{what} could not be read: {of.error.message}</p>
+      </div>
+    );
+  return (
+    <div class="empty" role="status">
+      <p class="wait">Reading {what} …</p>
+    </div>
+  );
+}
+
+export function Segments<T extends string>(props: {
+  label: string;
+  value: T;
+  options: { value: T; label: string; title?: string }[];
+  onChange: (value: T) => void;
+}) {
+  return (
+    <div class="segments" role="radiogroup" aria-label={props.label}>
+      {props.options.map((option) => (
+        <button
+          key={option.value}
+          type="button"
+          role="radio"
+          aria-checked={option.value === props.value}
+          title={option.title}
+          onClick={() => props.onChange(option.value)}
+        >
+          {option.label}
+        </button>
+      ))}
+    </div>
+  );
+}
+
+export function quote(text: string): string {
+  return /^[\w@%+=:,./-]+$/.test(text) ? text : `'${text.replaceAll("'", "'\\''")}'`;
+}

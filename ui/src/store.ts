@@ -1,0 +1,152 @@
+// What all views share: the address, the state of the feed, the connection. Hooks that read them, and data by address.
+
+import { useEffect, useRef, useState } from "preact/hooks";
+import { ApiError, ask, listen, type Connection, type Status } from "./api";
+
+type Listener = () => void;
+
+class Value<T> {
+  private readonly listeners = new Set<Listener>();
+  constructor(private held: T) {}
+  get(): T {
+    return this.held;
+  }
+  set(value: T): void {
+    this.held = value;
+    for (const listener of [...this.listeners]) listener();
+  }
+  hear(listener: Listener): () => void {
+    this.listeners.add(listener);
+    return () => this.listeners.delete(listener);
+  }
+}
+
+export function useValue<T>(value: Value<T>): T {
+  const [, again] = useState(0);
+  useEffect(() => value.hear(() => again((n) => n + 1)), [value]);
+  return value.get();
+}
+
+// -- the address -----------------------------------------------------------------------------------------------------
+
+export interface Address {
+  path: string;
+  query: URLSearchParams;
+}
+
+function present(): Address {
+  return { path: decodeURI(location.pathname), query: new URLSearchParams(location.search) };
+}
+
+export const address = new Value<Address>(present());
+window.addEventListener("popstate", () => address.set(present()));
+
+export function go(to: string, replaces = false): void {
+  if (to === location.pathname + location.search) return;
+  history[replaces ? "replaceState" : "pushState"](null, "", to);
+  const moved = address.get().path !== decodeURI(location.pathname);
+  address.set(present());
+  if (moved) {
+    window.scrollTo(0, 0);
+    document.getElementById("main")?.focus({ preventScroll: true });
+  }
+}
+
+/** The present address with some parameters changed; an empty one goes. */
+export function withQuery(changes: Record<string, string | null>, path = location.pathname): string {
+  const query = new URLSearchParams(path === location.pathname ? location.search : "");
+  for (const [name, value] of Object.entries(changes)) {
+    if (value === null || value === "") query.delete(name);
+    else query.set(name, value);
+  }
+  const text = query.toString();
+  return path + (text ? `?${text}` : "");
+}
+
+/** The address of another view, at the same cycle. */
+export function linkTo(path: string, changes: Record<string, string | null> = {}): string {
+  const at = new URLSearchParams(location.search).get("at");
+  const query = new URLSearchParams();
+  if (at) query.set("at", at);
+  for (const [name, value] of Object.entries(changes)) if (value) query.set(name, value);
+  const text = query.toString();
+  return path + (text ? `?${text}` : "");
+}
+
+export function jobPath(job: string): string {
+  return `/jobs/${job.split("/").map(encodeURIComponent).join("/")}`;
+}
+
+// -- the feed --------------------------------------------------------------------------------------------------------
+
+export const status = new Value<Status | null>(null);
+export const connection = new Value<{ state: Connection; why: string }>({ state: "connecting", why: "" });
+
+export function begin(): void {
+  listen(
+    (news) => status.set(news),
+    (state, why) => connection.set({ state, why }),
+  );
+}
+
+/** The cycle that is looked at; null: the latest. */
+export function useAt(): number | null {
+  const at = useValue(address).query.get("at");
+  return at && /^\d+$/.test(at) ? Number(at) : null;
+}
+
+// -- data ------------------------------------------------------------------------------------------------------------
+
+export interface Data<T> {
+  data: T | null;
+  error: ApiError | Error | null;
+  loading: boolean;
+}
+
+/**
+ * What a path answers, asked again when the feed moves on (unless one cycle is looked at). Old data stays while new data
+ * comes, one question at a time: a slow server is asked less often, not more.
+ */
+export function useData<T>(path: string | null, follows = true): Data<T> {
+  const at = useAt();
+  const now = useValue(status);
+  const [held, hold] = useState<Data<T> & { path: string | null }>({ data: null, error: null, loading: true, path: null });
+  const busy = useRef<AbortController | null>(null);
+  const due = useRef(false);
+  const moment = follows && at === null ? `${now?.cycle}/${now?.cycles}/${now?.ended}` : "";
+  const full = path === null ? null : at === null ? path : path + (path.includes("?") ? "&" : "?") + `at=${at}`;
+  const current = useRef(full);
+
+  useEffect(() => {
+    if (full === null) return;
+    // What is there may be of this very cycle already: the first answer often comes before the stream.
+    const shown = (held.data as { cycle?: number } | null)?.cycle;
+    if (moment && held.path === full && shown !== undefined && shown === now?.cycle) return;
+    const isOther = current.current !== full;
+    current.current = full;
+    if (busy.current && !isOther) {
+      due.current = true;
+      return;
+    }
+    busy.current?.abort();
+    const load = (): void => {
+      const control = new AbortController();
+      busy.current = control;
+      due.current = false;
+      ask<T>(full, control.signal)
+        .then((data) => hold({ data, error: null, loading: false, path: full }))
+        .catch((error: Error) => {
+          if (error.name !== "AbortError")
+            hold((old) => ({ data: old.path === full ? old.data : null, error, loading: false, path: full }));
+        })
+        .finally(() => {
+          if (busy.current !== control) return;
+          busy.current = null;
+          if (due.current && current.current === full) load();
+        });
+    };
+    load();
+  }, [full, moment]);
+  useEffect(() => () => busy.current?.abort(), []);
+  return held;
+}
