@@ -197,6 +197,11 @@ def test_wrong_values_are_told_in_our_words(
     assert said in capsys.readouterr().err
 
 
+def test_an_option_without_its_value_points_to_the_help_of_its_command(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main.run(["queue", "show", "x.yaml", "-o"]) == 2
+    assert capsys.readouterr().err == "error: Option '-o' requires an argument. (see `muster queue show --help`)\n"
+
+
 @pytest.mark.parametrize("time", ["nan", "inf", "-1", "0", "1e99", "2d", "5m30", "", "soon"])
 def test_times_to_wait_are_durations_that_a_clock_can_wait_for(time: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main.run(["explain", "job", "x.yaml", "--watch", f"--interval={time}"]) == 2

@@ -67,7 +67,8 @@ def _invoke(arguments: Sequence[str], name: str) -> int:
         code = command.main(args=given, prog_name=name, standalone_mode=False)
     except typer.TyperException as error:
         context = getattr(error, "ctx", None)
-        say_error(f"{_said(error)} (see `{name if context is None else context.command_path} --help`)")
+        called = _called(command, name, given) if context is None else context.command_path
+        say_error(f"{_said(error)} (see `{called} --help`)")
         return error.exit_code
     except (InternalError, PluginError) as error:
         return _bug(error)
@@ -81,6 +82,16 @@ def _invoke(arguments: Sequence[str], name: str) -> int:
     except Exception as error:  # noqa: BLE001  # whatever else comes out is a bug, and the user should be told so
         return _bug(error)
     return code if isinstance(code, int) else 0
+
+
+def _called(command: object, name: str, arguments: Sequence[str]) -> str:
+    """The command that was called, for errors that do not say."""
+    for word in arguments:
+        inner = getattr(command, "commands", {}).get(word)
+        if inner is None:
+            break
+        command, name = inner, f"{name} {word}"
+    return name
 
 
 def _part_for(arguments: Sequence[str]) -> typer.Typer:
