@@ -55,7 +55,7 @@ CHECKED := src $(wildcard tests conformance benchmarks examples)
 
 .DEFAULT_GOAL := help
 .DELETE_ON_ERROR:
-.PHONY: help setup demo test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-compare bench-kubernetes soak storm lint imports docs docs-serve docs-check manifests format lock lock-apart sbom clean
+.PHONY: help setup demo ui ui-test test unit kube-tests kube-assets kube-assets-if-possible conformance conformance-if-present bench bench-compare bench-kubernetes soak storm lint imports docs docs-serve docs-check manifests format lock lock-apart sbom clean
 
 help: ## List the targets.
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / {printf "  %-16s %s\n", $$1, $$2}' $(MAKEFILE_LIST)
@@ -84,6 +84,14 @@ $(RUN): | $(BIN)/python
 
 demo: $(RUN) ## Show gangs queued, placed and explained on a small embedded cluster.
 	@$(BIN)/muster demo
+
+# Needs Node; users do not: what it makes is committed.
+ui: ## Build the front end of the dashboard from its lock (ui/package-lock.json) into src/muster/ui/static.
+	@command -v npm >/dev/null || { echo "ui: needs Node 20 or newer with npm (Debian: apt install nodejs npm)"; exit 1; }
+	@cd ui && npm ci --no-audit --no-fund --loglevel=error && npm run --silent build
+
+ui-test: setup ## Drive the dashboard in a real Chromium, and measure it: [PYTEST_ARGS="-k cluster"].
+	$(BIN)/pytest -n 0 tests/ui/browser $(PYTEST_ARGS)
 
 test: unit conformance-if-present ## Run the tests, then the conformance cases when ../shared has them.
 

@@ -37,17 +37,13 @@ def config_of(case: Case) -> SchedulerConfig:
 
 def _configurations(base: SchedulerConfig, body: Body) -> dict[str, dict[str, Any]]:
     """The arguments of the actions: those of the profile, and what KAI's tests set."""
+    # In KAI whose turn it is takes what it may, also where others take it back then.
+    as_in_kai = {"useSchedulingSignatures": False, "passOverBlocked": False, "looksAhead": False}
     own: dict[str, dict[str, Any]] = {
         "allocate": {"groupsStartSmall": True},
-        "consolidation": {
-            "maxConsolidationPreemptees": -1,
-            "useSchedulingSignatures": False,
-            "passOverBlocked": False,
-            # In KAI a job of higher priority that may not move others takes the room in the next cycle.
-            "looksAhead": False,
-        },
-        "reclaim": {"useSchedulingSignatures": False, "passOverBlocked": False},
-        "preempt": {"useSchedulingSignatures": False, "passOverBlocked": False},
+        "consolidation": {"maxConsolidationPreemptees": -1, **as_in_kai},
+        "reclaim": as_in_kai,
+        "preempt": as_in_kai,
         STALE: {"gracePeriod": f"{_grace_seconds(body)}s"},
     }
     return {name: {**base.arguments_of(name), **arguments} for name, arguments in own.items()}

@@ -123,7 +123,8 @@ def test_a_list_without_items_is_empty() -> None:
     ],
 )
 def test_kinds_that_are_not_read_are_left_out_and_counted(api_version: str, kind: str) -> None:
-    loaded = load_text(f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: x}}\n---\n" + NODE % "a")
+    node = NODE % "a" + "status: {allocatable: {cpu: 1}}\n"
+    loaded = load_text(f"apiVersion: {api_version}\nkind: {kind}\nmetadata: {{name: x}}\n---\n{node}")
     assert [item.object.key for item in loaded] == ["a"]
     assert loaded.left_out == {(api_version, kind): 1}
     [note] = loaded.notes

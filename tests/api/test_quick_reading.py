@@ -15,7 +15,7 @@ from muster.api.documents import read_yaml, yaml_shapes
 from muster.api.reading.load import _Reader
 from muster.api.reading.pieces import NotPlainError, outputs_of
 from muster.api.reading.quick import QuickReader
-from muster.api.together import Loaded
+from muster.api.reading.together import Loaded
 
 JSON_NODE = '{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "%s"}}'
 NODE = "apiVersion: v1\nkind: Node\nmetadata:\n  name: %s\n"

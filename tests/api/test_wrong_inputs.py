@@ -7,6 +7,8 @@ import pytest
 from muster.api import UserError, load_text
 
 NODE = "apiVersion: v1\nkind: Node\nmetadata: {name: n1}\n"
+#: One that pods fit on.
+ROOMY = NODE + "status: {allocatable: {cpu: 8, nvidia.com/gpu: 4}}\n"
 POD = "apiVersion: v1\nkind: Pod\nmetadata: {name: p, namespace: a}\n"
 #: A pod with a container, which others are written into.
 FULL = "containers: [{name: main}]"
@@ -22,7 +24,11 @@ JOB = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j, nam
 FLOW = "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobFlow\nmetadata: {name: f, namespace: a}\n"
 MEMBER = "{type: Node, selector: {exactMatch: {name: n1}}}"
 QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: r, namespace: a}\n"
+CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: a}\n"
+DEVICES = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: d, namespace: a}\n"
 SUBJECTS = {
+    CLAIM: "PersistentVolumeClaim a/c",
+    DEVICES: "ResourceClaim a/d",
     NODE: "Node n1",
     POD: "Pod a/p",
     GROUP: "PodGroup a/g",
@@ -365,6 +371,73 @@ REFUSED = [
             '"CrossNamespacePodAffinity" or "VolumeAttributesClass", got "Weekends"'
         ),
     ),
+    # what an API server would refuse
+    (POD, pod("schedulingGates: [{}]"), "spec.schedulingGates[0].name: expected the name of the gate, got nothing"),
+    (POD, pod("activeDeadlineSeconds: -5"), "spec.activeDeadlineSeconds: expected a number of at least 1, got -5"),
+    (
+        POD,
+        pod("volumes: [{name: v, persistentVolumeClaim: {}}]"),
+        ("spec.volumes[0].persistentVolumeClaim.claimName: expected the name of a PersistentVolumeClaim, got nothing"),
+    ),
+    (
+        POD,
+        pod("affinity: {nodeAffinity: {requiredDuringSchedulingIgnoredDuringExecution: {nodeSelectorTerms: []}}}"),
+        (
+            "spec.affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms: "
+            "expected at least one term, got none; no node would match"
+        ),
+    ),
+    (
+        NODE,
+        'status: {allocatable: {nvidia.com/gpu: "0.5"}}',
+        'status.allocatable["nvidia.com/gpu"]: expected a whole number of devices, such as "1", got "0.5"',
+    ),
+    (
+        NODE,
+        "status: {allocatable: {pods: 1.5}}",
+        'status.allocatable.pods: expected a whole number, such as "1", got "1.5"',
+    ),
+    (
+        KAI_QUEUE,
+        "spec: {reclaimMinRuntime: -5m}",
+        'spec.reclaimMinRuntime: expected a duration of 0s or more, such as "90s", got "-5m"',
+    ),
+    (
+        TOPOLOGY,
+        "spec: {levels: [{nodeLabel: a b}]}",
+        (
+            'spec.levels[0].nodeLabel: expected a key of letters, digits, "-", "_" and "." between letters or digits, '
+            '63 at most, after a domain and "/" or alone, got "a b"'
+        ),
+    ),
+    (
+        CLASS,
+        "spec: {value: 3}",
+        (
+            "spec: unknown field; known here: apiVersion, description, globalDefault, kind, metadata, "
+            "preemptionPolicy, value"
+        ),
+    ),
+    (
+        QUOTA,
+        "spec: {scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In}]}}",
+        "spec.scopeSelector.matchExpressions[0].values: expected at least one value for In, got none",
+    ),
+    (
+        CLAIM,
+        "spec: {accessModes: [Sometimes]}",
+        (
+            'spec.accessModes[0]: expected "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany" or "ReadWriteOncePod", '
+            'got "Sometimes"'
+        ),
+    ),
+    (CLAIM, "spec: {volumeMode: Weird}", 'spec.volumeMode: expected "Filesystem" or "Block", got "Weird"'),
+    (CLAIM, "status: {phase: Maybe}", 'status.phase: expected "Pending", "Bound" or "Lost", got "Maybe"'),
+    (
+        DEVICES,
+        "spec: {devices: {requests: [{name: r, exactly: {deviceClassName: x, count: -1}}]}}",
+        'spec.devices.requests: expected from 1 to 1000000000 devices of "x", got -1',
+    ),
 ]
 
 
@@ -411,6 +484,14 @@ LABEL = 'letters, digits, "-", "_" and "." between letters or digits, 63 at most
                 'metadata.annotations["volcano.sh/jdb-min-available"]: expected a number or a percentage '
                 'such as "50%", got "most"'
             ),
+        ),
+        (
+            'annotations: {gpu-fraction: "2"}',
+            'metadata.annotations["gpu-fraction"]: expected a part of one GPU such as "0.5", got "2"',
+        ),
+        (
+            "annotations: {gpu-memory: lots}",
+            'metadata.annotations["gpu-memory"]: expected a number of MiB such as "4096", got "lots"',
         ),
         (
             "creationTimestamp: yesterday",
@@ -548,10 +629,92 @@ NOTED = [
         "spec: {flows: [{name: first}]}",
         'spec.flows[0].name: there is no JobTemplate "first" in namespace a of the input',
     ),
+    (
+        POD.replace("name: p", "name: My_Pod"),
+        pod(),
+        (
+            'metadata.name: no API server takes the name "My_Pod": expected lower-case letters, digits, "-" and ".", '
+            "253 at most"
+        ),
+    ),
+    (
+        POD.replace("namespace: a", "namespace: Team_A"),
+        pod(),
+        (
+            'metadata.namespace: no API server takes the namespace "Team_A": expected lower-case letters, digits and '
+            '"-", 63 at most'
+        ),
+    ),
+    (
+        POD,
+        asking("memory: 64"),
+        'spec.containers[0].resources.requests.memory: "64" is 64 bytes; did you mean "64Mi" or "64Gi"?',
+    ),
+    (
+        POD,
+        asking("memory: 100m"),
+        'spec.containers[0].resources.requests.memory: "100m" is less than a byte; did you mean "100Mi" or "100Gi"?',
+    ),
+    (
+        NODE.replace("n1", "n2"),
+        "",
+        'status.allocatable: expected amounts such as {cpu: "8"}, got none; no pod fits on the node',
+    ),
+    (
+        QUEUE,
+        "spec: {capability: {gpu: 4}}",
+        'spec.capability.gpu: no node of the input has the resource "gpu"; did you mean "nvidia.com/gpu"?',
+    ),
+    (
+        QUEUE,
+        "spec: {capability: {cpu: 4}, deserved: {cpu: 8}}",
+        'spec.deserved.cpu: expected at most the capability, "4", got "8"; the capability decides',
+    ),
+    (
+        KAI_QUEUE,
+        "spec: {resources: {gpu: {quota: 4, limit: 2}}}",
+        "spec.resources.gpu.limit: expected at least the quota, 4, got 2; the limit decides",
+    ),
+    (
+        QUOTA,
+        "spec: {hard: {cpuu: 4}}",
+        'spec.hard.cpuu: no node of the input has the resource "cpuu"; did you mean "cpu"?',
+    ),
+    (
+        BUDGET,
+        "spec: {minAvailable: 1}",
+        "spec.selector: expected labels of pods, got nothing; the budget protects nobody",
+    ),
+    (
+        BUDGET,
+        "spec: {selector: {}}",
+        "spec: expected minAvailable or maxUnavailable, got neither; one pod at a time may go",
+    ),
+    (
+        f"{BUDGET}spec: {{minAvailable: 1, selector: {{matchLabels: {{app: x}}}}}}\n---\n{POD}",
+        pod(),
+        "spec.selector: no pod of the input in namespace a has these labels",
+    ),
+    (CLAIM, "", 'spec.resources.requests: expected an amount such as {storage: "10Gi"}, got none'),
+    (
+        HYPER_NODE,
+        "spec: {tier: 1, members: [{type: Node, selector: {regexMatch: {pattern: z.*}}}]}",
+        'spec.members[0].selector.regexMatch.pattern: no Node of the input matches "z.*"',
+    ),
+    (
+        HYPER_NODE,
+        "spec: {tier: 1, members: [{type: Node, selector: {labelMatch: {matchLabels: {rack: r9}}}}]}",
+        "spec.members[0].selector.labelMatch: no Node of the input has these labels",
+    ),
+    (
+        TOPOLOGY.replace("net", "other"),
+        "spec: {levels: [{nodeLabel: rak}]}",
+        'spec.levels[0].nodeLabel: no Node of the input has the label "rak"; did you mean "rack"?',
+    ),
 ]
 AROUND = "\n---\n".join(
     [
-        NODE,
+        ROOMY.replace("{name: n1}", "{name: n1, labels: {rack: r1}}"),
         CLASS + "value: 10",
         QUEUE.replace("name: q", "name: research"),
         HYPER_NODE.replace("rack", "known") + f"spec: {{tier: 1, tierName: rack, members: [{MEMBER}]}}",
@@ -563,7 +726,17 @@ AROUND = "\n---\n".join(
 @pytest.mark.parametrize(("head", "part", "line"), NOTED, ids=[part for _, part, _ in NOTED])
 def test_what_may_not_be_meant_is_noted_in_one_line(head: str, part: str, line: str) -> None:
     loaded = load_text(f"{head}{part}\n---\n{AROUND}\n", "in.yaml")
-    assert loaded.notes == [f"in.yaml: document 1 ({SUBJECTS[head]}): {line}"]
+    first = loaded[0].object
+    assert loaded.notes == [f"in.yaml: document 1 ({first.kind} {first.key}): {line}"]
+
+
+def test_two_default_classes_are_noted() -> None:
+    classes = [CLASS.replace("high", name) + "value: 1\nglobalDefault: true\n" for name in ("low", "mid")]
+    words = "globalDefault: expected one default class, got"
+    assert load_text("---\n".join(classes), "in.yaml").notes == [
+        f"in.yaml: document 1 (PriorityClass low): {words} mid as well; choose one",
+        f"in.yaml: document 2 (PriorityClass mid): {words} low as well; choose one",
+    ]
 
 
 @pytest.mark.parametrize("name", ["train", "inference", "system-node-critical", "high"])
@@ -583,7 +756,7 @@ def test_kinds_that_are_not_read_are_noted_once_each_and_truly() -> None:
     texts += ["apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"]
     texts += ["apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: s}\n"]
     workload = "a workload that muster does not run; give its pods, and their PodGroup if they have one"
-    assert load_text("---\n".join([*texts, NODE])).notes == [
+    assert load_text("---\n".join([*texts, ROOMY])).notes == [
         f"3 DaemonSets of apps/v1 left out: {workload}",
         f"1 PipelineRun of tekton.dev/v1 left out: {workload}",
         "1 Service of v1 left out: a kind that muster does not read",

@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from muster.actions.allocate import AllocateArguments
 from muster.framework import Action, Registry, Session
 from muster.kernels.placement import FUTURE, IDLE
 from muster.scheduler import builtin_registry
@@ -51,6 +52,7 @@ class PlaceEverything(Action):
     """Puts every pending task on the second node, at once."""
 
     name = "allocate"
+    Args = AllocateArguments
     mode = IDLE
 
     def run(self, session: Session) -> None:
@@ -70,6 +72,7 @@ class EvictEverything(Action):
     """Evicts every running task."""
 
     name = "allocate"
+    Args = AllocateArguments
 
     def run(self, session: Session) -> None:
         statement = session.statement(self.name)

@@ -59,6 +59,7 @@ NOT_RUN = {
     ("docs/how-to/live.md", "muster snapshot save before.jsonl.gz"): _CLUSTER,
     ("docs/how-to/webhooks.md", "helm upgrade muster deploy/chart/muster"): _CLUSTER,
     ("docs/how-to/webhooks.md", "kubectl --namespace muster-system create secret"): _CLUSTER,
+    ("docs/how-to/whatif.md", "muster whatif --cluster --drain"): _CLUSTER,
     ("docs/performance.md", "make bench "): _LONG,
     ("docs/performance.md", "make bench ONLY=C8"): _LONG,
     ("docs/performance.md", "make bench-kubernetes"): _LONG,

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from itertools import chain
 
 import pytest
 
@@ -13,6 +14,7 @@ from muster.plugins.fairshare.rules import victim_units
 from muster.snapshot import Rows
 from muster.testing import node, pod, pod_group
 from tests.engine.stage import configured, open_session
+from tests.snapshot.networks import group, members, parts
 
 KAI = configured("elastic", "predicates")
 
@@ -52,6 +54,25 @@ def test_a_gang_starts_with_all_its_minimums_at_once(
     minimum: int, roles: Mapping[str, int], pods: Mapping[str, int], chunk: list[str]
 ) -> None:
     session = open_session(job(minimum, roles, pods), KAI)
+    assert names(session, next_tasks(session, 0, tasks(session))) == chunk
+
+
+@pytest.mark.parametrize(
+    ("minimum", "needed", "sizes", "chunk"),
+    [
+        pytest.param(1, 2, [2, 2, 2], ["g-0-0", "g-0-1", "g-1-0", "g-1-1"], id="whole sub-groups, as many as needed"),
+        pytest.param(1, 1, [1, 2], ["g-1-0", "g-1-1"], id="none that has too few pods"),
+        pytest.param(3, 1, [3, 2], ["g-0-0", "g-0-1", "g-0-2"], id="and the job's minimum, of one that is whole"),
+        pytest.param(3, 1, [2, 2], ["g-0-0", "g-0-1", "g-1-0", "g-1-1"], id="else of another, which is whole too"),
+        pytest.param(1, 2, [2, 1], [], id="too few sub-groups with all their pods"),
+    ],
+)
+def test_a_divided_gang_starts_with_whole_sub_groups(
+    minimum: int, needed: int, sizes: Sequence[int], chunk: list[str]
+) -> None:
+    members_of = (members("g", count, part=str(part), cpu=1) for part, count in enumerate(sizes))
+    objects = [node("n", cpu=16), group("g", minimum, policies=[parts(2, needed)]), *chain(*members_of)]
+    session = open_session(objects, configured("gang", "predicates"))
     assert names(session, next_tasks(session, 0, tasks(session))) == chunk
 
 

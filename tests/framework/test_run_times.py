@@ -53,4 +53,9 @@ def test_the_record_of_an_owner_tells_where_nobody_says_anything() -> None:
     assert found is not None
     assert (found.seconds, found.source) == (20.0, "record of ann")
     assert found.error == pytest.approx(2.0)
-    assert times.of(snapshot.jobs.records[0], [pod("other", group="next")]) is None, "another owner has no record"
+    other = times.of(snapshot.jobs.records[0], [pod("other", group="next")])
+    assert other is not None
+    assert (other.seconds, other.source) == (20.0, "record of everybody"), "an owner without a record of his own"
+    assert found.at_most == 40.0
+    assert found.remaining(15.0) == 25.0, "of those that ran longer the middle one took 40"
+    assert found.remaining(100.0) == 60.0, "longer than any before"

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from pathlib import Path
 
 import pytest
+from pyarrow import parquet  # type: ignore[import-untyped]  # it has no types
 
+from muster.api import UserError
 from muster.cli.main import run
-from muster.lab.report import KEYS
+from muster.lab.report import KEYS, Report
+from muster.lab.writing import write_parquet
 
 ROWS = "job_id,submit_s,duration_s,num_tasks,gpus_per_task,queue,user\n" + "".join(
     f"j{k},{k * 3},{20 + k},{1 + k % 2},{2 ** (k % 4)},q{k % 2},u{k % 3}\n" for k in range(20)
@@ -34,6 +38,31 @@ def test_a_report_has_the_documented_keys_and_a_page_that_needs_no_network(
     assert not re.search(r"""(src|href)\s*=|https?://|@import|url\(""", page)
     assert '"held_gpus"' in page
     assert len((out / "jobs.csv").read_text().splitlines()) == 21
+
+
+def test_jobs_are_written_as_parquet_with_the_rows_of_the_table(tmp_path: Path) -> None:
+    """The library for it is an extra of users, and among the tools of tests."""
+    jobs, out = tmp_path / "jobs.csv", tmp_path / "out"
+    jobs.write_text(ROWS)
+    assert run(["replay", str(jobs), "--nodes", "2x8", "--out", str(out)]) == 0
+    table = parquet.read_table(out / "jobs.parquet").to_pydict()
+    with (out / "jobs.csv").open() as file:
+        rows = list(csv.DictReader(file))
+    assert list(table) == list(rows[0])
+    assert table["job"] == [row["job"] for row in rows]
+    assert table["start_s"] == [float(row["start_s"]) for row in rows]
+    assert table["tasks"] == [int(row["tasks"]) for row in rows]
+
+
+def test_without_the_library_for_parquet_there_is_the_table(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    jobs, out = tmp_path / "jobs.csv", tmp_path / "out"
+    jobs.write_text(ROWS)
+    monkeypatch.setattr("muster.lab.writing.find_spec", lambda _: None)
+    assert run(["replay", str(jobs), "--nodes", "2x8", "--out", str(out)]) == 0
+    assert (out / "jobs.csv").exists()
+    assert not (out / "jobs.parquet").exists()
+    with pytest.raises(UserError, match=r"Parquet needs the package pyarrow: pip install 'muster\[lab\]'"):
+        write_parquet(Report({}, {}), out / "jobs.parquet")
 
 
 def test_objects_with_run_times_can_be_replayed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import pickle
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.framework import find_config
+from muster.lab.policies import find_policy
 from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.report import Report, make_report
 from muster.lab.sources.tables import uniform_nodes
@@ -27,7 +29,7 @@ def replayed(jobs: Sequence[TraceJob], nodes: int = 2, config: str = "muster", *
     made = Replay(
         Trace(list(jobs)),
         uniform_nodes(nodes, 8),
-        find_config(config),
+        find_policy(config),
         ReplayOptions(**options),  # type: ignore[arg-type]
         REGISTRY,
     )
@@ -101,16 +103,27 @@ JOBS = st.lists(
 
 
 @settings(max_examples=15, deadline=None)
-@given(rows=JOBS, config=st.sampled_from(["muster", "volcano", "kai"]), seed=st.integers(0, 3))
-def test_gpu_seconds_are_conserved(rows: list[tuple[int, int, int, int]], config: str, seed: int) -> None:
+@given(
+    rows=JOBS,
+    config=st.sampled_from(["muster", "volcano", "kai", "policy:srtf", "policy:easy"]),
+    seed=st.integers(0, 3),
+    checkpoint=st.sampled_from([None, 0.0, 7.0]),
+)
+def test_gpu_seconds_are_conserved(
+    rows: list[tuple[int, int, int, int]], config: str, seed: int, checkpoint: float | None
+) -> None:
     """All that was asked for is done once, and what was held is what was done and what was lost."""
     ordered = sorted(rows)
-    jobs = [job(f"j{k:02d}", at, run, gpus, tasks) for k, (at, run, gpus, tasks) in enumerate(ordered)]
-    replay = replayed(jobs, nodes=3, config=config, seed=seed)
+    jobs = [
+        replace(job(f"j{k:02d}", at, run, gpus, tasks), expected_s=float(run))
+        for k, (at, run, gpus, tasks) in enumerate(ordered)
+    ]
+    replay = replayed(jobs, nodes=3, config=config, seed=seed, checkpoint_s=checkpoint)  # type: ignore[arg-type]
     figures = report(replay, 3).figures
     asked = sum(float(run) * gpus * tasks for _, run, gpus, tasks in ordered)
     assert figures["finished"] == len(jobs)
     assert figures["gpu_s"] == asked
     assert figures["held_gpu_s"] == pytest.approx(asked + figures["lost_gpu_s"], abs=0.5)
-    again = replayed(jobs, nodes=3, config=config, seed=seed)
+    assert figures["lost_gpu_s"] == 0 or checkpoint != 0, "who saves all the time loses nothing"
+    again = replayed(jobs, nodes=3, config=config, seed=seed, checkpoint_s=checkpoint)  # type: ignore[arg-type]
     assert starts(again) == starts(replay)

@@ -9,13 +9,16 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
+from muster.framework import SchedulerConfig, parse_config
+from muster.framework.config import DEFAULT_YAML
 from muster.lab.cluster import EPOCH
-from muster.lab.policies import find_policy
-from muster.lab.replay import Replay
+from muster.lab.policies import find_policy, policy_text
+from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.sources.tables import uniform_nodes
 from muster.lab.trace import Estimates, Trace, TraceJob
 from muster.plugins.reservation import Reservation
 from muster.scheduler import builtin_registry
+from muster.snapshot import TaskStatus
 
 REGISTRY = builtin_registry(third_party=False)
 #: Two nodes: one is busy until 100, the gang needs both, so it could start then.
@@ -29,7 +32,27 @@ def trace(rows: Sequence[tuple[str, int, int, int, int]], estimates: str = "exac
 
 def begun(made: Trace, policy: str, nodes: int = 2) -> Replay:
     objects: list[KubeObject] = [*uniform_nodes(nodes, 8)]
-    return Replay(made, objects, find_policy(f"policy:{policy}"), registry=REGISTRY)
+    return Replay(made, objects, configured(policy), registry=REGISTRY)
+
+
+#: As `easy-shortest`, for those who have no patience, and for those who have some.
+SHORTEST = "no patience"
+PATIENT = "30 seconds of it"
+
+
+def configured(policy: str) -> SchedulerConfig:
+    patience = {SHORTEST: "0", PATIENT: "30"}.get(policy)
+    if patience is None:
+        return find_policy(f"policy:{policy}")
+    return parse_config(policy_text("easy-shortest").replace("patience: 6h", f"patience: {patience}"), policy)
+
+
+def test_nothing_is_reserved_before_patience_has_an_end() -> None:
+    """The gang could start at 100; the long job comes when the gang has waited for less than its patience, or more."""
+    early = starts(trace((*BUSY, ("long", 3, 500, 8, 1))), PATIENT)
+    assert (early["long"], early["gang"]) == (3, 503)
+    late = starts(trace((*BUSY, ("between", 2, 38, 8, 1), ("long", 40, 500, 8, 1))), PATIENT)
+    assert (late["gang"], late["long"]) == (100, 150)
 
 
 def starts(made: Trace, policy: str, nodes: int = 2) -> dict[str, float]:
@@ -61,7 +84,7 @@ def test_a_long_job_may_start_on_other_nodes_and_beside_the_reservation() -> Non
 def test_the_shortest_goes_first_among_those_that_pass() -> None:
     rows = (*BUSY, ("later", 2, 60, 8, 1), ("sooner", 2, 20, 8, 1))
     assert starts(trace(rows), "easy")["later"] == 2
-    found = starts(trace(rows), "easy-shortest")
+    found = starts(trace(rows), SHORTEST)
     assert (found["sooner"], found["gang"]) == (2, 100)
     assert found["later"] == 22
 
@@ -84,6 +107,53 @@ def test_why_it_waits_says_what_is_reserved() -> None:
     assert verdict.detail.endswith("reserved from 2001-01-01T00:01:40Z: node-1, node-2")
 
 
+def evicting(made: Trace, nodes: int) -> Replay:
+    """The default profile, with all that evicts, and a reservation."""
+    text = DEFAULT_YAML.replace("  - name: priority\n", "  - name: priority\n  - name: reservation\n", 1)
+    return Replay(made, [*uniform_nodes(nodes, 8)], parse_config(text, "test"), registry=REGISTRY)
+
+
+def test_who_makes_room_by_moving_others_delays_nobody_who_has_a_reservation() -> None:
+    """Two nodes are half free and a third is full; the head of the queue can have two whole ones from 100 on.
+
+    The job behind it could have a whole one at once if a job moved from one half free node to the other; but one of
+    these two is reserved.
+    """
+    halves = (("a", 0, 900, 4, 1), ("a-beside", 0, 10, 4, 1), ("b", 0, 100, 4, 1), ("b-beside", 0, 10, 4, 1))
+    made = trace((*halves, ("c", 0, 100, 8, 1), ("head", 20, 50, 8, 2), ("later", 21, 500, 8, 1)))
+    replay = evicting(made, nodes=3)
+    replay.run()
+    began = dict(zip([job.name for job in made.jobs], replay.recorder.first_start, strict=True))
+    assert (began["head"], began["later"]) == (100, 150)
+    assert not replay.recorder.evictions
+
+
+@settings(max_examples=20, deadline=None)
+@given(
+    rows=st.lists(
+        st.tuples(st.integers(0, 60), st.integers(1, 80), st.sampled_from([1, 2, 4, 8]), st.integers(1, 3)),
+        min_size=2,
+        max_size=14,
+    )
+)
+def test_evicting_actions_keep_what_is_reserved(rows: list[tuple[int, int, int, int]]) -> None:
+    """After every cycle, whatever was evicted or moved in it, reserved nodes will have the room that is needed."""
+    made = trace([(f"j{k:02d}", *row) for k, row in enumerate(sorted(rows))])
+    replay = evicting(made, nodes=3)
+
+    def look() -> bool:
+        session = replay.last_session
+        plugin = None if session is None else session.plugins["reservation"]
+        for known in plugin.reserved if isinstance(plugin, Reservation) else ():
+            assert session is not None
+            assert isinstance(plugin, Reservation)
+            if session.snapshot.jobs.counts[known.job, TaskStatus.PENDING]:
+                assert (plugin._room_then(known) >= known.needs).all()  # the promise itself
+        return False
+
+    replay.run(pause=look)
+
+
 ROWS = st.lists(
     st.tuples(st.integers(0, 60), st.integers(1, 80), st.sampled_from([1, 2, 4, 8]), st.integers(1, 3)),
     min_size=2,
@@ -92,7 +162,7 @@ ROWS = st.lists(
 
 
 @settings(max_examples=20, deadline=None)
-@given(rows=ROWS, policy=st.sampled_from(["easy", "easy-shortest"]))
+@given(rows=ROWS, policy=st.sampled_from(["easy", SHORTEST, PATIENT]))
 def test_a_reserved_start_is_kept_when_times_are_right(rows: list[tuple[int, int, int, int]], policy: str) -> None:
     """Whatever starts before it, a job begins no later than the first moment that was reserved for it."""
     made = trace([(f"j{k:02d}", at, run, gpus, n) for k, (at, run, gpus, n) in enumerate(sorted(rows))])
@@ -114,7 +184,7 @@ def test_a_reserved_start_is_kept_when_times_are_right(rows: list[tuple[int, int
 
 
 @settings(max_examples=10, deadline=None)
-@given(rows=ROWS, policy=st.sampled_from(["easy", "conservative", "easy-shortest"]), seed=st.integers(0, 5))
+@given(rows=ROWS, policy=st.sampled_from(["easy", "conservative", SHORTEST, PATIENT]), seed=st.integers(0, 5))
 def test_wrong_times_keep_nobody_for_ever(rows: list[tuple[int, int, int, int]], policy: str, seed: int) -> None:
     made = trace([(f"j{k:02d}", *row) for k, row in enumerate(sorted(rows))], "factor:5", seed)
     replay = begun(made, policy, nodes=3)
@@ -125,3 +195,22 @@ def test_wrong_times_keep_nobody_for_ever(rows: list[tuple[int, int, int, int]],
 def test_a_policy_that_is_none_is_named() -> None:
     with pytest.raises(Exception, match="there is no policy 'best'; there are fifo, skip, sjf"):
         find_policy("policy:best")
+
+
+def test_the_one_with_least_left_takes_the_place_of_one_with_more() -> None:
+    rows = (("long", 0, 100, 8, 2), ("short", 10, 20, 8, 2), ("between", 20, 85, 8, 2))
+    made = trace(rows)
+    replay = Replay(
+        made,
+        [*uniform_nodes(2, 8)],
+        find_policy("policy:srtf"),
+        ReplayOptions(checkpoint_s=0.0),
+        registry=REGISTRY,
+    )
+    replay.run()
+    # Short takes the place of long at 10; long has 90 left at 30 and between 85, which therefore goes before it.
+    found = dict(zip((job.name for job in made.jobs), replay.recorder.end, strict=True))
+    assert found["short"] == pytest.approx(30, abs=3)
+    assert found["between"] == pytest.approx(115, abs=6)
+    assert found["long"] == pytest.approx(205, abs=9)
+    assert replay.recorder.evictions["gangpreempt"] == 2, "long gave way once, with both pods"

@@ -6,24 +6,20 @@ its pods if there are places for all, and no rule is broken on the way. The solv
 
 from __future__ import annotations
 
-import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
 from dataclasses import replace
 
 import pytest
 from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
-from muster.api import KubeObject
-from muster.api.kinds import encode
 from muster.framework import SchedulerConfig, profile
 from muster.scheduler import builtin_registry
 from muster.simulate import simulate
 from muster.snapshot.messages import Bind, Evict
 from tests.properties.oracle_gangs import KINDS, Gang
 from tests.properties.oracle_worlds import Crowd, World, crowds, less, started_worlds, worlds
+from tests.properties.told import told
 from tests.reference.exact_starts import Amounts, Held, breaches, least_tier, places
 
 REGISTRY = builtin_registry(third_party=False)
@@ -45,17 +41,6 @@ def _without_evictions(name: str) -> SchedulerConfig:
 LONG = settings(STEADY, max_examples=STEADY.max_examples // 2)
 PROFILES = st.sampled_from(["muster", "volcano", "kai"])
 CONFIGS = {name: _without_evictions(name) for name in ("muster", "volcano", "kai")}
-
-
-@contextmanager
-def told(objects: Sequence[KubeObject], profile_name: str) -> Iterator[None]:
-    """Let a failure carry its input, as a file for `muster simulate FILE --config PROFILE`."""
-    before = [json.dumps(encode(thing)) for thing in objects]
-    try:
-        yield
-    except AssertionError as error:
-        error.add_note("\n".join([f"profile {profile_name}, objects:", *before]))
-        raise
 
 
 def run(world: World, config: SchedulerConfig) -> list[dict[str, str]]:

@@ -248,7 +248,7 @@ def check_growth(done: Run) -> None:
     """Who has its minimum takes from others what they can spare, and no more."""
     for cycle in done.cycles:
         for victim in done.world.jobs:
-            had = cycle.held.get(victim.name, set())
+            had = cycle.pods_of(victim)
             for_growth = {
                 made.pod
                 for made in cycle.evictions

@@ -110,7 +110,8 @@ value: 100
 
 
 def test_names_that_a_server_would_make_up_are_made_up() -> None:
-    text = "apiVersion: batch/v1\nkind: Job\nmetadata: {generateName: run-}\nspec: {template: {spec: {containers: []}}}"
+    pods = "{template: {spec: {containers: [{name: c}]}}}"
+    text = f"apiVersion: batch/v1\nkind: Job\nmetadata: {{generateName: run-}}\nspec: {pods}"
     [first] = load_text(text).objects
     [again] = load_text(text).objects
     assert first.name == again.name
@@ -128,7 +129,10 @@ def test_kais_queue_is_there_for_those_who_name_it() -> None:
     ("change", "said"),
     [
         (("replicas: 5", "replicas: many"), "PyTorchJob default/big: spec.Worker.replicas: expected a number of pods"),
-        (("nvidia.com/gpu: 8", "nvidia.com/gpu: some"), "Pod default/big-worker-0"),
+        (
+            ("nvidia.com/gpu: 8", "nvidia.com/gpu: some"),
+            r"PyTorchJob default/big\): spec.pytorchReplicaSpecs.Worker.template.spec.containers\[0\].resources.limits",
+        ),
     ],
 )
 def test_what_cannot_be_made_is_one_error(change: tuple[str, str], said: str) -> None:

@@ -27,7 +27,9 @@ def test_this_machine_by_its_names(host: str) -> None:
     assert is_loopback(host)
 
 
-@pytest.mark.parametrize("host", ["", "example.com", "localhost.example.com", "127.0.0.1.nip.io", "10.0.0.1", "[::2]"])
+@pytest.mark.parametrize(
+    "host", ["", "example.com", "localhost.example.com", "127.0.0.1.nip.io", "10.0.0.1:80", "[::2]"]
+)
 def test_names_that_anybody_could_point_here(host: str) -> None:
     assert not is_loopback(host)
 

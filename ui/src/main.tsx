@@ -14,12 +14,14 @@ import { JobPage } from "./pages/job";
 import { JobsPage } from "./pages/jobs";
 import { LabPage } from "./pages/lab";
 import { QueuesPage } from "./pages/queues";
+import { WhatIfPage } from "./pages/whatif";
 
 const PAGES = [
   { path: "/cluster", title: "Cluster" },
   { path: "/jobs", title: "Jobs" },
   { path: "/queues", title: "Queues" },
   { path: "/decisions", title: "Decisions" },
+  { path: "/whatif", title: "What if" },
   { path: "/lab", title: "Lab" },
   { path: "/config", title: "Config" },
 ] as const;
@@ -82,6 +84,7 @@ function pageOf(path: string) {
   if (path.startsWith("/decisions")) return <DecisionsPage />;
   if (path.startsWith("/config")) return <ConfigPage />;
   if (path.startsWith("/lab")) return <LabPage />;
+  if (path.startsWith("/whatif")) return <WhatIfPage />;
   if (path === "/" || path.startsWith("/cluster")) return <ClusterPage />;
   return (
     <div class="empty">

@@ -71,15 +71,23 @@ export function hue(name: string): number {
     const taken = given.size < 12 ? new Set(given.values()) : new Set<number>();
     for (let step = 0; step < 12 && taken.has(found); step++) found = (found + 5) % 12;
     given.set(name, found);
-    if (given.size <= MOST_KEPT) {
-      try {
-        sessionStorage.setItem(KEY, JSON.stringify([...given]));
-      } catch {
-        // No storage: they hold until the page goes.
-      }
+    if (given.size <= MOST_KEPT && !saving) {
+      saving = true;
+      queueMicrotask(save);
     }
   }
   return found;
+}
+
+let saving = false;
+
+function save(): void {
+  saving = false;
+  try {
+    sessionStorage.setItem(KEY, JSON.stringify([...given].slice(0, MOST_KEPT)));
+  } catch {
+    // No storage: they hold until the page goes.
+  }
 }
 
 function mix(from: string, to: string, part: number): string {
@@ -141,21 +149,30 @@ function byHolder(state: State, mode: Mode, look: Theme, colour: Uint8Array): Pa
   const palette = [none, ...look.hues];
   const names = mode === "job" ? state.jobs : state.queues;
   const held = new Float64Array(names.length);
+  const here = new Float64Array(names.length);
+  const owners = mode === "job" ? Uint32Array.from(names, (_, i) => i) : Uint32Array.from(state.jobQueue);
+  const hues = Uint8Array.from(names, (name) => 1 + hue(name));
   const { start, job, amount: amounts } = state.holders;
   for (let row = 0; row < colour.length; row++) {
     const from = start[row] as number;
     const to = start[row + 1] as number;
     let best = -1;
     let bestAmount = 0;
-    const sums = new Map<number, number>();
     for (let at = from; at < to; at++) {
-      const owner = mode === "job" ? (job[at] as number) : (state.jobQueue[job[at] as number] as number);
-      const sum = (sums.get(owner) ?? 0) + (amounts[at] as number);
-      sums.set(owner, sum);
-      held[owner] = (held[owner] as number) + (amounts[at] as number);
-      if (sum > bestAmount) [best, bestAmount] = [owner, sum];
+      const owner = owners[job[at] as number] as number;
+      const sum = (here[owner] as number) + (amounts[at] as number);
+      here[owner] = sum;
+      if (sum > bestAmount) {
+        best = owner;
+        bestAmount = sum;
+      }
     }
-    colour[row] = best < 0 ? 0 : 1 + hue(names[best] as string);
+    for (let at = from; at < to; at++) {
+      const owner = owners[job[at] as number] as number;
+      held[owner] = (held[owner] as number) + (here[owner] as number);
+      here[owner] = 0;
+    }
+    colour[row] = best < 0 ? 0 : (hues[best] as number);
   }
   const order = names.map((_, i) => i).sort((a, b) => (held[b] as number) - (held[a] as number));
   const legend = order.slice(0, 24).map((i) => ({

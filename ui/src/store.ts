@@ -119,6 +119,9 @@ export function useData<T>(path: string | null, follows = true): Data<T> {
 
   useEffect(() => {
     if (full === null) return;
+    // What is there may be of this very cycle already: the first answer often comes before the stream.
+    const shown = (held.data as { cycle?: number } | null)?.cycle;
+    if (moment && held.path === full && shown !== undefined && shown === now?.cycle) return;
     const isOther = current.current !== full;
     current.current = full;
     if (busy.current && !isOther) {

@@ -188,17 +188,23 @@ class _InVain:
 
     def waits(self, job: int, tasks: Rows, where: object) -> bool | None:
         """Whether this one waits as one like it does that has just found no room, which is noted; None: none has."""
-        found = self._failed.get(self._likeness(job, tasks, where)) if self._failed else None
+        likeness = self._likeness(job, tasks, where)
+        found = self._failed.get(likeness)
+        if found is None and not self._session.explains:
+            found = self._by_counting(job, tasks)
+            if found is not None:
+                self._wheres.append(where)
+                self._failed[likeness] = found
         if found is None:
-            return None if self._session.explains else self._by_counting(job, tasks)
+            return None
         verdict, waits = found
         if self._session.explains:
             verdict = replace(verdict, task=int(tasks[verdict.placed]))
         self._session.record(job, verdict)
         return waits
 
-    def _by_counting(self, job: int, tasks: Rows) -> bool | None:
-        """As `waits`, where nodes have fewer places in all than the job needs; where somebody asks why, it is tried."""
+    def _by_counting(self, job: int, tasks: Rows) -> tuple[JobVerdict, bool] | None:
+        """What is known of a job where nodes have fewer places in all than it needs; None: they may have enough."""
         snapshot = self._session.snapshot
         kinds, record = snapshot.tasks.cls[tasks], snapshot.jobs.records[job]
         if record.groups is not None or record.min_roles or record.sub_groups or (kinds != kinds[0]).any():
@@ -212,8 +218,7 @@ class _InVain:
         lacking = self._session.job_deficit(job)
         if slots >= max(1, min(lacking, len(tasks))):
             return None
-        self._session.record(job, JobVerdict(INSUFFICIENT, cls=cls, task=int(tasks[0])))
-        return lacking > 0
+        return JobVerdict(INSUFFICIENT, cls=cls, task=int(tasks[0])), lacking > 0
 
     def note(self, job: int, tasks: Rows, where: object, *, waits: bool) -> None:
         """Remember a job that found no room."""

@@ -20,7 +20,8 @@ class Backfill(Action):
     summary: ClassVar[str] = "Give nodes to pending tasks that ask for no resources."
 
     def run(self, session: Session) -> None:
-        waiting = placeable_jobs(session, schedulable_tasks(session, best_effort=True))
+        tasks = schedulable_tasks(session, best_effort=True)
+        waiting = placeable_jobs(session, tasks) if len(tasks) else {}
         if not waiting:
             return
         line = Line(session, waiting)

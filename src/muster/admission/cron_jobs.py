@@ -8,11 +8,11 @@ from muster.admission.request import Findings, Known, Request, Settings, read
 from muster.api import Problem, UserError
 from muster.api.errors import Problems, at_least, one_of
 from muster.api.objects.batch import CronJob
+from muster.api.validate_workloads import CONCURRENCY
 from muster.controllers.cron import parse_schedule
 
 #: A Job's name is a label of its pods, and ends with a dash and a time.
 _MAX_NAME: Final = 63 - 11
-_POLICIES: Final = ("Allow", "Forbid", "Replace")
 _SCHEDULE, _ZONE = "spec.schedule", "spec.timeZone"
 
 
@@ -22,7 +22,7 @@ def validate_cron_job(request: Request, known: Known, settings: Settings) -> Fin
     cron = read(request.document, CronJob)
     spec = cron.spec
     yield from _times(spec.schedule, spec.time_zone)
-    yield from one_of("spec.concurrencyPolicy", spec.concurrency_policy, _POLICIES)
+    yield from one_of("spec.concurrencyPolicy", spec.concurrency_policy, CONCURRENCY)
     yield from at_least("spec.startingDeadlineSeconds", spec.starting_deadline_seconds, 0)
     yield from at_least("spec.successfulJobsHistoryLimit", spec.successful_jobs_history_limit, 0)
     yield from at_least("spec.failedJobsHistoryLimit", spec.failed_jobs_history_limit, 0)

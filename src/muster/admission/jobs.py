@@ -28,8 +28,8 @@ from muster.admission.request import (
     spec_of,
 )
 from muster.api import Problem, problems
+from muster.api.documents import without_nulls
 from muster.api.errors import Problems, at_least, choices
-from muster.api.kinds import without_nulls
 from muster.api.names import DEFAULT_QUEUE
 from muster.api.objects.batch import Job, JobFlow, JobSpec, JobTask, JobVolume, fill_job_spec
 from muster.api.validate import network_topology

@@ -100,8 +100,8 @@ from muster.api.objects.topology import (
 )
 from muster.api.quantity import Quantity, format_quantity, parse_duration, parse_seconds
 from muster.api.reading.load import LoadedFiles, load_files, load_text
+from muster.api.reading.together import Loaded, Source
 from muster.api.resources import format_amount, is_best_effort, pod_request, pod_scoring_request, to_base, to_base_all
-from muster.api.together import Loaded, Source
 from muster.api.validate import check, problems
 
 __all__ = [

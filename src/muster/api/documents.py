@@ -30,6 +30,7 @@ MAX_DEPTH: Final = 100
 TOO_DEEP: Final = f"expected a document nested at most {MAX_DEPTH} levels deep"
 _MAX_DIGITS: Final = 400
 CUT: Final = "muster.sh/nested-too-deep"
+_TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 #: Half of a character that takes two escapes in JSON: no text can hold it. API servers read it as U+FFFD.
 _HALF: Final = re.compile(
@@ -220,3 +221,20 @@ def _unique_pairs(pairs: list[tuple[str, object]]) -> dict[str, object]:
         twice = next(key for key in keys if keys.count(key) > 1)
         raise ValueError(f'the key "{twice}" stands twice in the same mapping')
     return result
+
+
+def without_nulls(value: object, parent: str = "", depth: int = 0) -> object:
+    """Return the document without null fields, which mean "absent" in Kubernetes."""
+    if depth > MAX_DEPTH:
+        raise UserError(TOO_DEEP)
+    if isinstance(value, dict):
+        if parent in _TEXT_MAPS:
+            return {key: "" if item is None else item for key, item in value.items()}
+        return {
+            key: without_nulls(item, key if isinstance(key, str) else "", depth + 1)
+            for key, item in value.items()
+            if item is not None
+        }
+    if isinstance(value, list):
+        return [without_nulls(item, "", depth + 1) for item in value]
+    return value

@@ -14,11 +14,13 @@ from typing import Any, Final, NamedTuple, get_args, get_origin
 
 import msgspec
 
-from muster.api.objects import batch, claims, meta, node, pod, scheduling
+from muster.api.objects import batch, claims, meta, node, pod, scheduling, topology
+from muster.api.objects.workload_shapes import SHAPES, PodTemplate, templates_in
+from muster.api.objects.workloads import ForeignWorkload, foreign_type
 
 #: Fields that exist and that Muster does not read, by the type that holds them.
 _UNREAD: Final[Mapping[type, str]] = {
-    meta.KubeObject: "apiVersion kind spec status",
+    meta.KubeObject: "apiVersion kind",
     meta.ObjectMeta: "clusterName finalizers generateName managedFields selfLink",
     meta.OwnerReference: "blockOwnerDeletion",
     meta.Condition: "lastHeartbeatTime lastProbeTime lastUpdateTime",
@@ -40,6 +42,7 @@ _UNREAD: Final[Mapping[type, str]] = {
         gcePersistentDisk gitRepo glusterfs hostPath image iscsi nfs photonPersistentDisk portworxVolume projected
         quobyte rbd scaleIO secret storageos vsphereVolume""",
     pod.PodResourceClaim: "source",
+    node.Namespace: "spec status",
     node.NodeSpec: "configSource externalID podCIDR podCIDRs",
     node.NodeStatus: """
         addresses config daemonEndpoints declaredFeatures features images nodeInfo phase runtimeHandlers
@@ -58,6 +61,7 @@ _UNREAD: Final[Mapping[type, str]] = {
         accessModes allocatedResourceStatuses allocatedResources capacity conditions currentVolumeAttributesClassName
         modifyVolumeStatus""",
     claims.StorageClass: "allowVolumeExpansion mountOptions reclaimPolicy",
+    topology.Topology: "status",
     scheduling.QueueSpec: "extendClusters",
     scheduling.QueueStatus: "reservation",
     scheduling.KaiPodGroupSpec: "backoffLimit completions minSubGroup parallelism",
@@ -74,15 +78,13 @@ _MAX_LISTED: Final = 12
 _MIN_PART: Final = 4
 
 
-class _PodTemplate(meta.K8sModel):
-    """The pods of a workload, which are kept as written and become pods later."""
-
-    metadata: meta.ObjectMeta
-    spec: pod.PodSpec
-
-
 #: What stands in fields that are kept as written.
-_WITHIN: Final[Mapping[tuple[type, str], type]] = {(batch.JobTask, "template"): _PodTemplate}
+_WITHIN: Final[Mapping[tuple[type, str], type]] = {
+    (batch.JobTask, "template"): PodTemplate,
+    (batch.JobTemplate, "spec"): batch.JobSpec,
+    (batch.CronJobTemplate, "spec"): batch.JobSpec,
+    **{(foreign_type(*kind), "spec"): shape for kind, shape in SHAPES.items()},
+}
 
 
 class Level(NamedTuple):
@@ -113,6 +115,9 @@ def unknown_fields(document: Mapping[str, Any], wanted: type, path: str = "") ->
             for index, item in enumerate(value):
                 if isinstance(item, dict):
                     yield from unknown_fields(item, inner, f"{path}{name}[{index}].")
+    if issubclass(wanted, ForeignWorkload) and "spec" not in level.below:
+        for place, template in templates_in(document.get("spec")):
+            yield from unknown_fields(template, PodTemplate, f"{place}.")
 
 
 def has_unknown_field(document: Mapping[str, Any], wanted: type) -> bool:

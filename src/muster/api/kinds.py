@@ -14,7 +14,7 @@ from typing import ClassVar, Final, Literal, TypeVar
 import msgspec
 from msgspec import field
 
-from muster.api.documents import MAX_DEPTH, TOO_DEEP
+from muster.api.documents import without_nulls
 from muster.api.errors import UserError, describe_value, explain
 from muster.api.foreign import check_foreign, described
 from muster.api.names import UNREADABLE
@@ -124,7 +124,6 @@ _IN_FILES: Final[dict[tuple[str, str], type[KubeObject]]] = {
     **{(version, known.kind): known for known, versions in ALSO_IN.items() for version in versions},
 }
 # A null in one of these maps is a key with an empty value, as an API server reads it.
-_TEXT_MAPS: Final = frozenset({"labels", "annotations", "matchLabels", "nodeSelector"})
 
 
 def kind_of(document: Document) -> tuple[str, str]:
@@ -180,23 +179,6 @@ def type_of(document: Document) -> type[KubeObject]:
         return known
     check_foreign(api_version, kind, _MISTAKEN)
     raise UserError(f"{kind} of {api_version} is {described(api_version, kind)}", field="kind")
-
-
-def without_nulls(value: object, parent: str = "", depth: int = 0) -> object:
-    """Return the document without null fields, which mean "absent" in Kubernetes."""
-    if depth > MAX_DEPTH:
-        raise UserError(TOO_DEEP)
-    if isinstance(value, dict):
-        if parent in _TEXT_MAPS:
-            return {key: "" if item is None else item for key, item in value.items()}
-        return {
-            key: without_nulls(item, key if isinstance(key, str) else "", depth + 1)
-            for key, item in value.items()
-            if item is not None
-        }
-    if isinstance(value, list):
-        return [without_nulls(item, "", depth + 1) for item in value]
-    return value
 
 
 def decode(document: Document) -> KubeObject:

@@ -8,6 +8,7 @@ at the door of the mirror, so that all three refuse the same objects with the sa
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Sequence
 from typing import Final
@@ -28,9 +29,19 @@ from muster.api.objects.scheduling import (
     Queue,
 )
 from muster.api.objects.topology import HyperNode, Member, Topology, compile_pattern
+from muster.api.objects.workloads import ForeignWorkload
 from muster.api.quantity import parse_seconds
 from muster.api.resources import amount_field, amounts
-from muster.api.validate_core import CORE_AMOUNTS, CORE_CHECKS, MAX_PODS, Checks, mark_problems, selector_problems
+from muster.api.validate_core import (
+    CORE_AMOUNTS,
+    CORE_CHECKS,
+    MAX_PODS,
+    Checks,
+    label_fault,
+    mark_problems,
+    selector_problems,
+)
+from muster.api.validate_workloads import workload_problems
 
 
 def check(thing: KubeObject) -> None:
@@ -50,6 +61,8 @@ def own_problems(thing: KubeObject) -> Problems:
     """Yield what is wrong with what its kind is about: of pods, nodes and PodGroups their spec and status alone."""
     if (find := _CHECKS.get(type(thing))) is not None:
         yield from find(thing)
+    elif isinstance(thing, ForeignWorkload):
+        yield from workload_problems(thing)
 
 
 _NO_NAME: Final = re.compile(r"[/\s]")
@@ -230,8 +243,8 @@ def _kai_queue(queue: KaiQueue) -> Problems:
     if spec.resources is not None:
         for name in ("gpu", "cpu", "memory"):
             yield from _resource(f"spec.resources.{name}", getattr(spec.resources, name))
-    yield from _seconds("spec.preemptMinRuntime", spec.preempt_min_runtime)
-    yield from _seconds("spec.reclaimMinRuntime", spec.reclaim_min_runtime)
+    yield from _seconds("spec.preemptMinRuntime", spec.preempt_min_runtime, least=0)
+    yield from _seconds("spec.reclaimMinRuntime", spec.reclaim_min_runtime, least=0)
     if spec.parent_queue and spec.parent_queue == queue.name:
         yield Problem("spec.parentQueue", f'expected another queue, got the queue itself, "{queue.name}"')
 
@@ -243,11 +256,11 @@ def _resource(field: str, resource: KaiQueueResource) -> Problems:
     yield from at_least(f"{field}.overQuotaWeight", resource.over_quota_weight, 0)
 
 
-def _seconds(field: str, given: str | float | None) -> Problems:
+def _seconds(field: str, given: str | float | None, least: float = -math.inf) -> Problems:
     """A duration or a plain number of seconds."""
     try:
-        if given is not None:
-            parse_seconds(given)
+        if given is not None and parse_seconds(given) < least:
+            yield Problem(field, f'expected a duration of {least:g}s or more, such as "90s", got "{given}"')
     except ValueError as error:
         yield Problem(field, str(error))
 
@@ -293,6 +306,8 @@ def _label_topology(topology: Topology) -> Problems:
             yield Problem(here, f'expected a label of its own, got "{label}" again')
         elif label == HOSTNAME and index < len(levels) - 1:
             yield Problem(here, f'expected "{HOSTNAME}" as the last level only')
+        elif fault := label_fault(label, ""):
+            yield Problem(here, fault)
 
 
 _CHECKS: Final[Checks] = {

@@ -29,6 +29,7 @@ from muster.api.resources import (
     EPHEMERAL_STORAGE,
     GPU,
     MEMORY,
+    PODS,
     amount_field,
     amounts,
     pod_request,
@@ -41,6 +42,9 @@ _PREEMPTION_POLICIES: Final = ("PreemptLowerPriority", "Never")
 _TAINT_EFFECTS: Final = ("NoSchedule", "PreferNoSchedule", "NoExecute")
 _UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
+_ACCESS_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
+_VOLUME_MODES: Final = ("Filesystem", "Block")
+_CLAIM_PHASES: Final = ("Pending", "Bound", "Lost")
 _TOLERATION_OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
 _PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
 _RESTARTS: Final = ("Always", "OnFailure", "Never")
@@ -68,6 +72,14 @@ def _pod(pod: Pod) -> Problems:
     yield from one_of("spec.restartPolicy", spec.restart_policy, _RESTARTS)
     yield from one_of("spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION_POLICIES)
     yield from at_least("spec.terminationGracePeriodSeconds", spec.termination_grace_period_seconds, 0)
+    yield from at_least("spec.activeDeadlineSeconds", spec.active_deadline_seconds, 1)
+    for index, gate in enumerate(spec.scheduling_gates):
+        if not gate.name:
+            yield Problem(f"spec.schedulingGates[{index}].name", "expected the name of the gate, got nothing")
+    for index, volume in enumerate(spec.volumes):
+        if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
+            here = f"spec.volumes[{index}].persistentVolumeClaim.claimName"
+            yield Problem(here, "expected the name of a PersistentVolumeClaim, got nothing")
     if spec.affinity is not None:
         yield from _affinity(spec.affinity)
     for index, toleration in enumerate(spec.tolerations):
@@ -102,9 +114,15 @@ def _resource(field: str, name: str, quantity: Quantity) -> Problems:
         if name not in (CPU, MEMORY, EPHEMERAL_STORAGE) and not name.startswith("hugepages-"):
             text = f'expected a resource such as "cpu", "memory" or "{GPU}", got "{name}"'
             yield Problem(amount_field(field, name), text)
-    elif quantity.value.denominator != 1:
+    else:
         hint = f", or the annotation {names.GPU_FRACTION} for a part of one" if name == GPU else ""
-        text = f'expected a whole number of devices, such as "1"{hint}, got "{quantity}"'
+        yield from _whole(field, name, quantity, hint)
+
+
+def _whole(field: str, name: str, quantity: Quantity, hint: str = "") -> Problems:
+    if quantity.value.denominator != 1:
+        of = "" if name == PODS else " of devices"
+        text = f'expected a whole number{of}, such as "1"{hint}, got "{quantity}"'
         yield Problem(amount_field(field, name), text)
 
 
@@ -131,7 +149,7 @@ def _spread(field: str, spread: TopologySpreadConstraint) -> Problems:
 def mark_problems(thing: KubeObject) -> Problems:
     """Labels that no server would take, and annotations of scheduling that say what nobody understands."""
     for key, text in thing.metadata.labels.items():
-        if fault := _label_fault(key, text):
+        if fault := label_fault(key, text):
             yield Problem("metadata.labels", fault)
     for key, text in thing.metadata.annotations.items():
         wanted = _MARKS.get(key)
@@ -155,6 +173,8 @@ _MARKS: Final = {
     names.JDB_MIN_AVAILABLE: _NUMBER_OR_PERCENT,
     names.JDB_MAX_UNAVAILABLE: _NUMBER_OR_PERCENT,
     names.TASK_INDEX: _Mark(re.compile("[0-9]+"), 'a number such as "0"'),
+    names.GPU_FRACTION: _Mark(re.compile(r"0?\.[0-9]*[1-9][0-9]*"), 'a part of one GPU such as "0.5"'),
+    names.GPU_MEMORY: _Mark(re.compile("0*[1-9][0-9]*"), 'a number of MiB such as "4096"'),
 }
 _LABEL_NAME: Final = re.compile(r"[A-Za-z0-9]([A-Za-z0-9_.-]{0,61}[A-Za-z0-9])?")
 _LABEL_PREFIX: Final = re.compile(r"[a-z0-9]([a-z0-9.-]{0,251}[a-z0-9])?/")
@@ -162,7 +182,7 @@ _LABEL_WORDS: Final = 'letters, digits, "-", "_" and "." between letters or digi
 
 
 @lru_cache(maxsize=65536)
-def _label_fault(key: str, text: str) -> str:
+def label_fault(key: str, text: str) -> str:
     """What is wrong with a label, "" if nothing is; the same few labels stand on many objects."""
     prefix, slash, name = key.rpartition("/")
     if _LABEL_NAME.fullmatch(name) is None or (slash and _LABEL_PREFIX.fullmatch(prefix + slash) is None):
@@ -238,6 +258,8 @@ def _weight(field: str, weight: int) -> Problems:
 
 
 def _node_selector(field: str, selector: NodeSelector | None) -> Problems:
+    if selector is not None and not selector.node_selector_terms:
+        yield Problem(f"{field}.nodeSelectorTerms", "expected at least one term, got none; no node would match")
     for index, term in enumerate(selector.node_selector_terms if selector else ()):
         here = f"{field}.nodeSelectorTerms[{index}]"
         yield from _requirements(f"{here}.matchExpressions", term.match_expressions, _NODE_OPERATORS)
@@ -281,6 +303,9 @@ def _node(node: Node) -> Problems:
         yield from one_of(f"status.conditions[{index}].status", condition.status, _STATUSES)
     yield from _node_amounts(node)
     yield from amounts("status.capacity", node.status.capacity)
+    for name, quantity in node.status.allocatable.items():
+        if "/" in name or name == PODS:
+            yield from _whole("status.allocatable", name, quantity)
 
 
 def _node_amounts(node: Node) -> Problems:
@@ -320,6 +345,8 @@ def _quota(quota: ResourceQuota) -> Problems:
         here = f"spec.scopeSelector.matchExpressions[{index}]"
         yield from one_of(f"{here}.scopeName", wanted.scope_name, _SCOPES)
         yield from one_of(f"{here}.operator", wanted.operator, _LABEL_OPERATORS)
+        if wanted.operator in {"In", "NotIn"} and not wanted.values:
+            yield Problem(f"{here}.values", f"expected at least one value for {wanted.operator}, got none")
 
 
 def _quota_amounts(quota: ResourceQuota) -> Problems:
@@ -340,6 +367,10 @@ def _volume_amounts(volume: PersistentVolume) -> Problems:
 
 def _claim(claim: PersistentVolumeClaim) -> Problems:
     yield from _claim_amounts(claim)
+    for index, mode in enumerate(claim.spec.access_modes):
+        yield from one_of(f"spec.accessModes[{index}]", mode, _ACCESS_MODES)
+    yield from one_of("spec.volumeMode", claim.spec.volume_mode, _VOLUME_MODES)
+    yield from one_of("status.phase", claim.status.phase, _CLAIM_PHASES)
     yield from selector_problems("spec.selector", claim.spec.selector)
 
 
@@ -354,7 +385,8 @@ def _storage_class(storage: StorageClass) -> Problems:
 def _device_claim_amounts(claim: ResourceClaim) -> Problems:
     for name, count in requested_devices(claim).items():
         if not 0 <= count <= MAX_PODS:
-            yield Problem("spec.devices.requests", f'expected at most {MAX_PODS} devices of "{name}", got {count}')
+            text = f'expected from 1 to {MAX_PODS} devices of "{name}", got {count}'
+            yield Problem("spec.devices.requests", text)
 
 
 # Any: each function takes the type it is registered for.

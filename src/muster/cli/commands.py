@@ -161,6 +161,103 @@ def explain(
     watched(lambda: print_explanation(job, options, output.value), interval if watch else None)
 
 
+@app.command(short_help="Say what changes would do, and change nothing.")
+def whatif(
+    files: Files = None,
+    *,
+    cluster: Cluster = False,
+    kubeconfig: Kubeconfig = None,
+    context: Context = None,
+    scheduler_name: SchedulerNames = None,
+    allow_unknown: AllowUnknown = False,
+    add_nodes: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-nodes",
+            metavar="NxNODE",
+            help="So many more nodes like NODE, 8xgpu-1, or like those of a file.",
+            show_default=False,
+        ),
+    ] = None,
+    drain: Annotated[
+        list[str] | None,
+        typer.Option("--drain", metavar="NODE", help="Cordon NODE and let its pods leave.", show_default=False),
+    ] = None,
+    submit: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--submit",
+            metavar="FILE",
+            help="Create the objects of FILE: a job with all that it needs.",
+            show_default=False,
+        ),
+    ] = None,
+    delete: Annotated[
+        list[str] | None,
+        typer.Option("--delete", metavar="JOB", help="Delete JOB with its pods.", show_default=False),
+    ] = None,
+    queue: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--queue",
+            metavar="QUEUE.FIELD=VALUE",
+            help="Another quota, limit, guarantee, weight or priority: a.quota=40, a.limit.cpu=64.",
+            show_default=False,
+        ),
+    ] = None,
+    priority: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--priority",
+            metavar="JOB=CLASS",
+            help="Another priority for JOB: a class, or a number.",
+            show_default=False,
+        ),
+    ] = None,
+    config: Annotated[
+        str | None,
+        typer.Option("--config", metavar="FILE|PROFILE", help="Another scheduler configuration, as a change."),
+    ] = None,
+    base_config: Annotated[
+        str | None,
+        typer.Option(
+            "--base-config", metavar="FILE|PROFILE", help="The configuration without changes; else the default."
+        ),
+    ] = None,
+    cycles: Cycles = None,
+    duration: Annotated[
+        str | None,
+        typer.Option("--for", metavar="TIME", help="How far to look ahead, such as 2h; else until nothing changes."),
+    ] = None,
+    seed: Seed = 0,
+    output: OutputOption = Output.TABLE,
+) -> None:
+    """Say what changes would do: who would start, wait, be evicted or move, when and at what cost.
+
+    The scheduler runs twice on an embedded cluster with the objects of FILEs, of a saved snapshot or of a live cluster,
+    without the changes and with them, and both are printed beside each other. Nothing is changed: with --cluster,
+    rights to read are enough. Pods end when they are expected to, as far as that is known. Changes may be repeated.
+
+    Example: muster whatif cluster.yaml jobs.yaml --drain n1 --queue research.quota=16
+    """
+    start_small(files)
+    from muster.cli.lab.whatif import WhatIfCommand, print_what_if
+    from muster.cli.sources import ObjectSource
+
+    source = ObjectSource(files or (), cluster, kubeconfig, context, tuple(scheduler_name or ()), allow_unknown)
+    given = {
+        "--config": [config] if config is not None else [],
+        "--queue": queue,
+        "--add-nodes": add_nodes,
+        "--drain": drain,
+        "--submit": submit,
+        "--priority": priority,
+        "--delete": delete,
+    }
+    changes = tuple((flag, value) for flag, values in given.items() for value in values or ())
+    print_what_if(WhatIfCommand(source, changes, base_config, cycles, duration, seed), output.value)
+
+
 app.command(short_help="Replay a trace of jobs, and report on waits, utilisation and lost work.")(replay)
 app.command(short_help="Replay traces under several configurations, and say which is better at what.")(compare)
 

@@ -26,8 +26,9 @@ from muster.explain import Explanation, explain_job, explanation_lines, find_job
 from muster.explain.words import counted, duration_text
 from muster.framework import SchedulerConfig, default_config, find_config
 from muster.scheduler import builtin_registry
-from muster.simulate import SimulationResult, WorkloadReport, simulate
+from muster.simulate import Run, SimulationResult, WorkloadReport
 from muster.snapshot import Aside
+from muster.whatif.remedies import with_remedies
 
 _MAX_EVICTED = 4
 #: An entry of "decisions" or "jobs" of the documented JSON.
@@ -66,19 +67,27 @@ class Prepared:
 
     def run(self, *, cycles: int | None = None, until: float | None = None) -> SimulationResult:
         """Run no further than `cycles` and `until` seconds. Raises UserError."""
+        return self.start(cycles=cycles, until=until).result()
+
+    def start(self, *, cycles: int | None = None, until: float | None = None) -> Run:
+        """The same, as a run that can go on."""
+        run = Run(
+            self.objects,
+            self.config,
+            seed=self.options.seed,
+            timeline=self.timeline,
+            scheduler_names=self.options.source.scheduler_names,
+            repeats=until is not None or cycles is not None,
+        )
         with progress_line("simulating ...") as say:
-            return simulate(
-                self.objects,
-                self.config,
+            run.go_on(
                 cycles=cycles,
                 until=until,
-                seed=self.options.seed,
-                timeline=self.timeline,
-                scheduler_names=self.options.source.scheduler_names,
                 progress=lambda done, passed: say(
                     f"simulating: {counted(done, 'cycle')}, {duration_text(passed)} passed"
                 ),
             )
+        return run
 
     def run_as_told(self) -> SimulationResult:
         """Run as far as the options say. Raises UserError."""
@@ -138,7 +147,9 @@ def _print_tables(result: SimulationResult, *, wide: bool) -> None:
 
 def print_explanation(job: str, options: RunOptions, output: str) -> None:
     """Run, find the job, and say how it stands at the end."""
-    result = run_simulation(options)
+    prepared = prepare(options)
+    run = prepared.start(cycles=options.cycles, until=options.seconds)
+    result = run.result()
     job = _group_of(result, job)
     session = result.last_session
     assert session is not None  # the first cycle is at time zero, whatever the limit
@@ -153,7 +164,8 @@ def print_explanation(job: str, options: RunOptions, output: str) -> None:
         return
     pods = find_pods(session.snapshot, job)
     row = find_job(session.snapshot, job) if not pods else int(session.snapshot.tasks.job[pods[0]])
-    explanation = explain_job(session, row, end)
+    with progress_line("trying remedies ..."):
+        explanation = with_remedies(run, explain_job(session, row, end), end)
     evictions = _evictions(result, explanation.job, {session.snapshot.tasks.ids[pod] for pod in pods})
     if print_document({**explanation.to_json(), "evictions": evictions}, output):
         return
@@ -244,9 +256,13 @@ def node_counts(entries: Sequence[Entry]) -> str:
     counts: dict[str, int] = {}
     for entry in entries:
         counts[entry["node"]] = counts.get(entry["node"], 0) + 1
-    parts = [f"{node} ×{n}" if n > 1 else node for node, n in sorted(counts.items())]
-    more = len(parts) - _MAX_NODES
-    return ", ".join(parts[:_MAX_NODES]) + (f" and {more} more" if more > 0 else "")
+    return node_names([f"{node} ×{n}" if n > 1 else node for node, n in sorted(counts.items())])
+
+
+def node_names(names: Sequence[str]) -> str:
+    """Return some nodes by name, and how many there are beside them."""
+    more = len(names) - _MAX_NODES
+    return ", ".join(names[:_MAX_NODES]) + (f" and {more} more" if more > 0 else "")
 
 
 def workload_table(workloads: Mapping[str, WorkloadReport]) -> Table:

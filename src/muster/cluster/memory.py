@@ -353,7 +353,8 @@ class MemoryCluster:
                 continue
             began = pod.status.start_time
             since = now if began is None else began.timestamp()
-            if written_end(pod, since, now) is None and (end := ends(pod, since, now)) is not None:
+            end = ends(pod, since, now)
+            if end is not None and written_end(pod, since, now) is None:  # else it is on the agenda already
                 self._later(max(end, now), pod, "finish")
 
     def _finish(self, pod: Pod) -> None:

@@ -10,7 +10,14 @@ import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from muster.docs.json_pages import json_page, queues_json_page, report_json_page, topology_json_page
+from muster.docs.json_pages import (
+    compare_json_page,
+    json_page,
+    queues_json_page,
+    report_json_page,
+    topology_json_page,
+    what_if_json_page,
+)
 from muster.docs.markdown import has_commands, refreshed
 from muster.docs.pictures import rooms_page, topology_picture
 from muster.docs.recording import recording
@@ -48,6 +55,8 @@ PAGES: dict[str, Callable[[], str]] = {
     "reference/queues-json.md": queues_json_page,
     "reference/topology-json.md": topology_json_page,
     "reference/report-json.md": report_json_page,
+    "reference/whatif-json.md": what_if_json_page,
+    "reference/compare-json.md": compare_json_page,
     "architecture/rooms.md": rooms_page,
     RECORDING: recording,
     "images/topology.svg": topology_picture,

@@ -8,11 +8,13 @@ from muster.api import load_text
 from muster.docs.markdown import code, page, table
 from muster.explain import explain_job, find_job, queue_overview
 from muster.framework import profile
+from muster.lab.compare.verdicts import KEYS as COMPARED
 from muster.lab.report import KEYS
 from muster.simulate import simulate
 from muster.topology.check import CODES, check_topology
 from muster.topology.drawings import VIEW_FIELDS, view_document
 from muster.topology.view import Objects, make_view
+from muster.whatif import AddNodes, what_if
 
 SIMULATE_EXAMPLE = """\
 apiVersion: v1
@@ -90,7 +92,13 @@ EXPLAIN_FIELDS = (
     ("`noEvictions`", "why pods of other queues are not evicted for it, where that can be told; else empty"),
     ("`placements[]`", "its pods that have a node: `pod`, `node`, `status`, `runningSeconds` (or null)"),
     ("`protected[]`", "for how long its minimum is safe: from `ownQueue` or `queues`, `secondsLeft`"),
-    ("`advice[]`", "what would let it start, for people"),
+    ("`advice[]`", "what would let it start, for people; the command prints what was tried and works"),
+    ("`untried[]`", "the command: what could help and was not tried"),
+    (
+        "`expectedStart.inSeconds`, `text`",
+        "the command, if it waits: when it is expected to start (or null), and from what",
+    ),
+    ("`expectedStart.restsOn`, `factor`", "jobs that end before, by source of their run times; how wrong these may be"),
 )
 
 
@@ -234,4 +242,80 @@ def report_json_page() -> str:
         "`muster replay JOBS --out DIR` writes it to `DIR/report.json`, and `--output json` prints it. "
         "Fields are added, never renamed or removed, within a major version. `*` stands for any name.",
         table(("field", "meaning"), [(f"`{key}`", meaning) for key, meaning in KEYS.items()]),
+    )
+
+
+WHAT_IF_FIELDS = (
+    ("`changes[]`", "what is changed, in words, in the order in which it was done"),
+    ("`notes[]`", "what is worth knowing about them"),
+    ("`without`, `with`", "each run in numbers: as follows"),
+    ("`….cycles`, `….seconds`", "cycles that were run, and how far the virtual clock went"),
+    ("`….settled`", "true: nothing more would be decided; false: a limit was reached"),
+    (
+        "`….started`, `….waiting`, `….evicted`",
+        "jobs that got their minimum, that wait at the end, that lost it for good",
+    ),
+    ("`….evictedPods`, `….movedPods`", "pods that had to leave, and those of them that are to go on elsewhere"),
+    (
+        "`….lostGpuSeconds`",
+        "work that evictions undo: GPUs times the seconds that they had run, of gangs that break all of it",
+    ),
+    ("`….gpusHeld`, `….gpus`", "GPUs that pods hold at the end, and those of ready nodes"),
+    ("`jobs[]`", "jobs that wait or about which something is decided in one of the runs; differences first"),
+    ("`jobs[].job`", "`namespace/podgroup`; `namespace/pod/name` for a pod without a PodGroup"),
+    (
+        "`jobs[].difference`",
+        "`evicted`, `waits`, `later`, `new`, `starts`, `earlier`, `spared`, `elsewhere`, `gone`, `other reason`,`same`",
+    ),
+    ("`jobs[].without`, `jobs[].with`", "what becomes of it; null: it is not there, or it runs and nothing is decided"),
+    ("`….queue`", "its queue"),
+    ("`….outcome`", "`runs`, `starts`, `waits`, `evicted`, `restarts` (evicted, and started again) or `deleted`"),
+    ("`….startsInSeconds`", "until it has its minimum; null: it had it, or does not get it"),
+    (
+        "`….startRestsOn.jobs`",
+        "jobs that end before it starts, by the source of their run times: `said`, `deadline`, `record`",
+    ),
+    (
+        "`….startRestsOn.factor`",
+        "by what factor the least sure of these times may be wrong; `startRestsOn` is null without any",
+    ),
+    ("`….placed`, `….pending`, `….minimum`", "pods that have a node at the end, that have none, and how many need one"),
+    ("`….reason`", "why it waits: a [reason code](reasons.md), its text and numbers; empty if it does not"),
+    ("`….nodes[]`", "where its pods are, or were until they ended"),
+    ("`….evictions[]`", "pods that leave at one moment for the same sake: as follows"),
+    (
+        "`….evictions[].atSeconds`, `beneficiary`, `action`",
+        "when, for which job (empty: for none), and which action decided it",
+    ),
+    ("`….evictions[].pods[]`, `moved`", "each `pod` with its `node`; how many are to go on elsewhere"),
+    ("`….evictions[].lostGpuSeconds`, `lostPodSeconds`", "what is lost of the work that was done"),
+    ("`….evictions[].breaksGang`", "whether it has less than its minimum afterwards"),
+    ("`….lostGpuSeconds`", "of all its evictions together"),
+)
+
+
+def what_if_json_page() -> str:
+    """Return the page."""
+    found = what_if(load_text(SIMULATE_EXAMPLE, "example.yaml"), [AddNodes(2, "n1")])
+    return page(
+        "JSON of whatif",
+        "Fields are added, never renamed or removed, within a major version. `--output yaml` prints the same as YAML. "
+        "In Python it is `muster.whatif.what_if(objects, changes, options).as_document()`.",
+        "## muster whatif --output json",
+        table(("field", "meaning"), WHAT_IF_FIELDS),
+        "For this input and `--add-nodes 2xn1`",
+        code(SIMULATE_EXAMPLE, "yaml"),
+        "it prints",
+        code(json.dumps(found.as_document(), indent=2, ensure_ascii=False), "json"),
+    )
+
+
+def compare_json_page() -> str:
+    """Return the page."""
+    return page(
+        "JSON of comparisons",
+        "`muster compare JOBS… --out DIR` writes it to `DIR/compare.json`, and `--output json` prints it. "
+        "Fields are added, never renamed or removed, within a major version. `*` stands for any name. "
+        "`DIR/runs` has the [report](report-json.md) of every run.",
+        table(("field", "meaning"), [(f"`{key}`", meaning) for key, meaning in COMPARED.items()]),
     )

@@ -110,6 +110,8 @@ def next_tasks(session: Session, job: int, waiting: Rows) -> Rows:
     """The chunk of the `waiting` tasks to place next; empty: too few wait to make the gang whole."""
     snapshot = session.snapshot
     jobs = snapshot.jobs
+    if jobs.records[job].sub_groups:
+        return _next_of_divided(session, job, waiting)
     if not jobs.has_pod_sets(job):
         missing = max(1, int(jobs.min_member[job]) - settled_count(jobs.counts[job]))
         return waiting[:missing] if len(waiting) >= missing else NOBODY
@@ -162,30 +164,59 @@ class Portion(NamedTuple):
 
 
 def by_subgroup(session: Session, job: int, tasks: Rows) -> list[Portion]:
-    """Sort tasks of a job, already in order, into its sub-groups."""
+    """Sort tasks of a job, already in order, into its sub-groups, in the order in which these appear."""
     if not session.snapshot.jobs.records[job].sub_groups:
         return [Portion(NO_ROW, tasks)]
     owners = session.snapshot.tasks.subgroup[tasks]
-    return [Portion(int(owner), tasks[owners == owner]) for owner in np.unique(owners)]
+    return [Portion(owner, tasks[owners == owner]) for owner in dict.fromkeys(owners.tolist())]
 
 
-def required_subgroups(session: Session, job: int) -> set[int]:
-    """Sub-groups that the job cannot start without: as many of each policy as its minSubGroups still lacks."""
+def required_subgroups(session: Session, job: int, *, promised: bool = False) -> list[int]:
+    """Sub-groups that the job cannot start without, in order: as many of each policy as its minSubGroups still lacks.
+
+    Those that have too few pods for their size come last. `promised`: what has a promise lacks nothing.
+    """
     snapshot = session.snapshot
     lacking = {number: spec.min_sub_groups or 0 for number, spec in enumerate(snapshot.jobs.records[job].sub_groups)}
-    policy = snapshot.subgroups.policy
+    policy, pending = snapshot.subgroups.policy, snapshot.subgroups.counts[:, TaskStatus.PENDING]
+    deficit_of = session.subgroup_pipelined_deficit if promised else session.subgroup_deficit
     waiting = []
     for subgroup in snapshot.jobs.subgroups[job]:
-        if session.subgroup_deficit(subgroup) > 0:
-            waiting.append(subgroup)
+        if (deficit := deficit_of(subgroup)) > 0:
+            waiting.append((bool(pending[subgroup] < deficit), session.subgroup_key(subgroup), subgroup))
         elif policy[subgroup] != NO_ROW:
             lacking[int(policy[subgroup])] -= 1
-    required: set[int] = set()
-    for subgroup in sorted(waiting, key=session.subgroup_key):
+    required = []
+    for *_, subgroup in sorted(waiting):
         if lacking.get(int(policy[subgroup]), 0) > 0:
             lacking[int(policy[subgroup])] -= 1
-            required.add(subgroup)
+            required.append(subgroup)
     return required
+
+
+def _next_of_divided(session: Session, job: int, waiting: Rows) -> Rows:
+    """As `next_tasks`: what the sub-groups lack that the job needs, and what it lacks beside them, each whole."""
+    snapshot = session.snapshot
+    parts = {part.subgroup: part.tasks for part in by_subgroup(session, job, waiting)}
+    lacking = {subgroup: session.subgroup_pipelined_deficit(subgroup) for subgroup in parts}
+    chosen, missing = [], int(snapshot.jobs.min_member[job]) - settled_count(snapshot.jobs.counts[job])
+
+    def take(subgroup: int, most: int) -> None:
+        nonlocal missing
+        chosen.append(parts[subgroup][:most])
+        parts[subgroup] = parts[subgroup][most:]
+        missing -= len(chosen[-1])
+
+    for subgroup in required_subgroups(session, job, promised=True):
+        if len(parts.get(subgroup, NOBODY)) < lacking.get(subgroup, 1):
+            return NOBODY
+        take(subgroup, lacking.pop(subgroup))
+    if not chosen:
+        missing = max(1, missing)
+    for subgroup in sorted(parts, key=lambda one: (lacking.get(one, 0) > 0, session.subgroup_key(one))):
+        if missing > 0 and len(parts[subgroup]) >= max(1, lacking.get(subgroup, 0)):
+            take(subgroup, max(missing, lacking.get(subgroup, 0)))
+    return NOBODY if missing > 0 else np.concatenate(chosen)
 
 
 # -- members that ask for nothing ----------------------------------------------------------------------------------

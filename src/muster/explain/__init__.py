@@ -9,6 +9,7 @@ from muster.explain.lists import JobRow, LinePlace, ListState, NodeRow, job_rows
 from muster.explain.model import (
     ClosestNode,
     Explanation,
+    Forecast,
     Holder,
     JobState,
     Need,
@@ -24,6 +25,7 @@ from muster.explain.why import Whys
 __all__ = [
     "ClosestNode",
     "Explanation",
+    "Forecast",
     "Holder",
     "JobRow",
     "JobState",

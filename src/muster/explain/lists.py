@@ -20,6 +20,7 @@ from muster.explain.why import Whys
 from muster.framework import Session, points
 from muster.framework.reasons import PROMISED
 from muster.snapshot import NO_ROW, Snapshot, TaskStatus
+from muster.snapshot.columns import N_COUNTS
 
 _ON_NODE = (
     TaskStatus.ALLOCATED,
@@ -30,6 +31,9 @@ _ON_NODE = (
     TaskStatus.UNKNOWN,
 )
 _STARTING = (TaskStatus.ALLOCATED, TaskStatus.BINDING)
+#: By status, so that thousands of jobs are looked at in a moment: whether a task has a node, and whether it has ended.
+_HAS_NODE = np.isin(np.arange(N_COUNTS), _ON_NODE)
+_HAS_ENDED = np.isin(np.arange(N_COUNTS), (TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.GONE))
 
 
 class ListState(StrEnum):
@@ -139,13 +143,13 @@ def _job_row(whys: Whys, job: int, now: float) -> JobRow:
     record, tasks = snapshot.jobs.records[job], snapshot.tasks_of(job)
     known = whys.of(job)
     statuses = snapshot.tasks.status[tasks]
-    held = tasks[np.isin(statuses, _ON_NODE) & (snapshot.tasks.node[tasks] != NO_ROW)]
+    held = tasks[_HAS_NODE[statuses] & (snapshot.tasks.node[tasks] != NO_ROW)]
     begun = [
         moment.timestamp()
         for task in held.tolist()
         if (moment := snapshot.tasks.pods[task].status.start_time) is not None
     ]
-    alive = tasks[~np.isin(statuses, (TaskStatus.SUCCEEDED, TaskStatus.FAILED, TaskStatus.GONE))]
+    alive = tasks[~_HAS_ENDED[statuses]]
     asked = snapshot.axis.amounts(snapshot.classes.requests[snapshot.tasks.cls[alive], 0].sum(axis=0))
     return JobRow(
         job=record.id,

@@ -11,6 +11,7 @@ from enum import StrEnum
 from typing import Any
 
 from muster.api import format_amount
+from muster.explain.remedies import Remedy
 
 Named = Mapping[str, int]
 #: JSON as `json.dumps` takes it.
@@ -163,6 +164,27 @@ class Shield:
 
 
 @dataclass(frozen=True, slots=True)
+class Forecast:
+    """When a job that waits is expected to start, by running the clock forward."""
+
+    #: Seconds from now; None: not known.
+    seconds: float | None
+    #: What that rests on, or why it is not known.
+    text: str
+    #: Jobs that have to end before, by the source of their run times, and how wrong the least sure of them may be.
+    rests_on: Mapping[str, int] = field(default_factory=dict)
+    factor: float = 1.0
+
+    def to_json(self) -> Json:
+        return {
+            "inSeconds": None if self.seconds is None else round(self.seconds, 3),
+            "text": self.text,
+            "restsOn": dict(self.rests_on),
+            "factor": self.factor,
+        }
+
+
+@dataclass(frozen=True, slots=True)
 class Explanation:
     """All there is to say about one job after one cycle."""
 
@@ -202,8 +224,14 @@ class Explanation:
     placements: tuple[Placement, ...] = ()
     #: By minimum runtimes; empty when the gang may be evicted.
     shields: tuple[Shield, ...] = ()
-    #: What would let it start, most helpful first.
+    #: What would let it start, most helpful first; where remedies were tried, those that work.
     advice: tuple[str, ...] = ()
+    #: The same as something that can be tried.
+    remedies: tuple[Remedy, ...] = ()
+    #: What could help and was not tried, with why not; None: nobody tried anything.
+    untried: tuple[str, ...] | None = None
+    #: When it is expected to start; None: nobody looked.
+    forecast: Forecast | None = None
 
     #: Whether any node may be used, room aside.
     has_eligible_nodes: bool = False
@@ -263,6 +291,8 @@ class Explanation:
             "placements": [placement.to_json() for placement in self.placements],
             "protected": [shield.to_json() for shield in self.shields],
             "advice": list(self.advice),
+            **({} if self.untried is None else {"untried": list(self.untried)}),
+            **({} if self.forecast is None else {"expectedStart": self.forecast.to_json()}),
         }
 
 

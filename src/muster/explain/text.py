@@ -8,7 +8,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Iterator, Mapping, Sequence
 
-from muster.explain.model import Explanation, JobState, Named, QueuePicture
+from muster.explain.model import Explanation, Forecast, JobState, Named, QueuePicture
 from muster.explain.obstacles import NO_SUCH_RESOURCE, used_up_shares
 from muster.explain.words import amount_text, amounts_text, counted, duration_text, joined, nodes_text
 from muster.framework import reason_of
@@ -54,12 +54,23 @@ def explanation_lines(explanation: Explanation, width: int = DEFAULT_WIDTH) -> l
         lines += textwrap.wrap(
             f"  {label:<{_LABEL_WIDTH}} {text}", width, subsequent_indent=hanging, break_on_hyphens=False
         )
+    verb = "start" if explanation.state is JobState.WAITING else "grow"
     if explanation.state in (JobState.WAITING, JobState.GROWING) and explanation.advice:
-        verb = "start" if explanation.state is JobState.WAITING else "grow"
         lines.append(f"  to let it {verb}{', one of' if len(explanation.advice) > 1 else ''}")
-        for advice in explanation.advice:
-            lines += textwrap.wrap(f"    - {advice}", width, subsequent_indent="      ", break_on_hyphens=False)
+        lines += _listed(explanation.advice, width)
+    elif explanation.untried is not None and explanation.remedies:
+        lines.append(
+            "  nothing that was tried lets it " + ("start" if explanation.state is JobState.WAITING else "grow")
+        )
+    if explanation.untried:
+        lines.append("  not tried")
+        lines += _listed(explanation.untried, width)
     return lines
+
+
+def _listed(items: Sequence[str], width: int) -> Iterator[str]:
+    for item in items:
+        yield from textwrap.wrap(f"    - {item}", width, subsequent_indent="      ", break_on_hyphens=False)
 
 
 def _why(explanation: Explanation) -> str:
@@ -142,6 +153,8 @@ def _facts(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "evictions", f"none: {explanation.no_evictions}"
     if explanation.shields:
         yield "protected", _protected(explanation)
+    if explanation.forecast is not None:
+        yield "start", _forecast(explanation.forecast)
     yield from _placed(explanation)
 
 
@@ -170,6 +183,13 @@ def _placed(explanation: Explanation) -> Iterator[tuple[str, str]]:
         yield "on", f"{placement.node}: {placement.pod} ({placement.status.lower()}{since})"
     if len(explanation.placements) > len(shown):
         yield "", f"and {counted(len(explanation.placements) - len(shown), 'more pod')}"
+
+
+def _forecast(forecast: Forecast) -> str:
+    if forecast.seconds is None:
+        return f"not known: {forecast.text}"
+    when = f"expected in {duration_text(round(forecast.seconds))}"
+    return f"{when}: {forecast.text}" if forecast.text else when
 
 
 def _protected(explanation: Explanation) -> str:

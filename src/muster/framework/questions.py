@@ -184,6 +184,7 @@ class PlacingQuestions(Asking):
     _known_verdicts: dict[bytes, Verdicts]
     #: Steady scores by plugin and class key, as long.
     _known_scores: dict[tuple[str, bytes], NodeScores]
+    _live: frozenset[int] | None = None
 
     # -- gangs ---------------------------------------------------------------------------------------------
 
@@ -266,7 +267,12 @@ class PlacingQuestions(Asking):
         return self.ask(points.TASK_SCORE, task)
 
     def live_tasks(self) -> frozenset[int]:
-        """Pending tasks for which other pods matter."""
+        """Pending tasks for which other pods matter; plugins are asked once."""
+        if self._live is None:
+            self._live = self._find_live()
+        return self._live
+
+    def _find_live(self) -> frozenset[int]:
         owners = {
             id(method.__self__) for point in (points.TASK_MASK, points.TASK_SCORE) for method in self.methods(point)
         }

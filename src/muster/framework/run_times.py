@@ -2,13 +2,15 @@
 
 A pod says it by the annotation `muster.sh/expected-seconds`, on itself or its PodGroup; else its deadline is an upper
 bound. Where neither is said, the jobs that the same owner has run before tell: half of them ran no longer than the
-median of the last ones, and how far these lay apart is the error. Owners are named by `muster.sh/owner`, else by who
-made the pod, else by queue. Like all that is counted over time the record lives in memory, and is lost with it.
+median of the last ones, and how far these lay apart is the error; owners without a record have everybody's. Owners are
+named by `muster.sh/owner`, else by who made the pod, else by queue. Like all that is counted over time the record lives
+in memory, and is lost with it.
 """
 
 from __future__ import annotations
 
 import math
+from bisect import bisect_right
 from collections import deque
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
@@ -27,6 +29,10 @@ _REMEMBERED: Final = 64
 _FEW: Final = 3
 #: A job that runs for longer than expected is expected to run for so much of that time again.
 _OVERRUN: Final = 0.5
+#: The part of an owner's runs that are no longer than what a job is trusted not to exceed.
+_HARDLY: Final = 0.9
+#: Whose record stands for owners who have none: everybody's.
+_ANYBODY: Final = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,9 +42,22 @@ class Expected:
     seconds: float
     source: str
     error: float = 1.0
+    #: The runs that it was made from, the shortest first; none: somebody said it.
+    runs: tuple[float, ...] = ()
+
+    @property
+    def at_most(self) -> float:
+        """What it will hardly exceed: nine in ten of the runs did not; who said a time is believed."""
+        return self.runs[math.ceil(_HARDLY * len(self.runs)) - 1] if self.runs else self.seconds
 
     def remaining(self, ran_s: float) -> float:
-        """What is left of it after some time; one that is over has been estimated too low, and goes on for a while."""
+        """What is left of it after some time: who has run for long is one of those that run for long.
+
+        One that is over has been estimated too low, and goes on for a while.
+        """
+        longer = self.runs[bisect_right(self.runs, ran_s) :]
+        if longer:
+            return longer[len(longer) // 2] - ran_s
         return self.seconds - ran_s if ran_s < self.seconds else max(60.0, _OVERRUN * ran_s)
 
 
@@ -107,8 +126,9 @@ class RunTimes:
         self._remember(owner, seconds)
 
     def _remember(self, owner: str, seconds: float) -> None:
-        self._record.setdefault(owner, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
-        self._judged.pop(owner, None)
+        for whose in (owner, _ANYBODY):
+            self._record.setdefault(whose, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
+            self._judged.pop(whose, None)
 
     def of(self, record: JobRecord, pods: Iterable[Pod]) -> Expected | None:
         """What is expected of a job; None: nothing is known."""
@@ -144,12 +164,13 @@ class RunTimes:
             return known
         before = self._record.get(owner, ())
         if len(before) < _FEW:
-            return None
+            return None if owner == _ANYBODY else self.by_owner(_ANYBODY)
         middle = median(before)
         apart = median(
             max(run, 1.0) / max(middle, 1.0) if run > middle else max(middle, 1.0) / max(run, 1.0) for run in before
         )
-        found = self._judged[owner] = Expected(middle, f"record of {owner}", round(apart, 2))
+        source = f"record of {owner}" if owner else "record of everybody"
+        found = self._judged[owner] = Expected(middle, source, round(apart, 2), tuple(sorted(before)))
         return found
 
 

@@ -211,7 +211,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
             return
         log.error("event=plugin-dropped plugin=%s after=%d seconds=%d", name, STRIKES, OUT_SECONDS)
         self._ask_no_more(plugin)
-        self._paired = None
+        self._paired = self._live = None
         self.protects_all |= protects(type(plugin))
 
     def close(self) -> None:

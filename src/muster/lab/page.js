@@ -3,7 +3,6 @@
 (() => {
   const groups = JSON.parse(document.getElementById("data").textContent);
   const colours = ["#0969da", "#cf222e", "#1a7f37", "#9a6700", "#8250df", "#bc4c00", "#1b7c83", "#57606a", "#bf3989", "#4d2d00", "#0550ae", "#116329"];
-  const days = (seconds) => seconds / 86400;
 
   function number(value) {
     const size = Math.abs(value);
@@ -104,9 +103,12 @@
 
   const colour = (k) => colours[k % colours.length];
   function draw(room, runs) {
-    const overTime = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.time_s.map(days), y: run.series[key] }));
-    const sampled = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.sampled.time_s.map(days), y: run.series.sampled[key] }));
-    const time = { unit: "days of the trace" };
+    const longest = Math.max(...runs.map((run) => run.series.time_s[run.series.time_s.length - 1] || 0));
+    const isLong = longest > 3 * 86400;
+    const passed = (seconds) => seconds / (isLong ? 86400 : 3600);
+    const time = { unit: (isLong ? "days" : "hours") + " of the trace" };
+    const overTime = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.time_s.map(passed), y: run.series[key] }));
+    const sampled = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.sampled.time_s.map(passed), y: run.series.sampled[key] }));
     picture(room, "How busy is the cluster?", "GPUs held by running jobs.", overTime("held_gpus"), time);
     picture(room, "How much waits?", "GPUs that jobs wait for.", overTime("waiting_gpus"), time);
     picture(room, "How many jobs wait?", "Sampled at cycles.", sampled("waiting_jobs"), time);
@@ -123,7 +125,7 @@
       const names = Object.keys(run.series.queues);
       if (names.length > 1) {
         picture(room, "Who holds the cluster? (" + run.name + ")", "GPUs by queue, the busiest ones.", names.map((name, k) => ({
-          name, colour: colour(k), x: run.series.time_s.map(days), y: run.series.queues[name],
+          name, colour: colour(k), x: run.series.time_s.map(passed), y: run.series.queues[name],
         })), time);
       }
     });

@@ -22,6 +22,7 @@ import msgspec
 import numpy as np
 from msgspec import Meta
 
+from muster.api import UserError, parse_seconds
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix
 from muster.engine.gangs import pending_tasks_of, requests_of
 from muster.framework.plugin import Arguments, Eviction, OrderKey, Plugin, Rejection, Scenario
@@ -59,6 +60,14 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
         Literal["queue", "shortest"],
         Meta(description="Of those that may start before it, who goes first: as the queue has it, or the shortest."),
     ] = "queue"
+    patience: Annotated[
+        str | float,
+        Meta(
+            description="Room is reserved for a job once it has waited for so long: 6h, or seconds. Until then others "
+            "may pass it; with `order: shortest` those who have not waited as long go by their run times, after those "
+            "who have."
+        ),
+    ] = msgspec.field(default=0.0)
     margin: Annotated[
         float, Meta(ge=1, le=100, description="Run times of jobs that would start early are taken so many times.")
     ] = msgspec.field(default=1.0)
@@ -87,14 +96,21 @@ class Reservation(Plugin):
     Args: ClassVar[type[Arguments]] = ReservationArguments
     wants_run_times = True
 
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._options = cast("ReservationArguments", arguments)
+        try:
+            self._patience = parse_seconds(self._options.patience)
+        except ValueError as error:
+            raise UserError(f"plugin reservation: arguments: patience: {error}") from error
+
     def open(self, session: Session) -> None:
         super().open(session)
-        self._options = cast("ReservationArguments", self.arguments)
         self.reserved: list[Reserved] = []
         #: Queues with a job that could not start, and the first such job.
         self._blocked: dict[int, int] = {}
         self._counts: dict[int, int] = {}
-        self._expected: dict[int, float] = {}
+        self._expected: dict[int, Expected | None] = {}
         #: By job that runs, in the order of their ends: when, and its tasks.
         self._ends: list[tuple[float, Rows]] | None = None
         self._masks: dict[bytes, Mask] = {}
@@ -104,12 +120,24 @@ class Reservation(Plugin):
     # -- who comes first -----------------------------------------------------------------------------------------
 
     def job_order(self, job: int) -> OrderKey:
-        """Nothing before somebody waits; then the shortest first, if that is wanted."""
-        queue = int(self.session.snapshot.jobs.queue[job])
-        return self._seconds(job) if self._options.order == "shortest" and queue in self._blocked else 0.0
+        """Nothing before somebody waits; then the shortest first, if that is wanted.
+
+        With patience, those whose patience is at an end, as they came; then the shortest first, if that is wanted.
+        """
+        if self._options.order != "shortest":
+            return 0.0
+        if self._patience:
+            return 0.0 if self._has_waited(job) else 1.0 + self._seconds(job)
+        return self._seconds(job) if int(self.session.snapshot.jobs.queue[job]) in self._blocked else 0.0
+
+    def _has_waited(self, job: int) -> bool:
+        """Whether the patience of a job is at an end."""
+        return self.session.now - float(self.session.snapshot.jobs.created[job]) >= self._patience
 
     def job_waits(self, job: int) -> bool:
         snapshot = self.session.snapshot
+        if not self._has_waited(job):
+            return False
         queue = int(snapshot.jobs.queue[job])
         is_first = self._blocked.setdefault(queue, job) == job
         depth = self._options.depth if self._options.mode == "conservative" else 1
@@ -121,7 +149,7 @@ class Reservation(Plugin):
             self.reserved.append(found)
             self.session.look_again(found.at)
             self._tell(found)
-        return is_first and self._options.order == "shortest"
+        return is_first and self._options.order == "shortest" and not self._patience
 
     def _tell(self, found: Reserved) -> None:
         """Add to why the job waits what it waits for."""
@@ -141,7 +169,9 @@ class Reservation(Plugin):
         first = self._blocked.get(int(jobs.queue[job]), job)
         if self._options.mode == "strict":
             return None if first == job else Rejection(HELD_BACK, f"behind {jobs.records[first].id}")
-        ends = self.session.now + self._seconds(job) * self._options.margin
+        expected = self._expectation(job)
+        at_most = math.inf if expected is None else expected.at_most * self._options.margin
+        ends = self.session.now + at_most
         delayed = [known for known in self.reserved if known.job != job and known.at < ends]
         if not delayed:
             return None
@@ -272,18 +302,21 @@ class Reservation(Plugin):
             return math.inf
         session, record = self.session, self.session.snapshot.jobs.records[job]
         now, counts = session.now, session.snapshot.jobs.counts[job]
-        seconds = self._seconds(job)
-        if seconds == math.inf or counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED]:
-            return now + seconds  # it starts now, or begins again elsewhere
-        ran = max(0.0, now - session.run_times.since(record, now))
-        return now + Expected(seconds, "").remaining(ran)
+        expected = self._expectation(job)
+        if expected is None:
+            return math.inf
+        if counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED]:
+            return now + expected.seconds  # it starts now, or begins again elsewhere
+        return now + expected.remaining(max(0.0, now - session.run_times.since(record, now)))
 
     def _seconds(self, job: int) -> float:
         """How long a job is expected to run; infinite: nobody knows."""
-        known = self._expected.get(job)
-        if known is None:
+        expected = self._expectation(job)
+        return math.inf if expected is None else expected.seconds
+
+    def _expectation(self, job: int) -> Expected | None:
+        if job not in self._expected:
             snapshot = self.session.snapshot
             pods = (snapshot.tasks.pods[task] for task in snapshot.tasks_of(job).tolist())
-            found = self.session.run_times.of(snapshot.jobs.records[job], pods)
-            known = self._expected[job] = math.inf if found is None else found.seconds
-        return known
+            self._expected[job] = self.session.run_times.of(snapshot.jobs.records[job], pods)
+        return self._expected[job]

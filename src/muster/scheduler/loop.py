@@ -26,6 +26,7 @@ from muster.framework.faults import Strikes, blamed
 from muster.framework.run_times import RunTimes
 from muster.plugins import BUILTIN as PLUGINS
 from muster.scheduler.cycle import Cluster, Cycle, CycleResult, Usage, log_result, report
+from muster.scheduler.job_log import JobLog
 from muster.scheduler.job_updates import UnchangedJobs, finished_jobs
 from muster.scheduler.object_updates import HyperNodeStatuses, QueueStatuses
 from muster.snapshot import Intake, Mirror, Snapshot
@@ -71,6 +72,7 @@ class Scheduler:
         self._hyper_nodes = HyperNodeStatuses()
         self._queues = QueueStatuses()
         self._unchanged = UnchangedJobs()
+        self._job_log = JobLog() if reports else None
         self._verdicts = VerdictCache()
         self._meter = meter_for(config, registry)
         #: What is known of run times; None: no plugin asks for it.
@@ -111,6 +113,8 @@ class Scheduler:
         result = cycle.deliver(self.cluster, self._hyper_node_updates(cycle), faults)
         self._tell_quarantine()
         log_result(result)
+        if self._job_log is not None and cycle.session is not None:
+            self._job_log.note(cycle.session, result)
         return result
 
     def _attempt(self, now: float) -> Cycle:

@@ -14,9 +14,10 @@ from __future__ import annotations
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
+from typing import TypeVar
 
 from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, UserError
-from muster.api.objects.batch import CronJob, Job, JobFlow
+from muster.api.objects.batch import CronJob, Job, JobFlow, JobTemplate
 from muster.cluster import MemoryCluster, Timeline
 from muster.controllers.embedded import served
 from muster.controllers.grouping.table import table_with
@@ -25,6 +26,7 @@ from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate.forking import fork
 from muster.simulate.report import SimulationResult, report_jobs, report_nodes, report_workloads
 
+T = TypeVar("T")
 Progress = Callable[[int, float], None]
 #: Told after each cycle, before time goes on; must not change anything.
 Observer = Callable[[Scheduler, CycleResult], None]
@@ -98,16 +100,21 @@ class Run:
 
     def fork(self) -> Run:
         """A run that goes on from here by itself; what this one does from now on is none of its business."""
-        return fork(self, [self.scheduler.registry, self.scheduler.last_session])
+        return self.fork_with(None)[0]
+
+    def fork_with(self, other: T) -> tuple[Run, T]:
+        """The same, with something else that knows this run, and whose copy is to know the copy."""
+        return fork((self, other), [self.scheduler.registry, self.scheduler.last_session])
 
     def configure(self, config: SchedulerConfig) -> None:
         """Take another configuration from the next cycle on. Raises UserError."""
         self.scheduler.configure(_sharded(config, self._head))
 
-    def look_again(self) -> None:
-        """Somebody has changed something: there is a cycle to run."""
-        if self._next is None:
-            self._next = self._tick + 1
+    def look_again(self, not_before: float = 0.0) -> None:
+        """Somebody has changed something: there is a cycle to run, `not_before` so many seconds from the beginning."""
+        if self.cycles:
+            soon = max(self._tick + 1, math.ceil(not_before / self._period))
+            self._next = soon if self._next is None else min(self._next, soon)
 
     def go_on(
         self,
@@ -188,8 +195,9 @@ def simulate(
     What cannot be used of a live cluster or a saved snapshot is put aside and listed; of other input it is an error.
     Raises UserError for input that cannot be simulated, InternalError when a plugin or action broke.
     """
+    given = objects if isinstance(objects, list) else list(objects)
     run = Run(
-        objects,
+        given,
         config,
         seed=seed,
         timeline=timeline,
@@ -198,13 +206,22 @@ def simulate(
         scheduler_names=scheduler_names,
         repeats=until is not None or cycles is not None,
     )
-    run.go_on(cycles=cycles, until=until, progress=progress, observe=observe)
+    try:
+        run.go_on(cycles=cycles, until=until, progress=progress, observe=observe)
+    except UserError as error:
+        raise error.located(place=_place_of(error.subject, given)) from None
     return run.result()
 
 
+def _place_of(subject: str, given: Iterable[KubeObject | Loaded]) -> str:
+    """Where the object that an error names was written; "": that is not known."""
+    loaded = (each for each in given if isinstance(each, Loaded))
+    return next((str(each.source) for each in loaded if subject == f"{each.object.kind} {each.object.key}"), "")
+
+
 def check_workloads(objects: Iterable[KubeObject], places: Mapping[int, str]) -> None:
-    """Refuse Jobs, JobFlows and CronJobs that nobody could run, with where they were written. Raises UserError."""
-    workloads = [thing for thing in objects if isinstance(thing, Job | JobFlow | CronJob)]
+    """Refuse Jobs and what makes them that nobody could run, with where they were written. Raises UserError."""
+    workloads = [thing for thing in objects if isinstance(thing, Job | JobTemplate | JobFlow | CronJob)]
     if workloads:
         from muster.simulate.workloads import check_each  # noqa: PLC0415  # webhooks and job plugins load slowly
 

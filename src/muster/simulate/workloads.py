@@ -1,20 +1,29 @@
-"""Jobs, JobFlows and CronJobs of files: what nobody could run is refused before the simulation begins.
+"""Jobs, what makes Jobs, and JobFlows of files: what nobody could run is refused before the simulation begins.
 
-They are asked what an API server with Muster's webhooks would ask, so that a file is refused in the same words.
+They are asked what an API server with Muster's definitions and webhooks would ask, so that a file is refused in the
+same words; plugins are asked for their arguments.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from itertools import chain
+
+import msgspec
 
 from muster.admission.cron_jobs import validate_cron_job
 from muster.admission.jobs import validate_job, validate_job_flow
-from muster.admission.request import CREATE, Facts, Findings, Request, Settings
-from muster.api import Problem, UserError, encode
-from muster.api.objects.batch import CronJob, Job, JobFlow, fill_job_spec
-from muster.controllers.job_plugins import plugin_names
+from muster.admission.request import CREATE, Facts, Request, Settings
+from muster.api import Problem, UserError, decode, encode, parse_duration
+from muster.api.errors import at_least, one_of
+from muster.api.objects.batch import CronJob, Job, JobFlow, JobSpec, JobTemplate, Json, LifecyclePolicy, fill_job_spec
+from muster.api.validate_workloads import template_problems
+from muster.controllers.job_plugins import plugin_names, plugins_of
 
-Workload = Job | JobFlow | CronJob
+Workload = Job | JobTemplate | JobFlow | CronJob
+_ITERATIONS = ("any", "all")
+_RETAIN = ("retain", "delete")
+_FROM_TASKS = "spec.minAvailable"
 
 
 def check_each(workloads: Iterable[Workload], places: Mapping[int, str]) -> None:
@@ -25,20 +34,93 @@ def check_each(workloads: Iterable[Workload], places: Mapping[int, str]) -> None
     settings = Settings().with_job_plugins(plugin_names())
     for thing in workloads:
         for found in _problems(thing, settings):
-            if found.field != "spec.queue":
-                subject = f"{thing.kind} {thing.key}"
-                raise UserError(found.text, place=places.get(id(thing), ""), subject=subject, field=found.field)
+            subject = f"{thing.kind} {thing.key}"
+            raise UserError(found.text, place=places.get(id(thing), ""), subject=subject, field=found.field)
 
 
 def _problems(thing: Workload, settings: Settings) -> Iterator[Problem]:
-    """What would be refused."""
-    found: Findings = iter(())
-    if isinstance(thing, Job):
-        document = encode(thing)
-        fill_job_spec(document.setdefault("spec", {}), settings.scheduler_names[0])  # type: ignore[arg-type]  # it is a mapping
-        found = validate_job(Request(CREATE, document, {}), Facts(), settings)
-    elif isinstance(thing, JobFlow):
-        found = validate_job_flow(Request(CREATE, encode(thing), {}), Facts(), settings)
+    if isinstance(thing, JobFlow):
+        yield from _of_flow(thing)
+        findings = validate_job_flow(Request(CREATE, encode(thing), {}), Facts(), settings)
+        yield from (found for found in findings if isinstance(found, Problem))
+    elif isinstance(thing, CronJob):
+        findings = validate_cron_job(Request(CREATE, encode(thing), {}), Facts(), settings)
+        yield from (found for found in findings if isinstance(found, Problem))
+        yield from _of_job("spec.jobTemplate.spec", thing.spec.job_template.spec, thing, settings)
     else:
-        found = validate_cron_job(Request(CREATE, encode(thing), {}), Facts(), settings)
-    yield from (problem for problem in found if isinstance(problem, Problem))
+        yield from _of_job("spec", _spec_of(thing), thing, settings)
+
+
+def _spec_of(thing: Job | JobTemplate) -> Json:
+    spec: Json = msgspec.to_builtins(thing.spec)
+    return spec
+
+
+def _of_flow(flow: JobFlow) -> Iterator[Problem]:
+    yield from one_of("spec.jobRetainPolicy", flow.spec.job_retain_policy, _RETAIN)
+    seen: set[str] = set()
+    for index, each in enumerate(flow.spec.flows):
+        here = f"spec.flows[{index}].name"
+        if not each.name:
+            yield Problem(here, "expected the name of a JobTemplate, got nothing")
+        elif each.name in seen:
+            yield Problem(here, f'expected a JobTemplate that no flow before has, got "{each.name}" again')
+        seen.add(each.name)
+
+
+def _of_job(field: str, spec: Json, thing: Workload, settings: Settings) -> Iterator[Problem]:
+    """What is wrong with a Job, or with those that would be made; `field`: where its spec stands."""
+    document = {
+        "apiVersion": Job.api_version,
+        "kind": Job.kind,
+        "metadata": {"name": thing.name, "namespace": thing.namespace},
+        "spec": msgspec.json.decode(msgspec.json.encode(spec)),
+    }
+    try:
+        written = decode(document)
+        assert isinstance(written, Job)
+        found = [*_of_spec(written.spec), *_asked_for(written, document, settings)]
+    except UserError as fault:
+        found = [Problem(fault.field, fault.text)]
+    for problem in found:
+        yield problem._replace(field=f"{field}{problem.field.removeprefix('spec')}")
+
+
+def _of_spec(spec: JobSpec) -> Iterator[Problem]:
+    """What the definition of Jobs refuses, and what pods could not be made of."""
+    yield from _duration("spec.runningEstimate", spec.running_estimate)
+    yield from _policies("spec.policies", spec.policies)
+    for index, task in enumerate(spec.tasks):
+        here = f"spec.tasks[{index}]"
+        yield from at_least(f"{here}.replicas", task.replicas, 0)
+        yield from _policies(f"{here}.policies", task.policies)
+        if task.depends_on is not None:
+            yield from one_of(f"{here}.dependsOn.iteration", task.depends_on.iteration, _ITERATIONS)
+        yield from template_problems(f"{here}.template", task.template)
+
+
+def _policies(field: str, policies: Iterable[LifecyclePolicy]) -> Iterator[Problem]:
+    for index, policy in enumerate(policies):
+        yield from _duration(f"{field}[{index}].timeout", policy.timeout)
+
+
+def _duration(field: str, given: str | None) -> Iterator[Problem]:
+    try:
+        if given is not None:
+            parse_duration(given)
+    except ValueError as fault:
+        yield Problem(field, str(fault))
+
+
+def _asked_for(job: Job, document: Json, settings: Settings) -> Iterator[Problem]:
+    """What webhooks refuse, and arguments that plugins cannot use."""
+    is_told = bool(job.spec.min_available)
+    fill_job_spec(document["spec"], settings.scheduler_names[0])
+    findings = validate_job(Request(CREATE, document, {}), Facts(), settings)
+    found = [each for each in findings if isinstance(each, Problem) and each.field != "spec.queue"]
+    # A minimum that nobody wrote is the sum of those of the tasks, and wrong only because one of these is.
+    yield from chain(
+        (each for each in found if is_told or each.field != _FROM_TASKS),
+        (each for each in found if not is_told and each.field == _FROM_TASKS),
+    )
+    plugins_of(job)

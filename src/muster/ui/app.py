@@ -32,12 +32,14 @@ from muster.ui.decisions import MAX_CYCLES, CycleFilter, cycles_document, line_d
 from muster.ui.feeds import Feed
 from muster.ui.history import Json, MomentGoneError
 from muster.ui.jobs import DEFAULT_ROWS, MAX_ROWS, JobFilter, all_jobs, job_document, jobs_document
-from muster.ui.node_map import node_document, state_document, tree_document
+from muster.ui.node_map import node_document, prepared
 from muster.ui.openapi import openapi_document
 from muster.ui.overview import config_document, search_document, status_document
+from muster.ui.questions import MAX_BYTES, Asked, answer, read_question
 from muster.ui.queues import queues_document, series_document, takings
 from muster.ui.runs import Runs
 from muster.ui.visibility import Reader, namespaces_of, shown_to
+from muster.whatif import Options
 
 #: Streams at once: of all clients, and of one.
 MAX_STREAMS: Final = 64
@@ -74,6 +76,12 @@ class Desk:
     #: Streams that are open, by client.
     streams: dict[str, int] = field(default_factory=dict)
     beat_s: float = BEAT_S
+    is_closing: bool = False
+
+    def close(self) -> None:
+        """End all streams: the server is about to end."""
+        self.is_closing = True
+        self.feed.history.tell()
 
     def namespaces(self) -> set[str]:
         """All namespaces of the latest cycle."""
@@ -122,6 +130,7 @@ def make_app(desk: Desk) -> Starlette:
     routes = [Route(path, _endpoint(desk, answer), methods=["GET"]) for path, answer in answers.items()]
     routes += [
         Route("/api/openapi.json", _endpoint(desk, lambda _desk, _request: openapi_document(), is_open=True)),
+        Route("/api/whatif", _whatif(desk), methods=["POST"]),
         Route("/api/events", _stream(desk), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
         Route("/api/{rest:path}", _endpoint(desk, _nothing, is_open=True)),
@@ -136,31 +145,41 @@ def make_app(desk: Desk) -> Starlette:
 def _endpoint(desk: Desk, answer: Answer, *, is_open: bool = False) -> Callable[[Request], Awaitable[Response]]:
     """One address. `is_open`: told to whoever reaches us."""
 
-    def make(request: Request) -> tuple[HTTPStatus, Json]:
-        try:
-            desk.admit(request)
-            if is_open:
-                return HTTPStatus.OK, answer(desk, request)
-            reader = desk.reader(request)
-            with desk.feed.turns.mine():
-                document = answer(desk, request)
-            return HTTPStatus.OK, shown_to(reader, document, desk.namespaces())
-        except RefusedError as refused:
-            return refused.status, {"error": refused.why}
-        except MomentGoneError as gone:
-            return HTTPStatus.GONE, {"error": str(gone)}
-        except _NoSuchError as missing:
-            return HTTPStatus.NOT_FOUND, {"error": str(missing)}
-        except UserError as wrong:
-            return HTTPStatus.BAD_REQUEST, {"error": str(wrong)}
-        except MusterError as fault:
-            return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(fault)}
+    def make(request: Request) -> Json:
+        ready = _ready(desk, request)
+        if ready is not None:
+            return ready
+        with desk.feed.turns.mine():
+            return answer(desk, request)
 
     async def endpoint(request: Request) -> Response:
-        status, document = await run_in_threadpool(make, request)
+        whole = (lambda: answer(desk, request)) if is_open else (lambda: make(request))
+        status, document = await run_in_threadpool(_guarded, desk, request, whole, is_open=is_open)
         return _json(status, document)
 
     return endpoint
+
+
+def _guarded(
+    desk: Desk, request: Request, make: Callable[[], Json], *, is_open: bool = False
+) -> tuple[HTTPStatus, Json]:
+    """An answer for whoever may have it, without what they may not see; or what is wrong."""
+    try:
+        desk.admit(request)
+        if is_open:
+            return HTTPStatus.OK, make()
+        reader = desk.reader(request)
+        return HTTPStatus.OK, shown_to(reader, make(), desk.namespaces())
+    except RefusedError as refused:
+        return refused.status, {"error": refused.why}
+    except MomentGoneError as gone:
+        return HTTPStatus.GONE, {"error": str(gone)}
+    except _NoSuchError as missing:
+        return HTTPStatus.NOT_FOUND, {"error": str(missing)}
+    except UserError as wrong:
+        return HTTPStatus.BAD_REQUEST, {"error": str(wrong)}
+    except MusterError as fault:
+        return HTTPStatus.SERVICE_UNAVAILABLE, {"error": str(fault)}
 
 
 def _json(status: HTTPStatus, document: Json) -> Response:
@@ -208,18 +227,21 @@ def _moment(desk: Desk, request: Request) -> Any:  # noqa: ANN401  # a Moment; l
     return desk.feed.history.at(_number(request, "at", None))
 
 
+def _ready(desk: Desk, request: Request) -> Json | None:
+    """An answer that was made before: nobody has to wait for a cycle that is under way."""
+    key = {"/api/cluster/tree": "tree", "/api/cluster/state": "state"}.get(request.url.path)
+    found: Json | None = None if key is None else _moment(desk, request).answers.get(key)
+    return found
+
+
 def _tree(desk: Desk, request: Request) -> Json:
     moment = _moment(desk, request)
-    kept: Json = moment.answers.get("tree") or tree_document(moment.session)
-    moment.answers["tree"] = kept
-    return kept
+    return prepared(moment, "tree")
 
 
 def _state(desk: Desk, request: Request) -> Json:
     moment = _moment(desk, request)
-    kept: Json = moment.answers.get("state") or state_document(moment.session)
-    moment.answers["state"] = kept
-    return {**kept, "cycle": moment.cycle, "time": moment.time}
+    return prepared(moment, "state")
 
 
 def _node(desk: Desk, request: Request) -> Json:
@@ -287,6 +309,33 @@ def _run(desk: Desk, request: Request) -> Json:
     return found
 
 
+def _whatif(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
+    """The one address that is posted to: a question with a body. It changes nothing."""
+
+    def make(body: bytes) -> Json:
+        question = read_question(body)
+        moment = desk.feed.history.at(question.at)
+        feed = desk.feed
+        if not isinstance(feed, Asked):
+            raise _NoSuchError("there is no cluster here to ask about")
+        options = Options(config=feed.config, registry=feed.registry)
+        return {"cycle": moment.cycle, **answer(question, lambda: feed.picture(moment.cycle), options)}
+
+    async def endpoint(request: Request) -> Response:
+        # A page from elsewhere can send a form, but not this type, without asking first.
+        if request.headers.get("content-type", "").partition(";")[0] != "application/json":
+            return _json(HTTPStatus.UNSUPPORTED_MEDIA_TYPE, {"error": "expected Content-Type: application/json"})
+        body = b""
+        async for chunk in request.stream():
+            body += chunk
+            if len(body) > MAX_BYTES:
+                return _json(HTTPStatus.REQUEST_ENTITY_TOO_LARGE, {"error": f"expected at most {MAX_BYTES:,} bytes"})
+        status, document = await run_in_threadpool(_guarded, desk, request, lambda: make(body))
+        return _json(status, document)
+
+    return endpoint
+
+
 # -- the stream ------------------------------------------------------------------------------------------------------
 
 
@@ -319,7 +368,7 @@ async def _news(desk: Desk, request: Request, client: str) -> AsyncIterator[byte
     until = loop.time() + STREAM_S
     try:
         yield _message("status", status_document(desk.feed))
-        while loop.time() < until:
+        while loop.time() < until and not desk.is_closing:
             try:
                 await asyncio.wait_for(news.wait(), desk.beat_s)
                 news.clear()

@@ -19,8 +19,10 @@ from muster.api import ClusterSnapshot, KubeObject, Loaded, MusterError
 from muster.cluster import Timeline
 from muster.framework import Registry, SchedulerConfig
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
-from muster.simulate import simulate
-from muster.ui.history import History, moment_of
+from muster.simulate import Run, simulate
+from muster.ui.history import History, Moment, moment_of
+from muster.ui.node_map import prepared
+from muster.whatif import Picture, picture_of
 
 log = logging.getLogger("muster.ui")
 
@@ -81,6 +83,12 @@ class Feed:
     def is_live(self) -> bool:
         return self.label.kind == "cluster"
 
+    def keep(self, moment: Moment) -> None:
+        """Take a new moment; where somebody watches, the map is made at once, before the next cycle begins."""
+        if self.history.is_heard:
+            prepared(moment, "state")
+        self.history.add(moment)
+
     def begin(self) -> None:
         """Start to produce cycles."""
 
@@ -117,6 +125,8 @@ class FileFeed(Feed):
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="muster-ui-feed", daemon=True)
         self._began = 0.0
+        #: The last one that was asked about, and its cycle.
+        self._picture: tuple[int, Picture] | None = None
 
     def begin(self) -> None:
         self._began = time.monotonic()
@@ -131,6 +141,24 @@ class FileFeed(Feed):
         """Wait for the end of the simulation; False: it has not come in time."""
         self._thread.join(timeout_s)
         return self.has_ended
+
+    def picture(self, cycle: int) -> Picture:
+        """The cluster after a cycle, played again up to there: the same input decides the same."""
+        if self._picture is None or self._picture[0] != cycle:
+            played = self._played
+            run = Run(
+                played.objects,
+                played.config,
+                seed=played.seed,
+                timeline=played.timeline,
+                registry=self.registry,
+                scheduler_names=played.scheduler_names,
+                repeats=played.until is not None or played.cycles is not None,
+            )
+            run.go_on(cycles=cycle)
+            run.cycles.clear()  # what has happened by then is no answer
+            self._picture = (cycle, picture_of(run))
+        return self._picture[1]
 
     def _run(self) -> None:
         played = self._played
@@ -164,7 +192,7 @@ class FileFeed(Feed):
     def _observe(self, scheduler: Scheduler, result: CycleResult) -> None:
         if not self.start:
             self.start = _start_of(self._played.objects, result.time)
-        self.history.add(moment_of(scheduler, result, self.start))
+        self.keep(moment_of(scheduler, result, self.start))
         self.turns.step_aside()
         if self._stopping.is_set() or (self._played.speed is not None and self._waits_for(result.time)):
             raise _StoppedError

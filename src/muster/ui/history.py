@@ -124,6 +124,11 @@ class History:
 
     # -- news ----------------------------------------------------------------------------------------------------
 
+    @property
+    def is_heard(self) -> bool:
+        """Whether somebody is told of new moments."""
+        return bool(self._listeners)
+
     def listen(self, hear: Callable[[], None]) -> Callable[[], None]:
         """Call `hear`, from any thread, when there is something new; returns what ends that."""
         with self._lock:

@@ -13,12 +13,14 @@ from pathlib import Path
 from typing import Final
 
 from muster.api import MusterError
+from muster.cluster.kubernetes.client.commands import list_cluster
 from muster.cluster.kubernetes.client.shards import Target
 from muster.cluster.kubernetes.reader import ClusterReader, Observed
 from muster.framework import SchedulerConfig, Session
 from muster.scheduler import CycleResult, Scheduler
 from muster.ui.feeds import Feed, Label
 from muster.ui.history import Json, moment_of
+from muster.whatif import Options, Picture, load
 
 log = logging.getLogger("muster.ui")
 
@@ -55,6 +57,11 @@ class LiveFeed(Feed):
     def ask(self, path: str, body: bytes) -> bytes:
         """Post a question to the cluster that changes nothing. Raises BackendError."""
         return self._reader.ask(path, body)
+
+    def picture(self, cycle: int) -> Picture:
+        """The cluster as it is now, listed anew: what is gone cannot be asked about. Raises MusterError."""
+        objects = list_cluster(self._target).objects
+        return load(objects, Options(config=self.config, scheduler_names=self._names, registry=self.registry))
 
     def begin(self) -> None:
         self.start = time.time()
@@ -100,7 +107,7 @@ class LiveFeed(Feed):
                 result = scheduler.run_once()
                 if scheduler.last_session is not None:
                     seen = [_json(scheduler.last_session, each, result) for each in self._reader.observed()]
-                    self.history.add(moment_of(scheduler, result, 0.0, seen))
+                    self.keep(moment_of(scheduler, result, 0.0, seen))
             self._say(str(result.error) if result.error is not None else self._reader.trouble(_SILENT_S))
             took = time.monotonic() - began
             if self._stopping.wait(max(_PERIOD_S, _REST * took)):

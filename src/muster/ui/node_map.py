@@ -18,7 +18,7 @@ from muster.explain.model import amounts_json
 from muster.framework import Session
 from muster.snapshot import NO_ROW, Snapshot, TaskStatus
 from muster.snapshot.columns import OCCUPYING_STATUSES
-from muster.ui.history import Json
+from muster.ui.history import Json, Moment
 
 #: How a node stands, in the order in which it matters.
 STATES: Final = ("ready", "cordoned", "not ready", "quarantined")
@@ -136,6 +136,19 @@ def _holders(snapshot: Snapshot, column: int) -> _Columns:
     order = np.lexsort((job, -amounts, node))
     starts = np.searchsorted(node[order], np.arange(len(snapshot.nodes) + 1))
     return starts, job[order], amounts[order]
+
+
+def prepared(moment: Moment, key: str) -> Json:
+    """The tree or the state of a moment, made once."""
+    found = moment.answers.get(key)
+    if found is None:
+        assert moment.session is not None  # `History.at` looks at that
+        made = tree_document(moment.session) if key == "tree" else state_document(moment.session)
+        found = moment.answers[key] = {
+            **made,
+            **({} if key == "tree" else {"cycle": moment.cycle, "time": moment.time}),
+        }
+    return found
 
 
 def node_document(session: Session, name: str) -> Json | None:

@@ -234,9 +234,23 @@ SCHEMAS: dict[str, Json] = {
         found=_list(_open(kind={"enum": ["job", "queue", "node", "domain", "pod"]}, name=_TEXT)),
     ),
     "Lab": _thing(
-        runs=_list(_thing(name=_TEXT, called=_TEXT, trace=_TEXT, figures=_map(_TEXT), numbers=_map(_maybe(_NUMBER)))),
-        rows=_list(_TEXT),
-        meaning=_map(_TEXT),
+        runs=_list(_thing(name=_TEXT, called=_TEXT, trace=_TEXT, texts=_map(_TEXT), numbers=_map(_maybe(_NUMBER)))),
+        figures=_list(_thing(path=_TEXT, what=_TEXT, better={"enum": [-1, 0, 1]})),
+        # As `muster compare --output json`, each with the name of its folder.
+        comparisons=_list(_open(name=_TEXT, baseline=_TEXT, cases=_map(_ANY))),
+    ),
+    "Question": _open(
+        changes=_list(
+            _thing(kind={"enum": ["add-nodes", "drain", "delete", "queue", "priority", "config", "submit"]}, text=_TEXT)
+        )
+    ),
+    # As `muster whatif --output json`.
+    "Comparison": _open(
+        cycle=_COUNT,
+        changes=_list(_TEXT),
+        notes=_list(_TEXT),
+        without=_open(started=_COUNT, waiting=_COUNT, evicted=_COUNT, gpusHeld=_NUMBER, gpus=_NUMBER),
+        jobs=_list(_open(job=_TEXT, difference=_TEXT, without=_ANY)),
     ),
     # The report is as `muster replay` writes it.
     "Run": _thing(name=_TEXT, report=_map(_ANY)),
@@ -300,14 +314,23 @@ def openapi_document() -> Json:
             "securitySchemes": {"bearer": {"type": "http", "scheme": "bearer"}},
         },
         "security": [{}, {"bearer": []}],
-        "paths": {path: {"get": _operation(answer, what, given)} for path, answer, what, given in PATHS},
+        "paths": {
+            **{path: {"get": _operation(answer, what, given)} for path, answer, what, given in PATHS},
+            "/api/whatif": {
+                "post": {
+                    **_operation("Comparison", "What changes would do; nothing is changed.", ()),
+                    "requestBody": {"required": True, "content": _content("Question")},
+                }
+            },
+        },
     }
 
 
-def _operation(answer: str, what: str, given: tuple[tuple[str, str, bool], ...]) -> Json:
-    def content(name: str) -> Json:
-        return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
+def _content(name: str) -> Json:
+    return {"application/json": {"schema": {"$ref": f"#/components/schemas/{name}"}}}
 
+
+def _operation(answer: str, what: str, given: tuple[tuple[str, str, bool], ...]) -> Json:
     return {
         "summary": what,
         "parameters": [
@@ -321,7 +344,7 @@ def _operation(answer: str, what: str, given: tuple[tuple[str, str, bool], ...])
             for name, meaning, is_path in given
         ],
         "responses": {
-            "200": {"description": what, "content": content(answer)},
-            "default": {"description": "What is wrong.", "content": content("Error")},
+            "200": {"description": what, "content": _content(answer)},
+            "default": {"description": "What is wrong.", "content": _content("Error")},
         },
     }

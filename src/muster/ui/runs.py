@@ -1,6 +1,7 @@
-"""Replays for the dashboard: what `muster replay --out DIR` left in folders, read when somebody looks.
+"""Replays and comparisons for the dashboard: what `muster replay` and `muster compare` left in folders.
 
-Only folders that were named at the start are read, and in them only `report.json`; a run is called by its folder.
+Read when somebody looks. Only folders that were named at the start are read, and in them, or one below, only
+`report.json` and `compare.json`; a run is called by its folder.
 """
 
 from __future__ import annotations
@@ -13,10 +14,10 @@ from typing import Final
 
 from muster.api import UserError
 from muster.lab.figures import FIGURES
-from muster.lab.report import KEYS
 from muster.ui.history import Json
 
 REPORT: Final = "report.json"
+COMPARISON: Final = "compare.json"
 #: No report of a replay is larger.
 _MAX_BYTES: Final = 256 * 2**20
 
@@ -27,13 +28,12 @@ class Runs:
 
     folders: Sequence[Path] = ()
 
-    def found(self) -> dict[str, Path]:
-        """Reports by the name of their run, sorted by it."""
+    def found(self, file: str = REPORT) -> dict[str, Path]:
+        """Files of a name by the folder that they are in, sorted by it."""
         paths: dict[str, Path] = {}
         for folder in self.folders:
-            direct = folder / REPORT
-            inner = [] if direct.is_file() else sorted(folder.glob(f"*/{REPORT}"))
-            for path in [direct] if direct.is_file() else inner:
+            direct = folder / file
+            for path in [direct] if direct.is_file() else sorted(folder.glob(f"*/{file}")):
                 name = path.parent.resolve().name
                 while name in paths:
                     name += "'"
@@ -43,15 +43,18 @@ class Runs:
     def check(self) -> None:
         """Raise UserError for a folder that has no run."""
         for folder in self.folders:
-            if not Runs((folder,)).found():
-                raise UserError(f"{folder}: expected a folder with {REPORT}, as `muster replay --out DIR` writes it")
+            if not Runs((folder,)).found() and not Runs((folder,)).found(COMPARISON):
+                raise UserError(
+                    f"{folder}: expected a folder with {REPORT} or {COMPARISON}, "
+                    "as `muster replay --out DIR` and `muster compare --out DIR` write them"
+                )
 
     def list_document(self) -> Json:
-        """All runs with the figures that are compared."""
+        """All runs with the figures that are compared, and all comparisons."""
         return {
             "runs": [_summary(name, _read(path)) for name, path in self.found().items()],
-            "rows": [figure.what for figure in FIGURES],
-            "meaning": dict(KEYS),
+            "figures": [{"path": known.path, "what": known.what, "better": known.better} for known in FIGURES],
+            "comparisons": [{"name": name, **_read(path)} for name, path in self.found(COMPARISON).items()],
         }
 
     def run_document(self, name: str) -> Json | None:
@@ -60,14 +63,13 @@ class Runs:
         return None if path is None else {"name": name, "report": _read(path)}
 
 
-def _summary(name: str, figures: Json) -> Json:
-    numbers = {figure.what: figure.of(figures) for figure in FIGURES}
-    cells = {figure.what: figure.text(numbers[figure.what]) for figure in FIGURES}
+def _summary(name: str, report: Json) -> Json:
+    numbers = {known.path: known.of(report) for known in FIGURES}
     return {
         "name": name,
-        "called": str(figures.get("name", name)),
-        "trace": str(figures.get("trace", "")),
-        "figures": cells,
+        "called": str(report.get("name", name)),
+        "trace": str(report.get("trace", "")),
+        "texts": {known.path: known.text(numbers[known.path]) for known in FIGURES},
         "numbers": numbers,
     }
 

@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from types import FrameType
 from typing import Final
 
 import uvicorn
@@ -63,10 +64,22 @@ def serve(feed: Feed, runs: Runs, options: ServeOptions, ready: Callable[[str], 
     feed.begin()
     ready(f"{scheme}://{shown}:{port}/" + (f"#token={token}" if token else ""))
     try:
-        uvicorn.Server(config).run([listening])
+        _Server(config, desk).run([listening])
     finally:
         feed.stop()
         listening.close()
+
+
+class _Server(uvicorn.Server):
+    """Ends its streams when it is asked to end, so that nobody has to be cut off."""
+
+    def __init__(self, config: uvicorn.Config, desk: Desk) -> None:
+        super().__init__(config)
+        self._desk = desk
+
+    def handle_exit(self, sig: int, frame: FrameType | None) -> None:
+        self._desk.close()
+        super().handle_exit(sig, frame)
 
 
 def gate_of(options: ServeOptions) -> tuple[Gate, str]:

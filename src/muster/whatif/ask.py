@@ -9,7 +9,7 @@ part of the answer.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import numpy as np
 
@@ -46,6 +46,10 @@ class Options:
     scheduler_names: tuple[str, ...] = ()
     registry: Registry | None = None
     progress: Progress | None = None
+
+    def with_progress(self, progress: Progress) -> Options:
+        """The same, with somebody who is told how far it is."""
+        return replace(self, progress=progress)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,19 +96,19 @@ def what_if(
     """
     options = options or Options()
     picture = objects if isinstance(objects, Picture) else load(objects, options)
-    without, within = (Scene(picture.run.fork()) for _ in range(2))
+    without, within = (Scene(*picture.run.fork_with(picture.estimates)) for _ in range(2))
     for change in changes:
         _make(change, within)
-    told = []
+    told, settled = [], []
     for scene in (without, within):
-        look_ahead(scene.run, picture.snapshot, options)
-        told.append(job_fates(scene.run, picture.snapshot, scene.evicted, picture.estimates))
+        settled.append(look_ahead(scene.run, picture.snapshot, options))
+        told.append(job_fates(scene, picture.snapshot))
     present = [frozenset(scene.picture().jobs.index) for scene in (without, within)]
     return Comparison(
         changes=tuple((each.change if isinstance(each, Flag) else each).text for each in changes),
         notes=tuple(within.notes),
-        without=_totals(without.run, told[0].values()),
-        within=_totals(within.run, told[1].values()),
+        without=_totals(without.run, told[0].values(), settled=settled[0]),
+        within=_totals(within.run, told[1].values(), settled=settled[1]),
         jobs=compare_jobs(told[0], told[1], (present[0], present[1])),
     )
 
@@ -117,33 +121,34 @@ def _make(change: Change | Flag, scene: Scene) -> None:
     scene.run.look_again()
 
 
-def look_ahead(run: Run, size: Snapshot, options: Options) -> None:
-    """Run on as far as the options say, or as far as something can come of it."""
+def look_ahead(run: Run, size: Snapshot, options: Options) -> bool:
+    """Run on as far as the options say, or as far as something can come of it; returns whether nothing more would."""
     if options.cycles is not None or options.seconds is not None:
         run.go_on(cycles=options.cycles, until=options.seconds, progress=options.progress)
-        return
+        return run.is_settled
     work = max(1, len(size.nodes) + len(size.tasks))
     cycles = min(_MAX_CYCLES, max(_MIN_CYCLES, _WORK // work))
     run.go_on(cycles=cycles, until=_MAX_SECONDS, progress=options.progress, is_over=lambda made: _is_over(run, made))
+    return run.is_settled or (bool(run.cycles) and _is_over(run, run.cycles[-1]))
 
 
 def _is_over(run: Run, made: CycleResult) -> bool:
     """Whether nobody waits and nobody leaves: all that is left is that pods end."""
     session = run.scheduler.last_session
-    if made.decisions or session is None:
+    if made.decisions or session is None or run.cluster.store.has_events:
         return False
     status = session.snapshot.tasks.status
     left = (TaskStatus.PENDING, TaskStatus.PIPELINED, TaskStatus.RELEASING, TaskStatus.ALLOCATED, TaskStatus.BINDING)
     return not np.isin(status, left).any() and made.due is None
 
 
-def _totals(run: Run, fates: Iterable[JobFate]) -> RunTotals:
+def _totals(run: Run, fates: Iterable[JobFate], *, settled: bool) -> RunTotals:
     known = list(fates)
     gpus_held, gpus = gpus_in(run.scheduler.observe())
     return RunTotals(
         cycles=len(run.cycles),
         seconds=run.cluster.now() - run.cluster.start,
-        settled=run.is_settled,
+        settled=settled,
         started=started(known),
         waiting=sum(fate.outcome is Outcome.WAITS for fate in known),
         evicted=sum(fate.outcome is Outcome.EVICTED for fate in known),

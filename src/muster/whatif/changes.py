@@ -42,6 +42,7 @@ from muster.simulate.run import check_workloads
 from muster.snapshot import Snapshot
 from muster.snapshot.messages import Evict
 from muster.snapshot.records import pod_of_lone_job
+from muster.whatif.estimates import Estimates, job_of
 
 #: Pods that stay on a node that is drained: a DaemonSet would make them anew at once, a kubelet's own are nobody's.
 _MIRROR: Final = "kubernetes.io/config.mirror"
@@ -56,6 +57,8 @@ class Scene:
     """A run to which changes are made before it goes on, and what they led to by themselves."""
 
     run: Run
+    #: When pods of it are expected to end.
+    estimates: Estimates
     #: Pods that a change itself took from their nodes; the scheduler had no say in it.
     evicted: list[Evict] = field(default_factory=list)
     #: What is worth knowing, a sentence each.
@@ -169,12 +172,6 @@ class Drain:
 def _leaves(pod: Pod) -> bool:
     is_of_node = any(owner.kind in ("DaemonSet", "Node") for owner in pod.metadata.owner_references)
     return not is_of_node and _MIRROR not in pod.metadata.annotations
-
-
-def job_of(pod: Pod) -> str:
-    """The id of the job that a pod belongs to, as decisions name it."""
-    group = group_of(pod)
-    return f"{pod.namespace}/{group}" if group is not None else f"{pod.namespace}/pod/{pod.name}"
 
 
 # -- jobs ------------------------------------------------------------------------------------------------------------

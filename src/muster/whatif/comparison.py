@@ -65,7 +65,7 @@ class RunTotals:
     cycles: int
     #: How far the clock was run forward.
     seconds: float
-    #: Whether it ended because nothing would change any more.
+    #: Whether it ended because nothing would be decided any more.
     settled: bool
     #: Jobs that got their minimum, that wait at the end, and that lost it for good.
     started: int

@@ -16,7 +16,7 @@ from msgspec.structs import replace
 from muster.api import KaiPodGroup, Pod, PodGroup, group_of
 from muster.cluster import MemoryCluster
 from muster.cluster.embedded_server import Store, run_seconds
-from muster.explain.words import counted, joined
+from muster.explain.words import joined
 from muster.framework.run_times import Expected, RunTimes, expected_seconds, owner_of
 from muster.snapshot import JobRecord
 from muster.snapshot.kai_records import job_from_kai
@@ -37,15 +37,22 @@ class Basis:
     factor: float = 1.0
 
     @property
+    def total(self) -> int:
+        return sum(self.jobs.values())
+
+    @property
     def text(self) -> str:
-        total = sum(self.jobs.values())
+        total = self.total
+        whose = "its" if total == 1 else "their"
         words = {
-            SAID: "by their own word",
-            DEADLINE: "at their deadline",
-            RECORD: f"by their owners' records, within a factor of {self.factor:g}",
+            SAID: f"by {whose} own word",
+            DEADLINE: f"at {whose} deadline{'' if total == 1 else 's'}",
+            RECORD: f"by what jobs of the same owner took, within a factor of {self.factor:g}",
         }
-        parts = [f"{count} {words[source]}" for source, count in self.jobs.items() if count]
-        return f"{counted(total, 'job')} {'ends' if total == 1 else 'end'} before: {joined(parts)}"
+        known = [source for source in words if self.jobs.get(source)]
+        if len(known) == 1:
+            return f"{'one job ends' if total == 1 else f'{total} jobs end'} before, {words[known[0]]}"
+        return f"{total} jobs end before: {joined(f'{self.jobs[source]} {words[source]}' for source in known)}"
 
     def to_json(self) -> dict[str, object]:
         return {
@@ -82,12 +89,12 @@ class Estimates:
         """When a pod will end; None: nobody knows."""
         exact = run_seconds(pod)
         if exact is not None:
-            self.expected.setdefault(_job_of(pod), Expected(exact, SAID))
+            self.expected.setdefault(job_of(pod), Expected(exact, SAID))
             return began + exact
         expected = self.of_pod(pod)
         if expected is None:
             return None
-        self.expected.setdefault(_job_of(pod), expected)
+        self.expected.setdefault(job_of(pod), expected)
         return now + expected.remaining(now - began)
 
     def of_pod(self, pod: Pod) -> Expected | None:
@@ -144,6 +151,7 @@ def _record(store: Store, pod: Pod) -> JobRecord:
     return job_from_group(group) if isinstance(group, PodGroup) else job_from_kai(group)
 
 
-def _job_of(pod: Pod) -> str:
+def job_of(pod: Pod) -> str:
+    """The id of the job that a pod belongs to, as decisions name it."""
     group = group_of(pod)
     return f"{pod.namespace}/pod/{pod.name}" if group is None else f"{pod.namespace}/{group}"

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -21,8 +21,8 @@ from muster.explain import Whys
 from muster.simulate import Run
 from muster.snapshot import NO_ROW, READY_STATUSES, Snapshot, TaskStatus
 from muster.snapshot.messages import Bind, Decision, Evict
-from muster.whatif.changes import job_of
-from muster.whatif.estimates import Basis, Estimates
+from muster.whatif.changes import Scene
+from muster.whatif.estimates import Basis, Estimates, job_of
 
 Json = dict[str, Any]  # Any: the values of a document are of many types
 _ON_NODE = (TaskStatus.ALLOCATED, TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
@@ -93,6 +93,7 @@ class JobFate:
     minimum: int
     #: Why it waits; "" if it does not.
     reason: str
+    #: Where its pods are, or were until they ended.
     nodes: tuple[str, ...]
     evictions: tuple[Eviction, ...] = ()
     #: What the start rests on; None where nobody has to end before it.
@@ -126,13 +127,21 @@ class JobFate:
         }
 
 
+class _Held(NamedTuple):
+    """A pod on a node: its GPUs, and since when it does what would be lost."""
+
+    gpus: float
+    since: float
+    node: str
+
+
 @dataclass(slots=True)
 class _Life:
     """A job while its decisions are gone through."""
 
     minimum: int
-    #: Pods that have a node: GPUs, and since when they do what would be lost.
-    held: dict[str, tuple[float, float]]
+    #: Pods that have a node.
+    held: dict[str, _Held]
     ran: bool
     runs: bool
     started_at: float | None = None
@@ -140,17 +149,13 @@ class _Life:
     evictions: list[Eviction] = field(default_factory=list)
 
 
-def job_fates(
-    run: Run, before: Snapshot, evicted: Sequence[Evict], estimates: Estimates | None = None
-) -> dict[str, JobFate]:
-    """What becomes of jobs, by id; `before`: the picture from which the run began, before any change.
-
-    `evicted`: pods that a change took from their nodes itself, at the beginning.
-    """
+def job_fates(scene: Scene, before: Snapshot) -> dict[str, JobFate]:
+    """What becomes of jobs, by id; `before`: the picture from which the run began, before any change."""
+    run, estimates = scene.run, scene.estimates
     after = run.scheduler.observe()
     began = run.cycles[0].time if run.cycles else run.cluster.now()
     told = _Telling(run.cluster.store, before, after, began)
-    told.hear(began, evicted)
+    told.hear(began, scene.evicted)
     for cycle in run.cycles:
         told.hear(cycle.time, cycle.decisions)
     waiting = {after.jobs.records[row].id for row in _waiting(after)} | {
@@ -207,16 +212,16 @@ class _Telling:
         for each in made:
             if isinstance(each, Bind):
                 life = self.life(each.job)
-                life.held[each.pod] = self._gpus(each.pod), at
+                life.held[each.pod] = _Held(self._gpus(each.pod), at, each.node)
                 if not life.runs and len(life.held) >= life.minimum:
                     life.runs, life.started_at = True, at
 
     def _evict(self, at: float, life: _Life, beneficiary: str, action: str, pods: Sequence[Evict]) -> None:
-        lost = [life.held.pop(each.pod, (0.0, at)) for each in pods]
+        lost = [life.held.pop(each.pod, _Held(0.0, at, "")) for each in pods]
         breaks = life.runs and len(life.held) < life.minimum
         if breaks:
             lost += life.held.values()
-            life.held = {pod: (gpus, at) for pod, (gpus, _) in life.held.items()}
+            life.held = {pod: known._replace(since=at) for pod, known in life.held.items()}
             life.runs, life.was_broken = False, True
         life.evictions.append(
             Eviction(
@@ -225,8 +230,8 @@ class _Telling:
                 action=action,
                 pods=tuple((each.pod, each.node) for each in pods),
                 moved=sum(bool(each.record and each.record.get("movesTo")) for each in pods),
-                lost_gpu_s=sum(gpus * max(0.0, at - since) for gpus, since in lost),
-                lost_pod_s=sum(max(0.0, at - since) for _, since in lost),
+                lost_gpu_s=sum(known.gpus * max(0.0, at - known.since) for known in lost),
+                lost_pod_s=sum(max(0.0, at - known.since) for known in lost),
                 breaks=breaks,
             )
         )
@@ -250,13 +255,14 @@ def gpus_of(pod: Pod) -> float:
     return sum(amount for name, amount in pod_request(pod).items() if is_gpu(name) or name.endswith("/gpu")) / 1000
 
 
-def _held(snapshot: Snapshot, job: int, now: float) -> dict[str, tuple[float, float]]:
+def _held(snapshot: Snapshot, job: int, now: float) -> dict[str, _Held]:
     tasks = snapshot.tasks
     held = {}
     for task in snapshot.tasks_of(job).tolist():
         if tasks.node[task] != NO_ROW and tasks.status[task] in _RAN:
             began = tasks.pods[task].status.start_time
-            held[tasks.ids[task]] = gpus_of(tasks.pods[task]), now if began is None else began.timestamp()
+            since = now if began is None else began.timestamp()
+            held[tasks.ids[task]] = _Held(gpus_of(tasks.pods[task]), since, snapshot.nodes.names[tasks.node[task]])
     return held
 
 
@@ -270,7 +276,7 @@ def _fate(
     after: Snapshot,
     whys: Whys | None,
     ends: Sequence[tuple[float, str]],
-    estimates: Estimates | None,
+    estimates: Estimates,
 ) -> JobFate:
     life = told.life(job)
     row = after.jobs.index.get(job)
@@ -287,7 +293,7 @@ def _fate(
     outcome = _outcome(life, after, row)
     waits = outcome in (Outcome.WAITS, Outcome.EVICTED)
     basis = None
-    if starts and estimates is not None:
+    if starts:
         ended = {name for moment, name in ends if moment <= told.began + starts and name != job}
         found = estimates.basis(ended)
         basis = found if sum(found.jobs.values()) else None
@@ -300,7 +306,7 @@ def _fate(
         pending=pending,
         minimum=life.minimum,
         reason=_reason(whys, job) if waits else "",
-        nodes=tuple(sorted({after.nodes.names[node] for node in after.tasks.node[placed].tolist()})),
+        nodes=tuple(sorted({known.node for known in life.held.values()})),
         evictions=tuple(life.evictions),
         basis=basis,
     )
@@ -320,10 +326,13 @@ def _reason(whys: Whys | None, job: str) -> str:
     return "" if whys is None or row is None else whys.reason(row)
 
 
-def _ends(run: Run, estimates: Estimates | None) -> list[tuple[float, str]]:
+def ended_by(run: Run, estimates: Estimates, moment: float) -> set[str]:
+    """Jobs of which pods had ended by a moment of the run, as far as somebody had expected it."""
+    return {job for at, job in _ends(run, estimates) if at <= moment}
+
+
+def _ends(run: Run, estimates: Estimates) -> list[tuple[float, str]]:
     """When jobs ended during the run, as far as somebody had expected it."""
-    if estimates is None:
-        return []
     found = []
     for pod in run.cluster.store.all(Pod):
         if pod.status.phase not in ("Succeeded", "Failed") or job_of(pod) not in estimates.expected:

@@ -6,6 +6,7 @@ import { amount, amountsText, number, percent, plural, resourceWord } from "../f
 import { NodeMap } from "../NodeMap";
 import type { Mode, Paint } from "../paint";
 import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, QueueLink, Segments } from "../parts";
+import { askAbout } from "./whatif";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 
 const MODES: { value: Mode; label: string; title: string }[] = [
@@ -19,8 +20,12 @@ const MODES: { value: Mode; label: string; title: string }[] = [
 /** Tree and state that belong together: the tree is asked for again only when nodes or domains have changed. */
 export function useMap(): { tree: Tree | null; state: State | null; missing: ReturnType<typeof useData<State>> } {
   const missing = useData<State>("/api/cluster/state");
-  const revision = missing.data?.revision ?? null;
-  const trees = useData<Tree>(revision === null ? null : `/api/cluster/tree?revision=${revision}`, false);
+  // Asked for beside the first state, and again when that is of another revision.
+  const [revision, setRevision] = useState("");
+  const trees = useData<Tree>(`/api/cluster/tree?revision=${revision}`, false);
+  useEffect(() => {
+    if (missing.data && !trees.loading && missing.data.revision !== trees.data?.revision) setRevision(missing.data.revision);
+  }, [missing.data, trees]);
   const [held, hold] = useState<{ tree: Tree; state: State } | null>(null);
   useEffect(() => {
     if (trees.data && missing.data && trees.data.revision === missing.data.revision)
@@ -200,7 +205,7 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
         const unit = tree.resources.find((known) => known.name === name)?.unit ?? "count";
         return (
           <div key={name}>
-            <b>{percent(used, total)}</b>
+            <b>{percent(used, total)}</b>{" "}
             <span>of {amount(total, unit)} {resourceWord(name)} used</span>
             <meter class="bar" min={0} max={Math.max(1, total)} value={used} aria-label={`${resourceWord(name)} used`} />
           </div>
@@ -208,12 +213,12 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
       })}
       {feed && feed.running !== null && feed.running >= 0 && (
         <Link href={linkTo("/jobs", { state: "waiting" })}>
-          <b>{number(feed.waiting ?? 0)}</b>
+          <b>{number(feed.waiting ?? 0)}</b>{" "}
           <span>{feed.waiting === 1 ? "job waits" : "jobs wait"}, {number(feed.running)} run at the latest cycle</span>
         </Link>
       )}
       <Link href={withQuery({ by: "state" })} class={wrong ? "warn" : ""}>
-        <b>{number(wrong)}</b>
+        <b>{number(wrong)}</b>{" "}
         <span>{wrong === 1 ? "node takes" : "nodes take"} no pods</span>
       </Link>
     </div>
@@ -293,6 +298,7 @@ function NodePanel({ name }: { name: string }) {
           </ul>
         </>
       )}
+      <p><Link href={askAbout("drain", name)}>What if it were drained?</Link></p>
       <Commands
         commands={[
           ...(feed?.live ? [`kubectl describe node ${name}`] : []),

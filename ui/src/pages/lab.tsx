@@ -12,13 +12,37 @@ interface RunSummary {
   name: string;
   called: string;
   trace: string;
-  figures: Record<string, string>;
+  texts: Record<string, string>;
   numbers: Record<string, number | null>;
+}
+
+interface Figure {
+  path: string;
+  what: string;
+  /** -1: less of it is better, 1: more, 0: neither. */
+  better: -1 | 0 | 1;
+}
+
+interface Judged {
+  mean: number;
+  low: number | null;
+  high: number | null;
+  ratio: number | null;
+  verdict: string | null;
+}
+
+interface Comparison {
+  name: string;
+  seeds: number[];
+  vary: string;
+  baseline: string;
+  cases: Record<string, { jobs: number; figures: Record<string, Record<string, Judged>> }>;
 }
 
 interface Lab {
   runs: RunSummary[];
-  rows: string[];
+  figures: Figure[];
+  comparisons: Comparison[];
 }
 
 interface Starving {
@@ -37,10 +61,6 @@ interface Report {
   by_queue?: Record<string, { jobs: number; wait_s: { mean?: number; p90?: number } }>;
 }
 
-/** Of which figures less is better, and of which more. */
-const LESS = /^(wait|largest|completion|slowdown|makespan|fragmentation|GPU-hours lost|pods evicted|gangs broken|nodes of gangs)/;
-const MORE = /^(utilisation|fairness|jobs that ended)/;
-
 export function LabPage() {
   const lab = useData<Lab>("/api/lab", false);
   const { query } = useValue(address);
@@ -51,7 +71,7 @@ export function LabPage() {
   }, [data, query]);
   const reports = useReports(chosen.slice(0, 6));
   if (!data) return <Missing of={lab} what="the runs" />;
-  if (!data.runs.length)
+  if (!data.runs.length && !data.comparisons.length)
     return (
       <div class="empty">
         <h1>No runs yet</h1>
@@ -68,7 +88,8 @@ export function LabPage() {
   }
   return (
     <div class="lab">
-      <Panel title={`${number(data.runs.length)} ${data.runs.length === 1 ? "run" : "runs"}`}>
+      {data.comparisons.map((comparison) => <Compared key={comparison.name} comparison={comparison} figures={data.figures} />)}
+      {data.runs.length > 0 && <Panel title={`${number(data.runs.length)} ${data.runs.length === 1 ? "run" : "runs"}`}>
         <div class="chips" role="group" aria-label="Runs to compare">
           {data.runs.map((run) => (
             <button key={run.name} type="button" aria-pressed={chosen.includes(run.name)} onClick={() => toggle(run.name)}>
@@ -79,10 +100,10 @@ export function LabPage() {
         <div class="scroll">
           <table class="compare">
             <thead><tr><th>figure</th>{shown.map((run) => <th key={run.name} class="n">{run.name}</th>)}</tr></thead>
-            <tbody>{data.rows.map((row) => <Figure key={row} row={row} runs={shown} />)}</tbody>
+            <tbody>{data.figures.map((figure) => <Row key={figure.path} figure={figure} runs={shown} />)}</tbody>
           </table>
         </div>
-      </Panel>
+      </Panel>}
       {reports.length > 0 && <Curves reports={reports} />}
       <div class="columns">
         {reports.map(({ name, report }) => (
@@ -102,20 +123,61 @@ export function LabPage() {
   );
 }
 
-function Figure({ row, runs }: { row: string; runs: RunSummary[] }) {
-  const values = runs.map((run) => run.numbers[row]);
+function Row({ figure, runs }: { figure: Figure; runs: RunSummary[] }) {
+  const values = runs.map((run) => run.numbers[figure.path]);
   const known = values.filter((value): value is number => typeof value === "number");
   if (!known.length) return null;
-  const best = LESS.test(row) ? Math.min(...known) : MORE.test(row) ? Math.max(...known) : null;
+  const best = figure.better < 0 ? Math.min(...known) : figure.better > 0 ? Math.max(...known) : null;
   const differs = known.some((value) => value !== known[0]);
   return (
     <tr>
-      <th scope="row">{row}</th>
+      <th scope="row">{figure.what}</th>
       {runs.map((run, i) => (
-        <td key={run.name} class={`n${differs && best !== null && values[i] === best ? " best" : ""}`}>{run.figures[row]}</td>
+        <td key={run.name} class={`n${differs && best !== null && values[i] === best ? " best" : ""}`}>{run.texts[figure.path]}</td>
       ))}
     </tr>
   );
+}
+
+/** Configurations against each other over several seeds, with intervals and verdicts. */
+function Compared({ comparison, figures }: { comparison: Comparison; figures: Figure[] }) {
+  return (
+    <>
+      {Object.entries(comparison.cases).map(([name, one]) => {
+        const configs = [...new Set(Object.values(one.figures).flatMap((row) => Object.keys(row)))];
+        return (
+          <Panel key={name} title={`${comparison.name}: ${name}`} aside={<span class="muted">{comparison.seeds.length} seeds, against {comparison.baseline}</span>}>
+            <div class="scroll">
+              <table class="compare">
+                <thead><tr><th>figure</th>{configs.map((config) => <th key={config} class="n">{config}</th>)}</tr></thead>
+                <tbody>
+                  {figures.filter((figure) => one.figures[figure.path]).map((figure) => (
+                    <tr key={figure.path}>
+                      <th scope="row">{figure.what}</th>
+                      {configs.map((config) => {
+                        const judged = one.figures[figure.path]?.[config];
+                        return (
+                          <td key={config} class={`n is-${judged?.verdict ?? "none"}`}>
+                            {judged ? short(judged.mean) : "–"}
+                            {judged?.low != null && judged.high != null && <span class="muted"> ± {short((judged.high - judged.low) / 2)}</span>}
+                            {judged?.verdict && <span class="verdict"> {judged.verdict}</span>}
+                          </td>
+                        );
+                      })}
+                    </tr>
+                  ))}
+                </tbody>
+              </table>
+            </div>
+          </Panel>
+        );
+      })}
+    </>
+  );
+}
+
+function short(value: number): string {
+  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 }).format(value);
 }
 
 function useReports(names: string[]): { name: string; report: Report }[] {

@@ -18,6 +18,7 @@ import zlib
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -41,7 +42,7 @@ from muster.api.kinds import (
 from muster.api.objects.meta import KubeObject
 from muster.api.reading.pieces import NotPlainError, Piece, json_pieces, outputs_of, yaml_pieces
 from muster.api.reading.quick import QuickReader
-from muster.api.together import Loaded, Source, remarks
+from muster.api.reading.together import Loaded, Source, remarks
 from muster.api.validate import check
 
 STDIN: Final = "-"
@@ -218,8 +219,14 @@ def _named_in(content: object) -> tuple[str, str, str]:
     return kind, namespace, name
 
 
-def _identity(thing: KubeObject) -> tuple[str, str, str]:
-    return thing.api_version.rpartition("/")[0], thing.kind, thing.key
+def _identity(thing: KubeObject) -> tuple[str, str]:
+    return _family(type(thing)), thing.key
+
+
+@cache
+def _family(kind: type[KubeObject]) -> str:
+    """Objects of one kind are the same in every version of its group."""
+    return f"{kind.kind}.{kind.api_version.rpartition('/')[0]}"
 
 
 class _Reader:
@@ -238,7 +245,7 @@ class _Reader:
         self._as_is = False
         self._result = LoadedFiles()
         self._problems: list[UserError] = []
-        self._places: dict[tuple[str, str, str], Source] = {}
+        self._places: dict[tuple[str, str], Source] = {}
         #: What the items of lists are, by what stands around them.
         self._lists: dict[str | bytes, tuple[str, str]] = {}
 

@@ -160,6 +160,7 @@ def _close(console: Console) -> None:
         (f"topology show {network} --run", "the tree above"),
         (f"explain crawl {urgent}", "why it was evicted"),
         ("config show", "the configuration"),
+        ("ui --demo --open", "this story in your browser"),
     ):
         line = f"{_program()} {command}"
         console.print(Text.assemble(f"   {line:<75}  ", (meaning, "dim")), soft_wrap=True)

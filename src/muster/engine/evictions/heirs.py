@@ -9,15 +9,21 @@ for nobody. So what is cleared is given to whom it will belong.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
+from typing import Final
 
 import numpy as np
 
+from muster.engine.evictions.candidates import Pool
+from muster.engine.evictions.restraint import why_not_ask
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, VictimRecords, joined
+from muster.engine.gangs import requests_of
 from muster.engine.placing import promise
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import OperationKind, Rows, Statement
 
+#: Of so many shapes of jobs, of one queue and priority, it is looked whether they would take something.
+_LOOKED_AT: Final = 8
 _PLACES = (OperationKind.ALLOCATE, OperationKind.PIPELINE, OperationKind.MOVE)
 
 
@@ -91,16 +97,69 @@ def _ahead(session: Session, job: int, plan: Plan, waiting: Mapping[int, Rows]) 
     return sorted(able, key=session.job_key)
 
 
-def is_taken_next(session: Session, job: int, plan: Plan, statement: Statement, waiting: Mapping[int, Rows]) -> bool:
-    """Whether a job of another queue that waits would start if it took back from this one what it got."""
-    jobs = session.snapshot.jobs
-    for other, tasks in waiting.items():
-        queue, lacks = int(jobs.queue[other]), session.job_pipelined_deficit(other)
-        wanted = tasks[:lacks]
-        if queue == jobs.queue[job] or not 0 < lacks <= len(wanted) or session.overused(queue):
-            continue
-        if session.preemptive(queue, wanted):
-            taken = session.evictable(Eviction.RECLAIM, Evictor(other, wanted, breaks_gangs=True), plan.placed)
-            if len(taken) and Simulation(session, other, statement).placements(wanted, taken) is not None:
-                return True
-    return False
+@dataclass(slots=True)
+class NextTakers:
+    """Jobs that wait and would break the beneficiary of a plan for what it got: a higher priority, another queue."""
+
+    session: Session
+    #: Jobs that have not been served, with their pending tasks in order.
+    waiting: Mapping[int, Rows]
+    #: By queue and priority: jobs that waited at the beginning, and of those that were asked about one of each shape.
+    _groups: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    _shapes: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        jobs = self.session.snapshot.jobs
+        rows = np.fromiter(self.waiting, np.intp, len(self.waiting))
+        for job, queue, priority in zip(
+            rows.tolist(), jobs.queue[rows].tolist(), jobs.priority[rows].tolist(), strict=True
+        ):
+            self._groups.setdefault((queue, priority), []).append(job)
+
+    def first(self, job: int, plan: Plan, statement: Statement) -> int | None:
+        """One that would have the places of the plan, which is in the statement, in the next cycle; None: nobody."""
+        jobs = self.session.snapshot.jobs
+        home, own = int(jobs.queue[job]), int(jobs.priority[job])
+        for queue, priority in self._groups:
+            if queue == home and priority <= own:
+                continue
+            kind = Eviction.PREEMPT if queue == home else Eviction.RECLAIM
+            for other in self._alike(queue, priority):
+                if other in self.waiting and self._takes(kind, other, plan, statement):
+                    return other
+        return None
+
+    def _alike(self, queue: int, priority: int) -> list[int]:
+        """Jobs of a queue and priority that lack their minimum, one of each shape, the first in order."""
+        group = queue, priority
+        if group not in self._shapes:
+            shapes: dict[tuple[int, bytes], list[int]] = {}
+            for job in self._groups[group]:
+                lacks = self.session.job_pipelined_deficit(job)
+                if 0 < lacks <= len(self.waiting.get(job, ())):
+                    classes = self.session.snapshot.tasks.cls[self.waiting[job][:lacks]].tobytes()
+                    shapes.setdefault((lacks, classes), []).append(job)
+            firsts = sorted((alike[0] for alike in shapes.values()), key=self.session.job_key)
+            self._shapes[group] = firsts[:_LOOKED_AT]
+        return self._shapes[group]
+
+    def _takes(self, kind: Eviction, other: int, plan: Plan, statement: Statement) -> bool:
+        """Whether a job could start by evicting, and only if the beneficiary gives what it got."""
+        session, snapshot = self.session, self.session.snapshot
+        wanted = self.waiting[other][: session.job_pipelined_deficit(other)]
+        if len(wanted) == 0 or why_not_ask(session, kind, other, wanted) is not None:
+            return False
+        if kind is Eviction.RECLAIM and session.overused(int(snapshot.jobs.queue[other])):
+            return False
+        evictor = Evictor(other, wanted, breaks_gangs=True)
+        if len(session.evictable(kind, evictor, plan.placed)) == 0:
+            return False
+        found = np.concatenate((plan.placed, Pool(session, kind).find(other).tasks))
+        room = snapshot.nodes.future_total() + requests_of(snapshot, found)
+        if bool((requests_of(snapshot, wanted) > room).any()):
+            return False
+        taken = session.evictable(kind, evictor, found)
+        beside, simulation = taken[~np.isin(taken, plan.placed)], Simulation(session, other, statement)
+        if simulation.placements(wanted, beside) is not None:
+            return False  # it does not need this
+        return simulation.placements(wanted, taken) is not None

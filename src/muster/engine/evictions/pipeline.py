@@ -20,14 +20,13 @@ import numpy as np
 
 from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
 from muster.engine.evictions.candidates import Pool
-from muster.engine.evictions.heirs import hand_on, is_taken_next
-from muster.engine.evictions.restraint import would_bounce
+from muster.engine.evictions.heirs import NextTakers, hand_on
+from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
 from muster.engine.lines import Line
 from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
 from muster.framework.reasons import (
-    NEVER_PREEMPTS,
     NO_ROOM_BY_EVICTION,
     NO_ROOM_BY_MOVING,
     NO_VICTIMS,
@@ -187,8 +186,21 @@ class _Pipeline(Generic[C]):
         np.maximum.at(highest, jobs.queue[rows], jobs.priority[rows])
         return highest
 
+    @cached_property
+    def takers(self) -> NextTakers:
+        return NextTakers(self.session, self.waiting)
+
+    def _yields(self, job: int) -> bool:
+        """Whether a job has its minimum, and another of its queue comes before it, who would take the rest from it."""
+        session, jobs = self.session, self.session.snapshot.jobs
+        if jobs.priority[job] >= self.highest[jobs.queue[job]] or not jobs.allocated_count(job):
+            return False
+        return not session.job_starving(job) and session.job_deficit(job) <= 0
+
     def serve(self, job: int, pending: Rows) -> None:
         """One job's turn."""
+        if self.looks_ahead and self._yields(job):
+            return
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
@@ -204,8 +216,7 @@ class _Pipeline(Generic[C]):
             statement.release(self.session.snapshot.tasks_of(job))
             simulation = Simulation(self.session, job, statement, partial(self._why_not, need))
             plan = self.strategy.solve(need, candidates, simulation)
-            jobs = self.session.snapshot.jobs
-            if plan is not None and self.looks_ahead and jobs.priority[job] < self.highest[jobs.queue[job]]:
+            if plan is not None and self.looks_ahead:
                 need, plan = self._for_the_first(need, plan, simulation)
             if plan is None:
                 statement.rollback()
@@ -222,23 +233,25 @@ class _Pipeline(Generic[C]):
 
     def _for_the_first(self, need: Need, plan: Plan, simulation: Simulation) -> tuple[Need, Plan | None]:
         """Whom a plan will serve: who comes first in the queue and finds room then; None: it would not be steady."""
-        session, job, statement = self.session, need.job, simulation.statement
-        heir, handed = hand_on(session, job, plan, statement, self.waiting)
-        if handed is plan:
-            return need, plan
-        if handed is None or self._is_in_vain(heir, handed, statement):
-            name = session.snapshot.jobs.records[heir].id
-            simulation.refusal = Rejection(NOT_STEADY, f"{name} would take the room, and may not have it, or lose it")
-            return need, None
-        return Need(heir, handed.placed), handed
+        session, jobs, statement = self.session, self.session.snapshot.jobs, simulation.statement
+        owner = need.job
+        handed: Plan | None = plan
+        if jobs.priority[owner] < self.highest[jobs.queue[owner]]:
+            owner, handed = hand_on(session, owner, plan, statement, self.waiting)
+        if handed is None or (owner != need.job and self._is_in_vain(owner, handed)):
+            why = f"{jobs.records[owner].id} would take the room, and may not have it, or lose it"
+        elif len(handed.evicted) and (taker := self.takers.first(owner, handed, statement)) is not None:
+            why = f"{jobs.records[taker].id} would take the room next"
+        else:
+            return (need if owner == need.job else Need(owner, handed.placed)), handed
+        simulation.refusal = Rejection(NOT_STEADY, why)
+        return need, None
 
-    def _is_in_vain(self, heir: int, plan: Plan, statement: Statement) -> bool:
+    def _is_in_vain(self, heir: int, plan: Plan) -> bool:
         """Whether an heir may not have what a plan frees, or not for long."""
-        if _never_preempts(self.session, self.kind, plan.placed):
-            return True
-        if would_bounce(self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True):
-            return True
-        return len(plan.evicted) > 0 and is_taken_next(self.session, heir, plan, statement, self.waiting)
+        return never_preempts(self.session, self.kind, plan.placed) or would_bounce(
+            self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True
+        )
 
     def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
         """Why a plan, which is in the statement, may not be done; None: it may."""
@@ -265,23 +278,3 @@ class _Pipeline(Generic[C]):
                 operation.beneficiary = need.job
                 operation.note = f"makes room for {beneficiary}"
                 operation.record = operation.record if plan.record is None else plan.record
-
-
-def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Rejection | None:
-    """Why a job may not look for victims at all for these tasks; None: it may."""
-    if _never_preempts(session, kind, tasks):
-        return Rejection(NEVER_PREEMPTS)
-    if kind is Eviction.RECLAIM:
-        refusal = session.can_reclaim(job, tasks) if session.asked(points.CAN_RECLAIM) else None
-        if refusal is None and not session.preemptive(int(session.snapshot.jobs.queue[job]), tasks):
-            refusal = Rejection(OVER_FAIR_SHARE)
-        if refusal is not None:
-            return refusal
-    # Allocate would never bind it, however much room is made.
-    return session.over_quota(job, tasks)
-
-
-def _never_preempts(session: Session, kind: Eviction, tasks: Rows) -> bool:
-    """Whether one of the tasks says that nobody is to be evicted for it inside its queue."""
-    pods = session.snapshot.tasks.pods
-    return kind is Eviction.PREEMPT and any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())

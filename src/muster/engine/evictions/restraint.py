@@ -17,7 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.waiting import tasks_by_job
-from muster.framework import Eviction, Evictor, Plugin, Session, points
+from muster.framework import Eviction, Evictor, Plugin, Rejection, Session, points
+from muster.framework.reasons import NEVER_PREEMPTS, OVER_FAIR_SHARE
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Mask, Rows
 
 
@@ -134,3 +135,23 @@ def _takes_back(session: Session, kind: Eviction, evictor: Evictor, placed: Rows
     wanted = (snapshot.classes.requests[snapshot.tasks.cls[evictor.tasks], 0] > 0).any(axis=0)
     units = np.zeros(len(taken), np.int64) if evictor.breaks_gangs else None
     return bool(have_too_much(session, taken, wanted, units).any())
+
+
+def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Rejection | None:
+    """Why a job may not look for victims at all for these tasks; None: it may."""
+    if never_preempts(session, kind, tasks):
+        return Rejection(NEVER_PREEMPTS)
+    if kind is Eviction.RECLAIM:
+        refusal = session.can_reclaim(job, tasks) if session.asked(points.CAN_RECLAIM) else None
+        if refusal is None and not session.preemptive(int(session.snapshot.jobs.queue[job]), tasks):
+            refusal = Rejection(OVER_FAIR_SHARE)
+        if refusal is not None:
+            return refusal
+    # Allocate would never bind it, however much room is made.
+    return session.over_quota(job, tasks)
+
+
+def never_preempts(session: Session, kind: Eviction, tasks: Rows) -> bool:
+    """Whether one of the tasks says that nobody is to be evicted for it inside its queue."""
+    pods = session.snapshot.tasks.pods
+    return kind is Eviction.PREEMPT and any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())

@@ -22,9 +22,18 @@ def ready_counts(counts: Rows, *, promised: bool = False) -> NDArray[np.int64]:
 def job_surplus(snapshot: Snapshot, of: Rows | None = None, *, promised: bool = False) -> NDArray[np.int64]:
     """Per job: ready tasks beyond the minimum; negative for jobs that are broken, by whichever of their minimums.
 
-    Jobs whose tasks go together have none beyond it.
-    With `promised`, tasks that are promised a place count as ready. With `of`, only these jobs are looked at.
+    With `promised`, tasks that are promised a place count as ready. Without it they are nothing to spare; but who has
+    its minimum with them, as a job of which some pods move, is not broken. Jobs whose tasks go together have nothing
+    to spare. With `of`, only these jobs are looked at.
     """
+    surplus = _surplus(snapshot, of, promised=promised)
+    broken = np.flatnonzero(surplus < 0).astype(np.intp)
+    if not promised and len(broken):
+        surplus[broken] = np.minimum(_surplus(snapshot, broken, promised=True)[broken], 0)
+    return surplus
+
+
+def _surplus(snapshot: Snapshot, of: Rows | None, *, promised: bool) -> NDArray[np.int64]:
     jobs, roles, groups = snapshot.jobs, snapshot.roles, snapshot.subgroups
     surplus = np.zeros(len(jobs), np.int64)
     if of is None or len(of) > len(jobs) // 8:

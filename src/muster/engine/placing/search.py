@@ -7,7 +7,7 @@ cycle; if they are not used up, no answer is a proof. Pods for which other pods 
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -72,10 +72,19 @@ def _domains_inside(session: Session, job: int, subgroup: int, domains: Rows, pl
     return found[(at >= 0) & (found <= np.maximum.accumulate(topology.last[tops])[at])]
 
 
-def _hardness(session: Session, part: SearchPart) -> tuple[object, ...]:
-    table, tasks = session.snapshot.tasks, part.tasks
-    kinds = sorted(zip(table.role[tasks].tolist(), table.cls[tasks].tolist(), strict=True))
-    return part.candidates is None, 0 if part.candidates is None else len(part.candidates[1]), -len(tasks), kinds
+def _numbered(values: Rows) -> tuple[Rows, Rows]:
+    """Distinct values in the order in which they appear, and the place of each value among them.
+
+    The numbers of rows depend on who came first to the cluster, and may not decide anything.
+    """
+    distinct, first, places = np.unique(values, return_index=True, return_inverse=True)
+    order = np.argsort(first)
+    return distinct[order], np.argsort(order)[places.reshape(-1)]
+
+
+def _hardness(part: SearchPart, kind_of: Mapping[int, int]) -> tuple[object, ...]:
+    kinds = sorted(kind_of[task] for task in part.tasks.tolist())
+    return part.candidates is None, 0 if part.candidates is None else len(part.candidates[1]), -len(kinds), kinds
 
 
 class Search:
@@ -122,7 +131,10 @@ class Search:
         if not parts:
             return Answer(is_proof=True)
         # Those with the fewest candidates first, as they are the hardest; those that may go anywhere last.
-        parts.sort(key=lambda part: _hardness(session, part))
+        table, tasks = session.snapshot.tasks, work.tasks
+        kinds = _numbered(table.role[tasks])[1] * len(tasks) + _numbered(table.cls[tasks])[1]
+        kind_of = dict(zip(tasks.tolist(), kinds.tolist(), strict=True))
+        parts.sort(key=lambda part: _hardness(part, kind_of))
         first = SearchPart(NO_ROW, work.tasks[:0], (network, domains))
         return self.places(work.job, [first, *parts], everything=everything)
 
@@ -158,8 +170,8 @@ class _Problem:
         self._parts = parts
         tasks = np.concatenate([part.tasks for part in parts])
         owners = np.repeat(np.arange(len(parts)), [len(part.tasks) for part in parts])
-        classes, cls = np.unique(self._snapshot.tasks.cls[tasks], return_inverse=True)
-        self._roles, role = np.unique(self._snapshot.tasks.role[tasks], return_inverse=True)
+        classes, cls = _numbered(self._snapshot.tasks.cls[tasks])
+        self._roles, role = _numbered(self._snapshot.tasks.role[tasks])
         requests = self._snapshot.classes.requests[classes, 0]
         # Of each part, the kinds that ask for the largest part of the cluster come first.
         sizes = np.unique(-(requests / np.maximum(self._session.total, 1)).max(axis=1), return_inverse=True)[1]

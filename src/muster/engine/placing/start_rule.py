@@ -288,7 +288,7 @@ class StartRule:
     ) -> float | None:
         """Let sub-groups have turns, until the job is ready or once each; return the sum of what they gain."""
         session, parts = self._session, [*work.parts]
-        required = required_subgroups(session, work.job) if work.is_divided else set()
+        required = required_subgroups(session, work.job) if work.is_divided else []
 
         def turn(number: int) -> tuple[bool, tuple[object, ...], int]:
             subgroup = parts[number].subgroup

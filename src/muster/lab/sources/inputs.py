@@ -12,12 +12,14 @@ from typing import Final
 from muster.api import KubeObject, Node, UserError, load_files, to_base_all
 from muster.api.errors import seconds_of
 from muster.api.resources import GPU
+from muster.lab.sources.decision_logs import read_log
 from muster.lab.sources.object_jobs import split
 from muster.lab.sources.tables import JobFilter, read_jobs, read_nodes, uniform_nodes
 from muster.lab.trace import Trace
 
 #: Ends of names of tables; everything else holds objects.
 _TABLES: Final = (".csv", ".txt", ".sacct")
+_LOG: Final = ".log"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,6 +43,8 @@ def read_inputs(jobs: Path, nodes: str, part: Part) -> tuple[Trace, list[KubeObj
     objects = _nodes(nodes)
     if _is_table(jobs):
         trace = read_jobs(jobs, _filter(part))
+    elif _ends(jobs) == _LOG:
+        trace = read_log(jobs)
     else:
         trace, others = split(load_files([str(jobs)]), str(jobs))
         has_nodes = any(thing.kind == "Node" for thing in objects)
@@ -56,7 +60,12 @@ def node_gpus(objects: Sequence[KubeObject]) -> list[float]:
 
 
 def _is_table(path: Path) -> bool:
-    return Path(path.stem).suffix in _TABLES if path.suffix == ".gz" else path.suffix in _TABLES
+    return _ends(path) in _TABLES
+
+
+def _ends(path: Path) -> str:
+    """The end of a name, packed or not."""
+    return Path(path.stem).suffix if path.suffix == ".gz" else path.suffix
 
 
 def _nodes(given: str) -> list[KubeObject]:

@@ -18,7 +18,8 @@ from muster.engine.evictions.gang.bundles import BundleKind
 from muster.engine.evictions.gang.choice import Choice, Chooser, GangOptions
 from muster.engine.evictions.gang.domains import DomainProposals
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
-from muster.engine.evictions.pipeline import Need, Strategy, why_not_ask
+from muster.engine.evictions.pipeline import Need, Strategy
+from muster.engine.evictions.restraint import why_not_ask
 from muster.engine.evictions.simulation import (
     Plan,
     RunnerUp,
@@ -104,20 +105,6 @@ class GrowthStrategy(GangStrategy):
 
     piecewise = True
     grows = True
-
-    def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        """Those that want more, but for those from whom a job of their queue would take it next, to start with."""
-        session, jobs, first = self._session, self._session.snapshot.jobs, dict[int, int]()
-        for job in waiting:
-            if session.job_starving(job):
-                queue, priority = int(jobs.queue[job]), int(jobs.priority[job])
-                first[queue] = max(priority, first.get(queue, priority))
-        found = super().jobs(waiting)
-        return {
-            job: tasks
-            for job, tasks in found.items()
-            if jobs.priority[job] >= first.get(int(jobs.queue[job]), int(jobs.priority[job]))
-        }
 
     def asks(self, job: int) -> bool:
         """Whether it has what it needs, waits for more, and somebody has something to spare."""

@@ -30,6 +30,7 @@ from muster.api.objects.scheduling import (
     Queue,
 )
 from muster.api.objects.topology import HyperNode, Topology
+from muster.api.reading.doubts import Doubts
 
 
 class Source(msgspec.Struct, frozen=True):
@@ -69,7 +70,8 @@ def remarks(loaded: Sequence[Loaded]) -> list[str]:
     """Return a line for each thing that may not be meant."""
     names: dict[type[KubeObject], set[str]] = defaultdict(set)
     for each in loaded:
-        names[type(each.object)].add(each.object.key)
+        if not isinstance(each.object, Pod):  # nothing names pods
+            names[type(each.object)].add(each.object.key)
     counts: dict[tuple[str, str, str], int] = {}
     first: dict[tuple[str, str, str], Remark] = {}
     for remark in _remarks(loaded, names):
@@ -91,8 +93,11 @@ def _remarks(loaded: Sequence[Loaded], names: Mapping[type[KubeObject], set[str]
     groups = names[PodGroup] | names[KaiPodGroup]
     queues = names[Queue] | names[KaiQueue] | {DEFAULT_QUEUE, ROOT_QUEUE}
     networks, trees = _Networks(loaded), _Trees(loaded)
+    doubts = Doubts([each.object for each in loaded])
     for each in loaded:
         thing = each.object
+        for field, text in doubts.about(thing):
+            yield Remark(each, field, text, text)
         if isinstance(thing, Pod):
             found: Iterable[_Found] = _of_pod(thing, classes, names, groups)
         elif isinstance(thing, HyperNode):

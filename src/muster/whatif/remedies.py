@@ -1,0 +1,332 @@
+"""Remedies that were tried, and when a job is expected to start: a copy of the run goes on with each, and is watched.
+
+A remedy is told only if the job starts with it. What cannot be tried on a picture of the cluster, and what there is no
+time for on a large one, is told apart. How many remedies are tried, and how far is looked ahead, follows from the size
+of the cluster alone, so that the same input gives the same answer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, replace
+from typing import Final
+
+import numpy as np
+
+from muster.api import Pod, UserError
+from muster.cluster.embedded_server import grace_seconds
+from muster.explain import Explanation, Forecast, JobState, Whys
+from muster.explain.advice import add_nodes_text
+from muster.explain.remedies import (
+    BoundRises,
+    JobsEnd,
+    MinimumFalls,
+    NodesCome,
+    ReasonGoes,
+    Remedy,
+    RequestChanges,
+    Trial,
+)
+from muster.explain.words import amounts_text, counted, duration_text, joined
+from muster.framework.run_times import RunTimes
+from muster.scheduler import CycleResult
+from muster.simulate import Run
+from muster.snapshot import TaskStatus
+from muster.snapshot.messages import Bind
+from muster.whatif.ask import picture_of
+from muster.whatif.changes import AddNodes, Change, Scene, SetPriority
+from muster.whatif.estimates import Basis, Estimates
+from muster.whatif.fates import ended_by
+from muster.whatif.remedy_changes import (
+    OF_NODES,
+    OF_PODS,
+    ChangeNodes,
+    ChangePods,
+    ChangeRequests,
+    DropTopology,
+    DropWaiting,
+    EndJobs,
+    LowerMinimum,
+    OpenQueue,
+    RaiseBounds,
+)
+
+#: Nodes and pods of all trials together, and of all cycles of a forecast.
+_WORK: Final = 200_000
+_FORECAST_WORK: Final = 500_000
+#: At least and at most so many remedies, and cycles of a trial.
+_TRIALS: Final = (3, 12)
+_CYCLES: Final = (5, 40)
+_FORECAST_CYCLES: Final = (8, 1000)
+#: A remedy works if the job starts soon: within so many seconds after the pods that have to leave have left.
+_SOON_S: Final = 60.0
+_MAX_GRACE_S: Final = 3600.0
+_FORECAST_S: Final = 7 * 24 * 3600.0
+#: Where so many nodes are not enough, twice and four times as many are tried.
+_MORE_NODES: Final = (1, 2, 4)
+_MAX_NAMED: Final = 3
+_TOP_PRIORITY: Final = "1000000000"
+_NO_TIME: Final = "(there was no time for it on a cluster of this size)"
+
+
+def with_remedies(run: Run, explanation: Explanation, now: float | None = None) -> Explanation:
+    """The explanation of a job at the end of a run, with the remedies that work and with its expected start.
+
+    `now`: the moment that the explanation is about, if that is after the last cycle.
+    """
+    if explanation.state not in (JobState.WAITING, JobState.GROWING):
+        return explanation
+    bench = _Bench(run, explanation, run.cluster.now() if now is None else now)
+    forecast = bench.forecast() if explanation.state is JobState.WAITING else None
+    if forecast is not None and forecast.seconds is not None and not forecast.rests_on:
+        wait = f"wait: it starts by itself in {duration_text(round(forecast.seconds))}"
+        return replace(explanation, advice=(wait,), untried=(), forecast=forecast)
+    works: list[str] = []
+    untried: list[str] = []
+    for remedy in explanation.remedies:
+        found = bench.try_remedy(remedy)
+        works += found.works
+        untried += found.untried
+    if not works and (more := bench.more_nodes()) is not None:
+        works += bench.try_remedy(more).works
+    return replace(explanation, advice=tuple(works), untried=tuple(untried), forecast=forecast)
+
+
+@dataclass(frozen=True, slots=True)
+class _Found:
+    """What came of one remedy, in words."""
+
+    works: tuple[str, ...] = ()
+    untried: tuple[str, ...] = ()
+
+
+class _Bench:
+    """Tries changes on copies of one run, for one job."""
+
+    def __init__(self, run: Run, explanation: Explanation, now: float) -> None:
+        self._run = run
+        #: Seconds since the epoch, and from the beginning of the run.
+        self._now = now
+        self._passed = now - run.cluster.start
+        self._explanation = explanation
+        session = run.scheduler.last_session
+        assert session is not None
+        self._snapshot = session.snapshot
+        size = max(1, len(self._snapshot.nodes) + len(self._snapshot.tasks))
+        self._left = _between(_TRIALS, _WORK // size)
+        self._cycles = _between(_CYCLES, _WORK // size)
+        self._forecast_cycles = _between(_FORECAST_CYCLES, _FORECAST_WORK // size)
+
+    # -- when it starts by itself --------------------------------------------------------------------------------
+
+    def forecast(self) -> Forecast:
+        """Run the clock forward until the job starts, with pods that end when they are expected to."""
+        picture = picture_of(self._run.fork())
+        run = picture.run
+        run.look_again(self._passed)
+        has_started = self._watch(run)
+        run.go_on(cycles=self._forecast_cycles, until=self._passed + _FORECAST_S, is_over=has_started)
+        if not has_started.it:
+            return Forecast(None, self._why_unknown(run, picture.estimates))
+        seconds = run.cycles[-1].time - self._now
+        basis = picture.estimates.basis(ended_by(run, picture.estimates, run.cycles[-1].time))
+        return Forecast(seconds, basis.text if basis.total else "", _named(basis), basis.factor)
+
+    def _why_unknown(self, run: Run, estimates: Estimates) -> str:
+        passed = run.cluster.now() - self._now
+        if not run.is_settled:
+            return f"not within {duration_text(round(passed))}, and further was not looked"
+        endless = [holder.job for holder in self._explanation.holders if holder.job not in estimates.expected]
+        if not endless:
+            return "not by the end of others alone"
+        more = f" and {len(endless) - _MAX_NAMED} more" if len(endless) > _MAX_NAMED else ""
+        names = joined(endless[:_MAX_NAMED]) if not more else ", ".join(endless[:_MAX_NAMED]) + more
+        return f"nobody says when {names} {'ends' if len(endless) == 1 else 'end'}"
+
+    # -- what would help -----------------------------------------------------------------------------------------
+
+    def try_remedy(self, remedy: Remedy) -> _Found:
+        """Try a remedy as it stands, or what is left of it that works."""
+        trial = remedy.trial
+        if isinstance(trial, JobsEnd) and trial.any_one:
+            return self._try_each(trial)
+        if isinstance(trial, NodesCome):
+            return self._try_nodes(trial)
+        if isinstance(trial, ReasonGoes) and trial.code in ("queue-overused", "queue-limit"):
+            return self._try_in_turn(self._less_in_queues())
+        return self._try_in_turn([self._change(remedy.text, trial)], in_part=isinstance(trial, ReasonGoes))
+
+    def _try_in_turn(self, changes: Iterable[tuple[str, Change | None]], *, in_part: bool = True) -> _Found:
+        works: list[str] = []
+        untried: list[str] = []
+        for text, change in changes:
+            found = None if change is None else self._works(change, in_part=in_part)
+            if found:
+                works.append(text)
+            elif found is None:
+                untried.append(text if change is None else f"{text} {_NO_TIME}")
+        return _Found(tuple(works), tuple(untried))
+
+    def more_nodes(self) -> Remedy | None:
+        """What is left where nothing else helps: nodes like one on which only room is lacking."""
+        near = self._explanation.closest
+        has_tried = any(isinstance(remedy.trial, NodesCome) for remedy in self._explanation.remedies)
+        fits = [group.examples[0] for group in self._explanation.groups if group.code == "insufficient-resources"]
+        if near is None or near.name not in self._snapshot.nodes.index or has_tried or not fits:
+            return None
+        return Remedy("", NodesCome(fits[0], 1))
+
+    def _try_each(self, trial: JobsEnd) -> _Found:
+        works = []
+        for job in trial.jobs:
+            found = self._works(EndJobs((job,)), in_part=False)
+            if found is None:
+                break
+            works += [job] if found else []
+        if not works:
+            return _Found() if self._left else _out_of_time(f"wait for {joined(trial.jobs, 'or')} to finish")
+        return _Found(works=(f"wait for {joined(works, 'or')} to finish: then it fits",))
+
+    def _try_nodes(self, trial: NodesCome) -> _Found:
+        for times in _MORE_NODES:
+            text = add_nodes_text(self._snapshot, trial.like, times * trial.count)
+            works = self._works(AddNodes(times * trial.count, trial.like), in_part=False)
+            if works:
+                return _Found(works=(text,))
+            if works is None:
+                return _out_of_time(text) if times == 1 else _Found()
+        return _Found()
+
+    def _works(self, change: Change, *, in_part: bool) -> bool | None:
+        """Whether the job starts with a change; None: there is no time to try. `in_part`: growth by one pod will do."""
+        if not self._left:
+            return None
+        self._left -= 1
+        run = self._run.fork()
+        scene = Scene(run, Estimates(run.cluster.store, RunTimes()))
+        try:
+            change.apply(scene)
+        except UserError:
+            return False
+        run.look_again(self._passed)
+        has_started = self._watch(run, in_part=in_part)
+        run.go_on(cycles=self._cycles, until=self._passed + self._soon(), is_over=has_started)
+        return has_started.it
+
+    def _soon(self) -> float:
+        graces = [grace_seconds(pod) for pod in self._run.cluster.store.all(Pod) if pod.spec.node_name]
+        return _SOON_S + min(_MAX_GRACE_S, max(graces, default=0.0))
+
+    def _watch(self, run: Run, *, in_part: bool = False) -> _HasStarted:
+        is_growing = self._explanation.state is JobState.GROWING
+        wanted = self._explanation.still_needed if is_growing and not in_part else 1
+        return _HasStarted(run, self._explanation.job, wanted, is_growing=is_growing)
+
+    # -- remedies as changes -------------------------------------------------------------------------------------
+
+    def _change(self, text: str, trial: Trial) -> tuple[str, Change | None]:
+        """What is to be changed, and the words that fit to it; None: it cannot be tried here."""
+        job = self._explanation.job
+        if isinstance(trial, JobsEnd):
+            return text, EndJobs(trial.jobs)
+        if isinstance(trial, MinimumFalls):
+            return text, LowerMinimum(job, trial.to)
+        if isinstance(trial, BoundRises):
+            return text, RaiseBounds(trial)
+        if isinstance(trial, RequestChanges):
+            return text, ChangeRequests(job, trial)
+        if isinstance(trial, ReasonGoes):
+            return self._without_reason(text, trial.code)
+        return text, None
+
+    def _without_reason(self, text: str, code: str) -> tuple[str, Change | None]:
+        if code in OF_PODS:
+            return text, ChangePods(self._explanation.job, OF_PODS[code])
+        if code in OF_NODES:
+            return text, ChangeNodes(OF_NODES[code])
+        told = self._told_otherwise()
+        return told[code]() if code in told else (text, None)
+
+    def _told_otherwise(self) -> dict[str, Callable[[], tuple[str, Change | None]]]:
+        """By reason code: what is tried, and the words for that part of the remedy."""
+        job, found = self._explanation.job, self._explanation
+        n_pods, queue = sum(found.tasks.values()), found.queue
+        few = (f"lower minMember to {n_pods}, or create the missing pods", LowerMinimum(job, n_pods))
+        opened = ("create the queue, or name another one", OpenQueue(queue))
+        return {
+            "queue-missing": lambda: opened,
+            "queue-closed": lambda: ("open the queue", OpenQueue(queue)),
+            "too-few-pods": lambda: few,
+            "too-few-pods-of-role": lambda: few,
+            "over-quota": self._higher_quota,
+            "topology": lambda: ("allow a higher tier", DropTopology(job)),
+            "held-back": lambda: ("give it a higher priority", SetPriority(job, _TOP_PRIORITY)),
+            "insufficient-resources": self._holders_end,
+        }
+
+    def _holders_end(self) -> tuple[str, Change | None]:
+        jobs = tuple(holder.job for holder in self._explanation.holders)
+        named = joined(jobs) if len(jobs) <= _MAX_NAMED else counted(len(jobs), "job")
+        return (f"wait for {named} to finish", EndJobs(jobs)) if jobs else (self._explanation.remedy, None)
+
+    def _less_in_queues(self) -> Iterator[tuple[str, Change | None]]:
+        """What helps a job whose queue has its share: its own jobs end, or other queues ask for less."""
+        jobs = self._others_in_queue()
+        if jobs:
+            yield f"wait until jobs of queue {self._explanation.queue} have finished", EndJobs(jobs)
+        yield "wait until other queues ask for less", DropWaiting(self._explanation.queue)
+
+    def _others_in_queue(self) -> tuple[str, ...]:
+        snapshot = self._snapshot
+        held = snapshot.jobs.counts[:, [TaskStatus.BOUND, TaskStatus.RUNNING]].sum(axis=1) > 0
+        rows = np.flatnonzero(snapshot.jobs.live & held).tolist()
+        ids = (snapshot.jobs.records[row] for row in rows)
+        return tuple(
+            sorted(
+                each.id for each in ids if each.queue == self._explanation.queue and each.id != self._explanation.job
+            )
+        )
+
+    def _higher_quota(self) -> tuple[str, Change | None]:
+        for name, more in sorted(self._explanation.wanted.items(), key=lambda each: ("/" not in each[0], each[0])):
+            queues = tuple(
+                (queue.name, queue.allocated.get(name, 0) + more)
+                for queue in self._explanation.queues
+                if queue.allocated.get(name, 0) + more > queue.deserved.get(name, 0)
+            )
+            if queues:
+                said = joined(f"{queue} to {amounts_text({name: amount})}" for queue, amount in queues)
+                return f"raise the quota of queue {said}", RaiseBounds(BoundRises(name, queues, is_quota=True))
+        return self._explanation.remedy, None
+
+
+class _HasStarted:
+    """Asked after each cycle whether a job has what it waits for."""
+
+    def __init__(self, run: Run, job: str, wanted: int, *, is_growing: bool) -> None:
+        self._run = run
+        self._job = job
+        self._wanted = wanted
+        self._is_growing = is_growing
+        self._bound = 0
+        self.it = False
+
+    def __call__(self, made: CycleResult) -> bool:
+        self._bound += sum(isinstance(each, Bind) and each.job == self._job for each in made.decisions)
+        session = self._run.scheduler.last_session
+        row = None if session is None else session.snapshot.jobs.index.get(self._job)
+        if session is not None and row is not None and self._bound >= self._wanted:
+            self.it = self._is_growing or Whys(session).state(row) is not JobState.WAITING
+        return self.it
+
+
+def _between(bounds: tuple[int, int], wanted: int) -> int:
+    return max(bounds[0], min(bounds[1], wanted))
+
+
+def _out_of_time(text: str) -> _Found:
+    return _Found(untried=(f"{text} {_NO_TIME}",))
+
+
+def _named(basis: Basis) -> dict[str, int]:
+    return {source: count for source, count in basis.jobs.items() if count}

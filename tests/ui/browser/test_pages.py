@@ -1,0 +1,186 @@
+"""Each page, driven as a reader would, on the demo, on a network, on a broken cluster and on a large one."""
+
+import re
+from pathlib import Path
+
+import pytest
+from playwright.sync_api import Page, expect
+
+from benchmarks.ui import FIRST_DRAWN, frames_ms, large_feed
+from muster.api import load_text
+from muster.framework import default_config
+from muster.ui.app import Desk
+from muster.ui.feeds import FileFeed, Played
+from muster.ui.runs import Runs
+from tests.ui.browser.conftest import Open
+from tests.ui.conftest import finished
+
+expect.set_options(timeout=20_000)
+
+PAGES = ("/cluster", "/jobs", "/jobs/research/evaluate", "/queues", "/decisions", "/whatif", "/lab", "/config")
+
+
+def drawn(page: Page) -> None:
+    page.wait_for_function(FIRST_DRAWN)
+
+
+@pytest.mark.parametrize("path", PAGES)
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "light"), (390, "dark")])
+def test_a_page_fits_its_screen(show: Open, demo: FileFeed, path: str, width: int, scheme: str) -> None:
+    page = show(Desk(demo), path, width=width, scheme=scheme)
+    expect(page.locator("main .panel, main .empty").first).to_be_visible()
+    overflow = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow <= 0, "the page can be moved sideways"
+
+
+def test_why_a_job_waits_who_took_its_place_and_what_would_let_it_start(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo))
+    drawn(page)
+    page.get_by_role("link", name="1 job waits").click()
+    expect(page).to_have_url(re.compile(r"/jobs\?state=waiting"))
+    page.get_by_role("link", name="research/evaluate").click()
+    expect(page.get_by_role("heading", name="Why it waits")).to_be_visible()
+    expect(page.locator(".reason")).to_contain_text("lack a label that the pod's node selector asks for")
+    expect(page.locator(".advice")).to_contain_text("label the nodes, or change the node selector")
+    page.keyboard.press("/")
+    page.keyboard.type("product/serve")
+    expect(page.get_by_role("option").first).to_contain_text("product/serve")
+    page.keyboard.press("Enter")
+    expect(page.locator(".timeline .is-evict")).to_contain_text("research/pretrain")
+    page.go_back()
+    expect(page.locator("h1")).to_contain_text("research/evaluate")
+
+
+def test_the_map_is_operated_by_keys_and_tells_what_it_shows(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/cluster")
+    drawn(page)
+    canvas = page.get_by_role("application")
+    canvas.focus()
+    for _ in range(2):
+        page.keyboard.press("ArrowRight")
+    told = page.locator(".map [aria-live]")
+    expect(told).to_contain_text("gpu-1: 0 of 8 GPUs free")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("node=gpu-1"))
+    panel = page.locator(".detail")
+    expect(panel).to_contain_text("research/pretrain")
+    panel.get_by_role("link", name="Close").click()
+    page.get_by_role("radio", name="Table").click()
+    expect(page.get_by_role("row", name=re.compile("gpu-4"))).to_contain_text("1")
+    page.get_by_role("radio", name="Map").click()
+    page.get_by_role("radio", name="Faults").click()
+    expect(page.locator(".legend")).to_contain_text("ready (5)")
+
+
+def test_cycles_are_played_and_stand_in_the_address(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/cluster?at=1")
+    expect(page.locator(".player")).to_contain_text("17 pods bound")
+    page.get_by_role("button", name="Next cycle").click()
+    expect(page.locator(".player")).to_contain_text("6 evicted")
+    expect(page).to_have_url(re.compile("at=4"))
+    page.get_by_role("button", name="latest").click()
+    expect(page).not_to_have_url(re.compile("at="))
+    page.get_by_role("button", name="Play the cycles").click()
+    expect(page.locator(".player")).to_contain_text("6 evicted")
+
+
+def test_queues_say_who_took_from_whom(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/queues")
+    expect(page.locator(".flows")).to_contain_text(["research"])
+    expect(page.get_by_role("row", name=re.compile("^product"))).to_contain_text("17")
+    expect(page.locator(".chart canvas").first).to_be_visible()
+    page.get_by_role("combobox", name="Resource").select_option("cpu")
+    expect(page).to_have_url(re.compile("of=cpu"))
+
+
+def test_decisions_show_who_left_for_whom(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/decisions?kind=evict")
+    pair = page.locator(".pair")
+    expect(pair).to_have_count(1)
+    expect(pair).to_contain_text("product/serve")
+    expect(pair.locator(".beneficiary")).to_contain_text("research/pretrain")
+    page.get_by_text("Record of the decision").click()
+    expect(pair.locator(".record dl")).to_be_visible()
+
+
+def test_what_if_stands_beside_what_is(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/whatif")
+    page.get_by_role("combobox", name="Add nodes").fill("1xgpu-1")
+    page.get_by_role("button", name="Ask").click()
+    expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
+    expect(page.get_by_role("row", name=re.compile("GPUs there are"))).to_contain_text("40")
+    expect(page).to_have_url(re.compile("c=add-nodes"))
+    page.reload()
+    expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
+    page.goto(page.url.split("?")[0] + "?c=drain:gpu-9")
+    expect(page.get_by_role("alert")).to_contain_text("there is no node")
+
+
+def test_runs_are_compared(show: Open, demo: FileFeed, tmp_path: Path) -> None:
+    for name, wait in (("one", 5.0), ("two", 7.0)):
+        (tmp_path / name).mkdir()
+        (tmp_path / name / "report.json").write_text(
+            f'{{"name": "{name}", "wait_s": {{"mean": {wait}}}, "finished": 3}}'
+        )
+    page = show(Desk(demo, Runs((tmp_path,))), "/lab")
+    row = page.get_by_role("row", name=re.compile("wait, mean"))
+    expect(row).to_contain_text("5")
+    expect(row.locator(".best")).to_have_text("5")
+
+
+def test_the_theme_can_be_chosen_and_stays(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/jobs")
+    page.get_by_role("button", name="Change to the dark theme").click()
+    page.reload()
+    expect(page.get_by_role("button", name="Change to the light theme")).to_be_visible()
+    assert page.evaluate("() => getComputedStyle(document.body).backgroundColor") == "rgb(14, 19, 26)"
+
+
+def test_tiers_fold(show: Open, network: FileFeed) -> None:
+    page = show(Desk(network), "/cluster")
+    drawn(page)
+    expect(page.locator("h2").first).to_contain_text("8 nodes, 6 domains")
+    page.get_by_role("combobox", name="Fold").select_option("1")
+    page.get_by_role("application").focus()
+    page.keyboard.press("ArrowRight")
+    expect(page.locator(".map [aria-live]")).to_contain_text("2 nodes, folded")
+    page.keyboard.press("Enter")
+    expect(page).to_have_url(re.compile("open="))
+
+
+BROKEN = """
+{"apiVersion": "muster.sh/v1alpha1", "kind": "ClusterSnapshot", "metadata": {"name": "s"}, "spec": {"takenAt": "2026-01-01T00:00:00Z"}}
+{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "good"}, "status": {"allocatable": {"cpu": "8", "pods": "9"}}}
+{"apiVersion": "v1", "kind": "Node", "metadata": {"name": "huge"}, "status": {"allocatable": {"cpu": "10E", "pods": "9"}}}
+{"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "rack-1"}, "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "good"}}}]}}
+{"apiVersion": "topology.volcano.sh/v1alpha1", "kind": "HyperNode", "metadata": {"name": "rack-2"}, "spec": {"tier": 1, "members": [{"type": "Node", "selector": {"exactMatch": {"name": "good"}}}]}}
+{"apiVersion": "scheduling.volcano.sh/v1beta1", "kind": "Queue", "metadata": {"name": "q"}, "spec": {"weight": 1}}
+{"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "p", "namespace": "default"}, "spec": {"schedulerName": "volcano", "containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}, "status": {"phase": "Pending"}}
+"""  # noqa: E501
+
+
+def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open) -> None:
+    objects = load_text("---\n".join(BROKEN.strip().splitlines(keepends=True)), "broken")
+    feed = finished("broken", Played(objects, default_config()))
+    page = show(Desk(feed), "/config")
+    expect(page.locator(".panel.bad").first).to_contain_text("huge")
+    expect(page.locator("main")).to_contain_text("rack-1")
+    page.get_by_role("link", name="Cluster", exact=True).click()
+    drawn(page)
+    expect(page.get_by_role("heading", name="Faults in the topology")).to_be_visible()
+    expect(page.locator(".figures")).to_contain_text("1 node takes no pods")
+
+
+def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open) -> None:
+    """U2; the bound is four times the goal, since this runs beside other tests."""
+    page = show(Desk(large_feed(20_000, 100_000)), "/cluster")
+    drawn(page)
+    expect(page.locator("h2").first).to_contain_text("20,000 nodes")
+    for act in ("zoom", "colours"):
+        frames = sorted(frames_ms(page, act, steps=10))
+        assert frames[len(frames) // 2] < 400, f"{act} takes {frames[len(frames) // 2]:.0f} ms a frame"
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    expect(page.locator("h2").first).to_contain_text("jobs", timeout=60_000)
+    expect(page.locator("tbody tr")).to_have_count(200)
+    page.get_by_role("link", name="Queues", exact=True).click()
+    expect(page.locator("h2").first).to_contain_text("queues", timeout=60_000)

@@ -1,0 +1,262 @@
+// What if: changes that one thinks of, and what they would do, beside what happens without them.
+
+import { useEffect, useState } from "preact/hooks";
+import { send, type Jobs, type Queues, type Tree } from "../api";
+import { duration, number, plural } from "../format";
+import { Chip, Commands, JobLink, Panel, quote, Reason } from "../parts";
+import { address, go, status, useAt, useData, useValue, withQuery } from "../store";
+
+type Kind = "add-nodes" | "drain" | "submit" | "queue" | "priority" | "delete" | "config";
+
+interface Change {
+  kind: Kind;
+  text: string;
+}
+
+interface Totals {
+  started: number;
+  waiting: number;
+  evicted: number;
+  evictedPods: number;
+  movedPods: number;
+  lostGpuSeconds: number;
+  gpusHeld: number;
+  gpus: number;
+  seconds: number;
+  settled: boolean;
+}
+
+interface Fate {
+  queue: string;
+  outcome: string;
+  startsInSeconds: number | null;
+  placed: number;
+  pending: number;
+  minimum: number;
+  reason: string;
+  nodes: string[];
+  evictions: { beneficiary: string; action: string; pods: unknown[] }[];
+}
+
+interface Comparison {
+  cycle: number;
+  changes: string[];
+  notes: string[];
+  without: Totals;
+  with: Totals;
+  jobs: { job: string; difference: string; without: Fate | null; with: Fate | null }[];
+}
+
+const KINDS: { value: Kind; label: string; hint: string; lists?: "nodes" | "jobs" | "queues" }[] = [
+  { value: "add-nodes", label: "Add nodes", hint: "8xgpu-1: so many, like one that is there", lists: "nodes" },
+  { value: "drain", label: "Drain a node", hint: "the name of a node", lists: "nodes" },
+  { value: "submit", label: "Submit YAML", hint: "a job as you would apply it" },
+  { value: "queue", label: "Change a queue", hint: "research.quota=40, product.weight=2, research.limit.cpu=100", lists: "queues" },
+  { value: "priority", label: "Change a priority", hint: "team-a/train=high, or a number", lists: "jobs" },
+  { value: "delete", label: "Delete a job", hint: "the name of a job", lists: "jobs" },
+  { value: "config", label: "Another profile", hint: "muster, volcano or kai" },
+];
+
+/** Changes stand in the address, so that a question can be shared. */
+function changesOf(query: URLSearchParams): Change[] {
+  return query.getAll("c").flatMap((text) => {
+    const cut = text.indexOf(":");
+    const kind = text.slice(0, cut) as Kind;
+    return KINDS.some((known) => known.value === kind) ? [{ kind, text: text.slice(cut + 1) }] : [];
+  });
+}
+
+function addressOf(changes: Change[]): string {
+  const query = new URLSearchParams(location.search);
+  query.delete("c");
+  for (const change of changes) query.append("c", `${change.kind}:${change.text}`);
+  const text = query.toString();
+  return `/whatif${text ? `?${text}` : ""}`;
+}
+
+export function WhatIfPage() {
+  const { query } = useValue(address);
+  const at = useAt();
+  const feed = useValue(status);
+  const asked = changesOf(query);
+  const key = `${at}|${asked.map((change) => `${change.kind}:${change.text}`).join("|")}`;
+  const [answer, setAnswer] = useState<{ key: string; data: Comparison | null; error: string }>({ key: "", data: null, error: "" });
+  const [busy, setBusy] = useState(false);
+  useEffect(() => {
+    if (!asked.length || answer.key === key) return;
+    const control = new AbortController();
+    setBusy(true);
+    send<Comparison>("/api/whatif", { changes: asked, at }, control.signal)
+      .then((data) => setAnswer({ key, data, error: "" }))
+      .catch((fault: Error) => {
+        if (fault.name !== "AbortError") setAnswer({ key, data: null, error: fault.message });
+      })
+      .finally(() => setBusy(false));
+    return () => control.abort();
+  }, [key]);
+  const shown = answer.key === key ? answer : null;
+  const words = feed?.live ? "--cluster" : (feed?.words ?? "");
+  return (
+    <div class="whatif">
+      <Panel title="What if …" aside={<span class="muted">asked of {at === null ? "the latest cycle" : `cycle ${at}`}; nothing is changed</span>}>
+        <ul class="changes">
+          {asked.map((change, i) => (
+            <li key={i}>
+              <b>{KINDS.find((known) => known.value === change.kind)?.label}</b>
+              {change.kind === "submit" ? <details><summary>{firstName(change.text)}</summary><pre class="words">{change.text}</pre></details> : <code>{change.text}</code>}
+              <button type="button" aria-label={`Take back ${change.kind} ${change.text.slice(0, 40)}`} onClick={() => go(addressOf(asked.filter((_, j) => j !== i)))}>✕</button>
+            </li>
+          ))}
+        </ul>
+        <Form add={(change) => go(addressOf([...asked, change]))} />
+        {asked.length > 0 && (
+          <Commands
+            commands={[`muster whatif ${words} ${asked.filter((change) => change.kind !== "submit").map((change) => `--${change.kind} ${quote(change.text)}`).join(" ")}${asked.some((change) => change.kind === "submit") ? " --submit job.yaml" : ""}`]}
+          />
+        )}
+      </Panel>
+      {busy && <p class="muted" role="status">Running it twice, without the changes and with them …</p>}
+      {shown?.error && <Panel title="That cannot be asked" class="bad"><p role="alert">{shown.error}</p></Panel>}
+      {shown?.data && <Answer data={shown.data} />}
+    </div>
+  );
+}
+
+function firstName(yaml: string): string {
+  const kind = /^kind:\s*(\S+)/m.exec(yaml)?.[1] ?? "objects";
+  const name = /^\s+name:\s*(\S+)/m.exec(yaml)?.[1] ?? "";
+  return `${kind} ${name}`;
+}
+
+function Form({ add }: { add: (change: Change) => void }) {
+  const [kind, setKind] = useState<Kind>("add-nodes");
+  const [text, setText] = useState("");
+  const known = KINDS.find((one) => one.value === kind) as (typeof KINDS)[number];
+  const tree = useData<Tree>(known.lists === "nodes" ? "/api/cluster/tree" : null, false);
+  const jobs = useData<Jobs>(known.lists === "jobs" ? "/api/jobs?limit=200" : null, false);
+  const queues = useData<Queues>(known.lists === "queues" ? "/api/queues" : null, false);
+  const names: string[] =
+    known.lists === "nodes" ? (tree.data?.nodes ?? []).slice(0, 300).map((name) => (kind === "add-nodes" ? `4x${name}` : name))
+    : known.lists === "jobs" ? (jobs.data?.jobs ?? []).map((job) => (kind === "priority" ? `${job.job}=1000` : job.job))
+    : known.lists === "queues" ? (queues.data?.queues ?? []).flatMap((queue) => [`${queue.name}.quota=8`, `${queue.name}.weight=2`])
+    : kind === "config" ? ["muster", "volcano", "kai"]
+    : [];
+  return (
+    <form
+      class="ask"
+      onSubmit={(event) => {
+        event.preventDefault();
+        if (!text.trim()) return;
+        add({ kind, text: kind === "submit" ? text : text.trim() });
+        setText("");
+      }}
+    >
+      <label>
+        <span class="unseen">Change</span>
+        <select value={kind} onChange={(event) => { setKind(event.currentTarget.value as Kind); setText(""); }}>
+          {KINDS.map((one) => <option key={one.value} value={one.value}>{one.label}</option>)}
+        </select>
+      </label>
+      {kind === "submit" ? (
+        <textarea rows={10} placeholder={"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n…"} aria-label="YAML of a job" value={text} onInput={(event) => setText(event.currentTarget.value)} spellcheck={false} />
+      ) : (
+        <>
+          <input list="whatif-names" placeholder={known.hint} aria-label={`${known.label}: ${known.hint}`} value={text} onInput={(event) => setText(event.currentTarget.value)} autocomplete="off" />
+          <datalist id="whatif-names">{names.map((name) => <option key={name} value={name} />)}</datalist>
+        </>
+      )}
+      <button type="submit" class="primary">Ask</button>
+    </form>
+  );
+}
+
+const GOOD = new Set(["starts", "earlier", "spared"]);
+const BAD = new Set(["evicted", "waits", "later"]);
+
+function Answer({ data }: { data: Comparison }) {
+  const changed = data.jobs.filter((job) => job.difference !== "same");
+  const same = data.jobs.length - changed.length;
+  return (
+    <>
+      <Panel title={`With ${data.changes.join(", ")}`}>
+        <Sides without={data.without} within={data.with} />
+        {data.notes.map((note) => <p key={note} class="warn">{note}</p>)}
+      </Panel>
+      <Panel title={changed.length ? `${plural(changed.length, "job")} for which it makes a difference` : "It makes no difference to any job"}>
+        {changed.length > 0 && (
+          <div class="scroll">
+            <table>
+              <thead><tr><th>job</th><th>difference</th><th>without</th><th>with</th></tr></thead>
+              <tbody>
+                {changed.map((job) => (
+                  <tr key={job.job}>
+                    <td><JobLink job={job.job} /></td>
+                    <td><span class={`chip ${GOOD.has(job.difference) ? "is-running" : BAD.has(job.difference) ? "is-bad" : ""}`}>{job.difference}</span></td>
+                    <td class="why"><FateText fate={job.without} /></td>
+                    <td class="why"><FateText fate={job.with} /></td>
+                  </tr>
+                ))}
+              </tbody>
+            </table>
+          </div>
+        )}
+        {same > 0 && <p class="muted">{plural(same, "job")} that wait or start fare the same.</p>}
+      </Panel>
+    </>
+  );
+}
+
+function Sides({ without, within }: { without: Totals; within: Totals }) {
+  const rows: [string, (totals: Totals) => number, (value: number) => string, -1 | 1 | 0][] = [
+    ["jobs that start", (totals) => totals.started, number, 1],
+    ["jobs that still wait", (totals) => totals.waiting, number, -1],
+    ["jobs that lose their place", (totals) => totals.evicted, number, -1],
+    ["pods evicted", (totals) => totals.evictedPods, number, -1],
+    ["pods moved", (totals) => totals.movedPods, number, 0],
+    ["GPU-hours lost", (totals) => totals.lostGpuSeconds / 3600, (value) => value.toFixed(1), -1],
+    ["GPUs held at the end", (totals) => totals.gpusHeld, number, 1],
+    ["GPUs there are", (totals) => totals.gpus, number, 0],
+  ];
+  return (
+    <div class="scroll">
+      <table class="sides">
+        <thead><tr><th></th><th class="n">without</th><th class="n">with</th><th class="n">change</th></tr></thead>
+        <tbody>
+          {rows.map(([what, of, write, better]) => {
+            const [before, after] = [of(without), of(within)];
+            const change = after - before;
+            const tone = change === 0 || better === 0 ? "" : change * better > 0 ? "is-better" : "is-worse";
+            return (
+              <tr key={what}>
+                <th scope="row">{what}</th>
+                <td class="n">{write(before)}</td>
+                <td class="n"><b>{write(after)}</b></td>
+                <td class={`n ${tone}`}>{change === 0 ? "" : `${change > 0 ? "+" : "−"}${write(Math.abs(change))}`}</td>
+              </tr>
+            );
+          })}
+        </tbody>
+      </table>
+    </div>
+  );
+}
+
+function FateText({ fate }: { fate: Fate | null }) {
+  if (!fate) return <span class="muted">nothing is decided about it</span>;
+  return (
+    <>
+      <Chip state={fate.outcome} />{" "}
+      {fate.startsInSeconds !== null && <span>has its minimum at +{duration(fate.startsInSeconds)} </span>}
+      <span class="muted">{fate.placed} of {fate.placed + fate.pending} pods{fate.nodes.length ? ` on ${fate.nodes.slice(0, 3).join(", ")}${fate.nodes.length > 3 ? ` and ${fate.nodes.length - 3} more` : ""}` : ""}</span>
+      {fate.reason && <p><Reason text={fate.reason} /></p>}
+      {fate.evictions.map((eviction, i) => (
+        <p key={i} class="warn">{plural(eviction.pods.length, "pod")} evicted by {eviction.action}{eviction.beneficiary ? <> for <JobLink job={eviction.beneficiary} /></> : ""}</p>
+      ))}
+    </>
+  );
+}
+
+/** The address that asks about one change. */
+export function askAbout(kind: Kind, text: string): string {
+  return withQuery({ c: `${kind}:${text}` }, "/whatif");
+}
