@@ -161,3 +161,10 @@ def test_on_a_terminal_what_is_watched_takes_the_place_of_the_last(
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True, raising=False)
     assert run(["explain", "hot", busy, "--watch"]) == 130
     assert capsys.readouterr().out.startswith("\x1b[H\x1b[2J\x1b[3J")
+
+
+def test_when_jobs_start_follows_from_what_others_say_of_their_run_times(capsys: pytest.CaptureFixture[str]) -> None:
+    example = Path(__file__).parents[2] / "examples" / "whatif" / "cluster.yaml"
+    assert run(["jobs", str(example), "--output", "json"]) == 0
+    jobs = {row["job"]: row for row in json.loads(capsys.readouterr().out)["jobs"]}
+    assert jobs["research/tune"]["startsInSeconds"] == 3600

@@ -128,4 +128,72 @@ KNOWN = {
         limits={"d0": 4},
         tainted=("n2",),
     ),
+    # j1-0 went for j3, which j2 then evicted together with others of its queue.
+    "a job that a higher priority takes next": World(
+        nodes={"n0": "", "n1": "", "n2": "", "n3": ""},
+        racks={},
+        queues={"q0": ("", 8), "q1": ("", 0), "q2": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "mid", pods=3, gpus=1, minimum=3, on=["n3", "n0", "n3"], age=30.0),
+            Job("j1", "q2", "low", pods=2, gpus=2, minimum=1, on=["n2", "n3"], age=600.0),
+            Job("j2", "q0", "high", pods=2, gpus=4, minimum=2, age=600.0),
+            Job("j3", "q0", "mid", pods=3, gpus=2, minimum=1),
+            Job("j4", "q1", "low", pods=1, gpus=1, minimum=1, age=30.0),
+            Job("j5", "q0", "mid", pods=1, gpus=4, minimum=0, on=["n1"], age=30.0),
+            Job("j6", "q0", "low", pods=2, gpus=2, minimum=1, on=["n2", "n0"], age=30.0),
+            Job("j7", "q1", "high", pods=3, gpus=2, minimum=2, firm="system", age=600.0),
+        ],
+        runtime=0,
+    ),
+    # Consolidation moved j2-0, and reclaim took the rest of j2, as if what is left were broken.
+    "a gang that moves is not broken": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"d0": ("", 3), "d0t0": ("d0", 1), "d0t1": ("d0", 0), "d1": ("", 3), "d1t0": ("d1", 1)},
+        jobs=[
+            Job("j0", "d1t0", "high", pods=3, gpus=2, minimum=1, age=600.0),
+            Job("j1", "d0t0", "mid", pods=2, gpus=1, minimum=1, on=["n0", "n0"], age=30.0),
+            Job("j2", "d0t0", "low", pods=4, gpus=1, minimum=4, on=["n2", "n1", "n1", "n1"], age=600.0),
+            Job("j3", "d0t0", "mid", pods=4, gpus=2, minimum=2),
+            Job("j4", "d0t1", "low", pods=1, gpus=2, minimum=1, age=600.0),
+            Job("j5", "d0t0", "high", pods=4, gpus=2, minimum=2, on=["n0", "n2"], age=30.0),
+            Job("j6", "d0t0", "mid", pods=4, gpus=2, minimum=1, age=30.0),
+        ],
+        runtime=0,
+    ),
+    # j0 was moved so that j3 could grow, and j2 took what it grew by.
+    "growth before a minimum": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={
+            "d0": ("", 6),
+            "d0t0": ("d0", 0),
+            "d0t1": ("d0", 0),
+            "d1": ("", 6),
+            "d1t0": ("d1", 3),
+            "d1t1": ("d1", 3),
+        },
+        jobs=[
+            Job("j0", "d0t0", "low", pods=2, gpus=1, minimum=1, age=600.0),
+            Job("j1", "d0t1", "high", pods=1, gpus=2, minimum=0, on=["n1"], age=600.0),
+            Job("j2", "d0t1", "mid", pods=4, gpus=1, minimum=3, on=["n1", "n2", "n2", "n0"], age=600.0),
+            Job("j3", "d0t1", "low", pods=2, gpus=2, minimum=1, on=["n2", "n0"]),
+            Job("j4", "d1t1", "mid", pods=1, gpus=4, minimum=1, age=600.0),
+            Job("j5", "d0t0", "mid", pods=4, gpus=2, minimum=2, age=30.0),
+        ],
+        runtime=0,
+    ),
+    # j0-3 was moved for j2; j1, as important as j0, took both the old and the new place.
+    "a new place that nobody keeps": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={"r0": ["n0", "n1"], "r1": ["n2"]},
+        queues={"d1": ("", 3), "d1t0": ("d1", 0)},
+        jobs=[
+            Job("j0", "d1t0", "high", 4, 2, 1, network="soft", on=["n2", "n2", "n1", "n0"], age=30.0, tolerates=True),
+            Job("j1", "d1t0", "high", pods=3, gpus=2, minimum=3, age=30.0),
+            Job("j2", "d1t0", "mid", pods=1, gpus=4, minimum=0, tolerates=True),
+        ],
+        runtime=0,
+        tainted=("n2",),
+    ),
 }

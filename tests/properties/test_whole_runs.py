@@ -227,6 +227,8 @@ def _check_bundle(done: Run, cycle: Cycle, made: Evict, record: Facts) -> None:
     }
     if kinds == {"safe"}:
         assert len(left) >= job.minimum, f"{made.job} is said to spare {sorted(gone)}"
+    if bundle["kind"] == "broken":
+        assert len(cycle.pods_of(job)) < job.minimum or job.roles or job.part, f"{made.job} is said to be broken"
     if bundle["kind"] == "whole":
         assert len(left) < max(1, job.minimum), f"{made.job} is said to go whole and keeps {sorted(left)}"
 

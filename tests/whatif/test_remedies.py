@@ -138,7 +138,7 @@ def _finished(name: str, seconds: float) -> Pod:
 
 def test_what_jobs_of_the_same_owner_took_is_an_estimate_with_its_error() -> None:
     record = [_finished(f"done-{k}", seconds) for k, seconds in enumerate((500.0, 1000.0, 2000.0))]
-    old = _running("old", 8, "n1", **{OWNER: "alice"})
+    old = _running("old", 8, "n1", None, **{OWNER: "alice"})
     found = _explained("mine", [node("n1", gpu=8), *record, old, pod("mine", gpu=8, created=NOW)])
     assert found.forecast is not None
     assert found.forecast.seconds == pytest.approx(1000, abs=2)
@@ -148,7 +148,7 @@ def test_what_jobs_of_the_same_owner_took_is_an_estimate_with_its_error() -> Non
 
 def test_two_finished_jobs_are_no_record() -> None:
     record = [_finished(f"done-{k}", 500.0) for k in range(2)]
-    old = _running("old", 8, "n1", **{OWNER: "alice"})
+    old = _running("old", 8, "n1", None, **{OWNER: "alice"})
     found = _explained("mine", [node("n1", gpu=8), *record, old, pod("mine", gpu=8, created=NOW)])
     assert found.forecast is not None
     assert found.forecast.seconds is None

@@ -25,6 +25,7 @@ export interface MapProps {
 
 const FIT: View = { scale: 1, dx: 0, dy: 0 };
 const MAX_SCALE = 40;
+const MAX_HEIGHT = 2600;
 
 /** Changes when the colours of the page do. */
 export function useLook(): number {
@@ -99,7 +100,8 @@ export function NodeMap(props: MapProps) {
     if (!element || !context || !layout) return;
     const began = performance.now();
     const ratio = window.devicePixelRatio || 1;
-    const height = Math.min(props.height, Math.max(layout.height + 4, mini ? 0 : 120));
+    // What does not fit the screen makes the page longer, up to a point; the rest is a matter of zooming.
+    const height = Math.min(mini ? props.height : MAX_HEIGHT, Math.max(layout.height + 4, mini ? 0 : 120));
     if (element.width !== Math.round(width * ratio) || element.height !== Math.round(height * ratio)) {
       element.width = Math.round(width * ratio);
       element.height = Math.round(height * ratio);

@@ -51,8 +51,8 @@ class LimitArguments(Arguments, frozen=True, kw_only=True):
     looks_ahead: Annotated[
         bool,
         Meta(
-            description="Whether room is cleared for the job of the queue that would take it in the next cycle; if "
-            "false, for the one whose turn it is, as in Volcano and KAI."
+            description="Whether room is cleared only for who keeps it: the first in the queue that would take it, and "
+            "nobody who would lose it in the next cycle. If false, for whose turn it is, as in Volcano and KAI."
         ),
     ] = field(default=True, name="looksAhead")
 

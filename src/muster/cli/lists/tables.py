@@ -21,6 +21,7 @@ from muster.explain.words import amounts_text, counted, duration_text, joined, r
 from muster.framework import Session
 from muster.snapshot import UNLIMITED
 from muster.snapshot.messages import Bind
+from muster.whatif import picture_of
 
 _STYLES = {
     ListState.RUNNING: "green",
@@ -112,8 +113,9 @@ def _why_or_where(row: JobRow, *, wide: bool) -> str:
 
 
 def _starts(prepared: Prepared, now: float) -> dict[str, float]:
-    """When jobs first get nodes after a moment, in seconds since the epoch, by job."""
-    ahead = prepared.run(cycles=_FORECAST_CYCLES, until=_FORECAST_S)
+    """When jobs first get nodes after a moment, in seconds since the epoch; pods end when they are expected to."""
+    ahead = picture_of(prepared.start(cycles=0)).run
+    ahead.go_on(cycles=_FORECAST_CYCLES, until=_FORECAST_S)
     starts: dict[str, float] = {}
     for cycle in ahead.cycles:
         for made in cycle.decisions if cycle.time > now else ():

@@ -173,7 +173,7 @@ class Pool:
         return gives
 
     def _must_keep_minimum(self, job: int, owners: Rows, rows: Rows) -> Rows:
-        """Those of the jobs that are protected, or of which some pod that holds a place cannot go."""
+        """Those of the jobs that are protected, or of which some pod that holds a place cannot go, or has moved."""
         snapshot = self.session.snapshot
         table = snapshot.tasks
         stays = _HOLDS_PLACE[table.status] & (table.job != NO_ROW)
@@ -181,6 +181,10 @@ class Pool:
         stays[rows] = False
         stuck = np.zeros(len(snapshot.jobs), np.bool_)
         stuck[table.job[stays]] = True
+        if not self.statuses[TaskStatus.PIPELINED]:
+            # What one action moves, the next one does not break: the move would have been for nothing.
+            promised = np.flatnonzero(table.status == TaskStatus.PIPELINED).tolist()
+            stuck[table.job[[task for task in promised if table.pods[task].spec.node_name]]] = True
         protected: Rows = owners[self.session.protected(self.kind, job, owners) | stuck[owners]]
         return protected
 

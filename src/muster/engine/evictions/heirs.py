@@ -1,9 +1,10 @@
-"""Heirs: who would sit down in the room that was cleared for another job of its queue.
+"""Who will have the room that is cleared: heirs, and those who would take it next.
 
 A job of higher priority that waits may not be entitled to take all it needs from other queues, while a smaller one
 behind it is. Where the victims free more than that one needs, as gangs do that go whole, the first would find room in
 the next cycle, take the place of the other (nobody of lower priority keeps it back), and the eviction would have been
-for nobody. So what is cleared is given to whom it will belong.
+for nobody. So what is cleared is given to whom it will belong. And a beneficiary that a waiting job would break for
+what it got, together with others, is not served at all.
 """
 
 from __future__ import annotations
@@ -55,9 +56,8 @@ def hand_on(
     snapshot, done = session.snapshot, list(statement.operations)
     own = snapshot.tasks_of(job)
     for heir in _ahead(session, job, plan, waiting):
-        beside = plan.moved[snapshot.jobs.queue[snapshot.tasks.job[plan.moved]] == snapshot.jobs.queue[heir]]
-        weaker = beside[snapshot.jobs.priority[snapshot.tasks.job[beside]] < snapshot.jobs.priority[heir]]
-        for lost in (own, np.concatenate((own, weaker)))[: 1 + bool(len(weaker))]:
+        # Who moves is made anew, and nothing keeps its new place for it.
+        for lost in (own, np.concatenate((own, plan.moved)))[: 1 + bool(len(plan.moved))]:
             statement.rollback(0)
             statement.redo([one for one in done if one.kind not in _PLACES or not np.isin(one.tasks, lost).any()])
             mark = statement.mark()

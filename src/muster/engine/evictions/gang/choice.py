@@ -93,6 +93,8 @@ class Choice:
     #: Whether each bundle goes.
     taken: Mask
     placements: list[Operation]
+    #: Levels below this are those of gangs that are broken already.
+    lowest_whole: int
 
     @property
     def victims(self) -> Rows:
@@ -313,7 +315,7 @@ class Chooser:
         placements = self._placements(domain, tasks[taken[bundles.owners()]])
         if placements is None:
             return None
-        return Choice(domain, bundles, taken, placements)
+        return Choice(domain, bundles, taken, placements, self._steps)
 
     def permitted(self, proposal: Proposal) -> Bundles:
         """Phases two to four: order, ask once about the whole list, shrink, order again."""

@@ -176,6 +176,7 @@ class BundleRecords:
         roi = None if is_safe else round(float(bundles.roi[first]), 6)
         names = [snapshot.tasks.ids[task] for task in bundles.tasks[alike[bundles.owners()]].tolist()]
         kind = "whole" if not is_safe else "rest" if ends else "safe"
+        kind = "broken" if bundles.level[first] < choice.lowest_whole else kind
         following = self._next_bundle(first)
         beneficiary, owner = (snapshot.jobs.records[row].id for row in (self.need.job, job))
         where = f" in {snapshot.topology.names[domain]}" if domain else ""
@@ -241,6 +242,8 @@ def _what(kind: str, job: str, count: int, where: str, roi: float | None) -> str
     pods = "1 pod" if count == 1 else f"{count} pods"
     if kind == "safe":
         return f"{job} can spare {pods}"
+    if kind == "broken":
+        return f"{job} is broken already, {pods} of it"
     if kind == "rest":
         return f"{job} ends, so {pods} beyond its minimum go too"
     worth = "" if roi is None else f", worth {roi:.2f} of what it costs"
