@@ -143,7 +143,8 @@ def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict
     passed = cast("dict[int, bytes]", session.workspace.setdefault("passed", {}))
     counts = session.snapshot.jobs.counts
     for job, own in tasks_by_job(session, tasks):
-        if not tell and job in passed and passed[job] == counts[job].tobytes():
+        is_known = not tell and job in passed and job not in session.snapshot.jobs.aside
+        if is_known and passed[job] == counts[job].tobytes():
             found[job] = own
             continue
         with session.turn(job):
