@@ -108,6 +108,7 @@ def _listen(options: ServeOptions) -> socket.socket:
             fault = error.strerror or str(error)
             listening.close()
         else:
+            listening.listen(128)  # before the address is told: whoever comes at once waits for the first answer
             listening.set_inheritable(True)  # as the library has it
             return listening
     where = f"{options.host}:{ports[0]}" if len(ports) == 1 else f"{options.host}:{ports[0]} to {ports[-1]}"

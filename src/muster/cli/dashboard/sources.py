@@ -11,7 +11,7 @@ from pathlib import Path
 import typer
 
 from muster.api import UserError
-from muster.cli.demo.story import OBJECTS, TIMELINE
+from muster.cli.demo.story import OBJECTS, TIMELINE, reached
 from muster.cli.simulation import RunOptions, prepare
 from muster.framework import default_config, find_config
 from muster.ui.feeds import Feed, FileFeed, Label, Played
@@ -60,7 +60,7 @@ def make_feed(shown: Shown) -> Feed:
     if shown.is_demo:
         source = replace(run.source, files=[str(OBJECTS)])
         run = replace(run, source=source, timeline=run.timeline or TIMELINE)
-        label = Label("files", "the demo", f"{OBJECTS} --timeline {run.timeline}")
+        label = Label("files", "the demo", f"{reached(OBJECTS)} --timeline {reached(run.timeline or TIMELINE)}")
     elif run.source.cluster:
         from muster.ui.live import LiveFeed  # noqa: PLC0415  # files must not wait for the client of a cluster
 

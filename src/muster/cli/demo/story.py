@@ -151,7 +151,7 @@ def _show_preemption(console: Console) -> None:
 
 def _close(console: Console) -> None:
     _step(console, "7", "Try it")
-    objects, network, urgent = (_reached(folder) for folder in (OBJECTS, NETWORK, URGENT))
+    objects, network, urgent = (reached(folder) for folder in (OBJECTS, NETWORK, URGENT))
     for command, meaning in (
         (f"simulate {objects} --timeline {objects}/{TIMELINE.name}", "all decisions"),
         (f"jobs {objects}", "who is in line"),
@@ -166,7 +166,7 @@ def _close(console: Console) -> None:
         console.print(Text.assemble(f"   {line:<75}  ", (meaning, "dim")), soft_wrap=True)
 
 
-def _reached(path: Path) -> str:
+def reached(path: Path) -> str:
     """How a path is named where the reader is: a folder of objects by its name among the examples if these are here."""
     example = Path("examples") / ("demo" if path == OBJECTS else path.name)
     if example.exists() and example.resolve() == path.resolve():
@@ -179,7 +179,7 @@ def _program() -> str:
     """How the reader starts this program: by its name where the shell would find it, else as it was started."""
     started = Path(sys.argv[0])
     if started.stem not in ("muster", "kubectl-muster"):  # python -m muster, or from within a program
-        return "muster" if shutil.which("muster") else f"{_reached(Path(sys.executable))} -m muster"
+        return "muster" if shutil.which("muster") else f"{reached(Path(sys.executable))} -m muster"
     found = shutil.which(started.name)
     if found is not None and Path(found).resolve() == started.resolve():
         return "kubectl muster" if started.stem == "kubectl-muster" else "muster"

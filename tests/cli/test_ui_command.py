@@ -1,0 +1,29 @@
+"""`muster ui`: what is to be shown, where, and what is wrong with how it was asked for."""
+
+from pathlib import Path
+
+import pytest
+
+from muster.cli.main import run
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        ([], "what is to be shown?"),
+        (["--demo", "--cluster"], "exclude each other"),
+        (["a.yaml", "--demo"], "exclude each other"),
+        (["--demo", "--listen", "8330"], "--listen: expected HOST:PORT"),
+        (["--demo", "--listen", "localhost:99999"], "--listen: expected HOST:PORT"),
+        (["--demo", "--cert", "x.pem"], "--cert and --key belong together"),
+        (["--cluster", "--until", "1m"], "a live cluster has its own time"),
+        (["--replay", "."], "expected a folder with report.json or compare.json"),
+        (["nowhere.yaml"], "nowhere.yaml"),
+    ],
+)
+def test_what_is_wrong_is_told_before_anything_is_served(
+    options: list[str], words: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert run(["ui", *options]) == 2
+    assert words in capsys.readouterr().err
