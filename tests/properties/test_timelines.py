@@ -22,7 +22,7 @@ from muster.api.names import RUN_SECONDS
 from muster.cluster import MemoryCluster
 from muster.framework import profile
 from muster.scheduler import Scheduler, builtin_registry
-from muster.snapshot.messages import Bind, Evict, Nominate
+from muster.snapshot.messages import Bind, Evict
 from muster.testing import priority_class
 from muster.testing.builders import moment
 from tests.properties.oracle_gangs import KINDS, Gang, Network, gangs, networks
@@ -34,9 +34,8 @@ REGISTRY = builtin_registry(third_party=False)
 START = 1_000_000.0
 CYCLES = 20
 #: Few, since each is played twice, cycle by cycle.
-STEADY = settings(
-    derandomize=os.environ.get("MUSTER_SOAK") != "1", max_examples=max(1, settings.default.max_examples // 12)
-)
+_OFTEN = settings(derandomize=os.environ.get("MUSTER_SOAK") != "1")
+STEADY = settings(_OFTEN, max_examples=max(1, _OFTEN.max_examples // 12))
 
 
 @dataclass
@@ -105,7 +104,7 @@ class Play:
         result = self.scheduler.run_once()
         assert result.error is None
         assert result.failures == ()
-        decided = [made for made in result.decisions if isinstance(made, Bind | Evict | Nominate)]
+        decided = result.decisions
         self.story.append([f"{type(made).__name__} {made.pod} {getattr(made, 'node', '')}" for made in decided])
         binds = {made.pod.removeprefix("default/"): made.node for made in decided if isinstance(made, Bind)}
         return binds, sum(isinstance(made, Evict) for made in decided)

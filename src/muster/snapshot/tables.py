@@ -353,9 +353,9 @@ class Snapshot:
             tasks = tasks[np.isin(self.tasks.job[tasks], chosen)]
         if len(tasks):
             self.tasks.flags[tasks] &= ~np.uint8(BEST_EFFORT)
-            owners = (self.jobs, self.tasks.job), (self.roles, self.tasks.role), (self.subgroups, self.tasks.subgroup)
-            for table, rows in owners:
-                table.counts[rows[tasks], BEST_EFFORT_PENDING] = 0
+            self.jobs.counts[self.tasks.job[tasks], BEST_EFFORT_PENDING] = 0
+            self.roles.counts[self.tasks.role[tasks], BEST_EFFORT_PENDING] = 0
+            self.subgroups.counts[self.tasks.subgroup[tasks], BEST_EFFORT_PENDING] = 0
 
     def tasks_of(self, job: int) -> Rows:
         """All tasks of a job, in no particular order."""
