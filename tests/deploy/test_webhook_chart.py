@@ -85,7 +85,7 @@ def test_the_command_takes_the_arguments_of_the_container(chart: Chart) -> None:
     folder = container["volumeMounts"][0]["mountPath"]
     assert (str(read["cert"]), str(read["key"])) == (f"{folder}/tls.crt", f"{folder}/tls.key")
     assert read["listen"] == f":{container['ports'][0]['containerPort']}"
-    assert (read["scheduler_name"], read["max_queue_depth"]) == (["volcano"], 3)
+    assert ([*read["scheduler_name"]], read["max_queue_depth"]) == (["volcano"], 3)
     assert pod["volumes"][0]["secret"] == {"secretName": "tls"}
 
 

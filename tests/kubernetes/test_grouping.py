@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import partial
 
 import pytest
 
@@ -27,6 +28,10 @@ def serving(plane: ControlPlane) -> Iterator[ControllerService]:
         yield service
     finally:
         service.stop()
+
+
+def _has_minimums(kubectl: Kubectl, wanted: list[int]) -> bool:
+    return wanted == sorted(group["spec"]["minMember"] for group in kubectl.list("PodGroup"))
 
 
 def owned(owner: Json, name: str, labels: Json | None = None) -> Json:
@@ -123,17 +128,11 @@ def test_deployments_and_jobs_of_kubernetes_start_as_gangs(control_plane: Contro
         kubectl.request("POST", jobs, job)
         try:
             stage.run_until(lambda: list(kubectl.nodes_of_pods().values()) == ["n1"] * 5, 60)
-            groups = sorted(group["spec"]["minMember"] for group in kubectl.list("PodGroup"))
-            assert groups == [1, 2]
+            assert _has_minimums(kubectl, [1, 2])
             for replicas, expected in ((0, [1]), (2, [1, 2])):
                 merge = "application/merge-patch+json"
                 kubectl.request("PATCH", f"{deployments}/web", {"spec": {"replicas": replicas}}, merge)
-                stage.run_until(
-                    lambda wanted=expected: (
-                        wanted == sorted(group["spec"]["minMember"] for group in kubectl.list("PodGroup"))
-                    ),
-                    60,
-                )
+                stage.run_until(partial(_has_minimums, kubectl, expected), 60)
             stage.run_until(lambda: list(kubectl.nodes_of_pods().values()) == ["n1"] * 4, 60)
         finally:
             background: Json = {"propagationPolicy": "Background"}

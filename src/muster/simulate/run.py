@@ -112,7 +112,7 @@ class Run:
 
     def look_again(self, not_before: float = 0.0) -> None:
         """Somebody has changed something: there is a cycle to run, `not_before` so many seconds from the beginning."""
-        if self.cycles:
+        if self._next != 0:  # else the first cycle is still to come
             soon = max(self._tick + 1, math.ceil(not_before / self._period))
             self._next = soon if self._next is None else min(self._next, soon)
 
