@@ -52,7 +52,8 @@ def test_a_submitted_job_fares_as_if_it_were_really_submitted(world: World, prof
             assert (found.within.placed, found.within.pending) == (report.running, report.pending), job
     placed = {job: report.running for job, report in really.jobs.items()}
     for found in asked.jobs:
-        assert found.within is None or placed[found.job] == found.within.placed
+        # A pod without a gang that was evicted is gone.
+        assert found.within is None or placed.get(found.job, 0) == found.within.placed
 
 
 @settings(max_examples=20)

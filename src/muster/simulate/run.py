@@ -11,8 +11,10 @@ it is about; there, as on the live cluster, nobody allocates device claims.
 
 from __future__ import annotations
 
+import logging
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TypeVar
 
@@ -32,6 +34,18 @@ Progress = Callable[[int, float], None]
 Observer = Callable[[Scheduler, CycleResult], None]
 #: A run that never settles (pods that come and go for ever) ends here unless told otherwise.
 MAX_CYCLES = 100_000
+
+
+@contextmanager
+def quietly() -> Iterator[None]:
+    """Let thousands of cycles pass without a word in the log on each."""
+    log = logging.getLogger("muster")
+    before = log.level
+    log.setLevel(logging.ERROR)
+    try:
+        yield
+    finally:
+        log.setLevel(before)
 
 
 class Run:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import shlex
 import webbrowser
 from dataclasses import dataclass, replace
@@ -14,6 +13,7 @@ from muster.api import UserError
 from muster.cli.demo.story import OBJECTS, TIMELINE, reached
 from muster.cli.simulation import RunOptions, prepare
 from muster.framework import default_config, find_config
+from muster.simulate.run import quietly
 from muster.ui.feeds import Feed, FileFeed, Label, Played
 from muster.ui.runs import Runs
 from muster.ui.serve import ServeOptions, serve
@@ -50,8 +50,8 @@ def show(shown: Shown) -> None:
         if shown.opens_browser:
             webbrowser.open(address)
 
-    logging.getLogger("muster").setLevel(logging.ERROR)  # what cycles decide is on the page
-    serve(feed, runs, options, ready)
+    with quietly():  # what cycles decide is on the page
+        serve(feed, runs, options, ready)
 
 
 def make_feed(shown: Shown) -> Feed:

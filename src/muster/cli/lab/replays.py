@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import logging
 import signal
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
@@ -29,6 +27,7 @@ from muster.lab.report import Report, make_report
 from muster.lab.sources.inputs import WHOLE, Part, node_gpus, read_inputs
 from muster.lab.trace import Estimates, Trace
 from muster.lab.writing import read_state, save_state, write_report
+from muster.simulate.run import quietly
 
 #: Longest waits that are shown of each run.
 _SHOWN: Final = 5
@@ -64,7 +63,7 @@ def run_replay(command: ReplayCommand, output: str) -> None:
     trace, objects = read_inputs(command.jobs, command.nodes, command.part)
     replay = _begun(command, config, trace, objects)
     began = time.process_time()
-    with _quietly():
+    with quietly():
         _run(replay, command)
     gpus = node_gpus(objects)
     facts = {"trace": trace.source, "seed": command.seed, "left_out": trace.left_out}
@@ -82,18 +81,6 @@ def run_replay(command: ReplayCommand, output: str) -> None:
         write_page([Group.of(_title(report), [report.figures])], command.out / "report.html")
     if not print_document(report.to_json(), output):
         print_report([report])
-
-
-@contextmanager
-def _quietly() -> Iterator[None]:
-    """Without a word in the log on each of thousands of cycles."""
-    log = logging.getLogger("muster")
-    before = log.level
-    log.setLevel(logging.ERROR)
-    try:
-        yield
-    finally:
-        log.setLevel(before)
 
 
 def _begun(command: ReplayCommand, config: SchedulerConfig, trace: Trace, objects: Sequence[KubeObject]) -> Replay:

@@ -31,14 +31,14 @@ from muster.engine.domains import (
     search_gradients,
 )
 from muster.engine.gangs import NOBODY, Portion, required_subgroups
-from muster.engine.placing.contract import Found, Scope
+from muster.engine.placing.contract import Found, Scope, promise
 from muster.engine.placing.packing import Packer, domains_used
 from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Answer, Search, is_entangled
 from muster.framework import JobVerdict
 from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import NO_ROW, Operation, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Operation, OperationKind, Rows, Statement, TaskStatus
 
 #: Gangs with more waiting tasks than this grow without a plan for the rest.
 PLANNED: Final = 256
@@ -276,12 +276,24 @@ class StartRule:
     def _end_trial(self, work: Work, mark: int) -> Found:
         """Keep what was placed since `mark` if it is all, or the job can start with it."""
         if work.statement.mark() > mark:
+            if work.is_divided and not work.whole:
+                self._promise_unready(work, mark)
             if work.whole or self._session.job_deficit(work.job) == 0:
                 return Found.READY
             if self._session.job_pipelined_deficit(work.job) == 0:
                 return Found.PROMISED
         work.statement.rollback(mark)
         return Found.NOTHING
+
+    def _promise_unready(self, work: Work, mark: int) -> None:
+        """Let sub-groups of which some tasks wait for places wait whole, also where the job can do without them."""
+        groups, placed = self._session.snapshot.tasks.subgroup, work.statement.operations[mark:]
+        owners = {int(groups[one.tasks[0]]) for one in placed if one.kind is OperationKind.PIPELINE}
+        unready = {owner for owner in owners if owner != NO_ROW and self._session.subgroup_deficit(owner) > 0}
+        if unready:
+            work.statement.rollback(mark)
+            kept = ((one, int(groups[one.tasks[0]]) in unready) for one in placed)
+            work.statement.redo([later for one, waits in kept for later in (promise([one]) if waits else [one])])
 
     def _in_turns(
         self, work: Work, place: Callable[[Portion], float | None], *, all_of_each: bool = False

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import json
-import logging
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.report import make_report
 from muster.lab.sources.inputs import node_gpus
 from muster.lab.trace import Estimates, Trace
+from muster.simulate.run import quietly
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,12 +64,12 @@ class Run:
 
 def do(run: Run, inputs: Inputs) -> dict[str, Any]:  # Any: JSON, as documented in muster.lab.report
     """Replay, and return the figures of the report."""
-    logging.getLogger("muster").setLevel(logging.ERROR)  # not a word on each of thousands of cycles
     trace = run.variation.varied(inputs.trace, run.seed)
     told = Trace(run.candidate.estimates.told(trace.jobs, run.seed), trace.source, trace.left_out)
     began = time.process_time()
     replay = Replay(told, inputs.objects, run.candidate.config, run.options)
-    replay.run()
+    with quietly():
+        replay.run()
     gpus = node_gpus(inputs.objects)
     facts = {"trace": trace.source, "seed": run.seed, "left_out": dict(trace.left_out)}
     return make_report(
