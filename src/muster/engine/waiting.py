@@ -70,7 +70,7 @@ def nobody_waits(session: Session) -> bool:
 
 def tell_gated(session: Session) -> None:
     """Note what holds tasks of jobs back; a later word on what else waits replaces it."""
-    for job in np.unique(session.snapshot.tasks.job[_pending(session, gated=True)]).tolist():
+    for job in sorted(set(session.snapshot.tasks.job[_pending(session, gated=True)].tolist())):
         session.record(job, gated_verdict(session, job))
 
 

@@ -260,7 +260,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         jobs = self.snapshot.jobs
         waiting = np.flatnonzero(jobs.live & jobs.has_group & (jobs.phase == JobPhase.PENDING))
         queues = jobs.queue[waiting]
-        for queue in np.unique(queues):
+        for queue in sorted(set(queues.tolist())):  # numpy's way loads masked arrays: long
             same = waiting[queues == queue]
             if queue != NO_ROW and self.why_queue_refuses(int(same[0])) is None:
                 jobs.phase[same] = JobPhase.INQUEUE

@@ -275,8 +275,7 @@ def _jobs_of(session: Session, kind: OperationKind, *, on_node: bool = False) ->
     tasks = np.concatenate(found)
     if on_node:
         tasks = np.array([task for task in tasks.tolist() if table.pods[task].spec.node_name], np.intp)
-    jobs: Rows = np.unique(table.job[tasks])
-    return jobs[jobs >= 0]
+    return np.array(sorted({job for job in table.job[tasks].tolist() if job >= 0}), np.intp)
 
 
 @dataclass(frozen=True, slots=True)
