@@ -38,7 +38,7 @@ def _surplus(snapshot: Snapshot, of: Rows | None, *, promised: bool) -> NDArray[
     surplus = np.zeros(len(jobs), np.int64)
     if of is None or len(of) > len(jobs) // 8:
         rows, own = np.arange(len(jobs), dtype=np.intp), np.flatnonzero(roles.job != NO_ROW)
-        divided: list[int] = np.unique(groups.job[groups.policy != NO_ROW]).tolist()
+        divided: list[int] = sorted(set(groups.job[groups.policy != NO_ROW].tolist()))
     else:
         rows, own = of, np.array([role for job in of.tolist() for role in jobs.roles[job]], np.int64)
         divided = [job for job in of.tolist() if jobs.records[job].sub_groups]
