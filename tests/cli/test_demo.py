@@ -1,5 +1,6 @@
 import contextlib
 import io
+import logging
 import re
 import shlex
 from pathlib import Path
@@ -103,8 +104,10 @@ def test_the_commands_that_it_suggests_work_where_they_are_printed(
     shown: list[str] = []  # the last one would serve until it is interrupted
     monkeypatch.setattr("muster.cli.dashboard.sources.serve", lambda feed, *_: shown.append(feed.label.title))
     assert ("examples/demo" in suggested[0]) == (place == "repository")
+    level = logging.getLogger("muster").level
     for line in suggested:
         assert run(shlex.split(line)[1:]) == 0
+    assert logging.getLogger("muster").level == level, "a dashboard that has ended lets others log again"
     assert shown == ["the demo"]
     assert capsys.readouterr().out
 
