@@ -104,8 +104,6 @@ class Door:
             chunk = next_tasks(session, job, tasks)
             if len(chunk) == 0:
                 return Outcome(Found.NOTHING, verdict=self._incomplete(job))
-            if not self._by_chunks and not queue_holds(session, job, chunk):
-                return Outcome(Found.NOTHING, verdict=JobVerdict(QUEUE_FULL, cls=int(table.cls[chunk[0]])))
             if is_nested or not has_domains:
                 next_step = replace(work, tasks=chunk, whole=True)
                 outcome = (
@@ -180,18 +178,22 @@ class Door:
             if self._nested.place(replace(work, whole=True), scope):
                 places = places_since(work.statement, mark, len(table))
                 work.statement.rollback(mark)
-                if outcome := self._place_chunk(chunk, Scope(places=places)):
+                if outcome := self._place_held(chunk, Scope(places=places)):
                     return outcome
-        outcome = self._place_chunk(chunk, scope)
+        outcome = self._place_held(chunk, scope)
         if outcome or is_alike or scope.mask is not None or len(chunk.tasks) == len(tasks):
             return outcome
         found = self._nested.least(work)
         if found is None:
             return replace(outcome, verdict=self._search.qualify(work.job, outcome.verdict))
-        chosen = replace(chunk, tasks=tasks[found[tasks] != NO_ROW])
-        if not self._by_chunks and not queue_holds(self._session, work.job, chosen.tasks):
-            return outcome
-        return self._place_chunk(chosen, Scope(places=found)) or outcome
+        return self._place_held(replace(chunk, tasks=tasks[found[tasks] != NO_ROW]), Scope(places=found)) or outcome
+
+    def _place_held(self, chunk: Work, scope: Scope) -> Outcome:
+        """As `_place_chunk`, of what the queue may hold; where queues are a tree, those above it are asked there."""
+        if self._by_chunks or queue_holds(self._session, chunk.job, chunk.tasks):
+            return self._place_chunk(chunk, scope)
+        cls = int(self._session.snapshot.tasks.cls[chunk.tasks[0]])
+        return Outcome(Found.NOTHING, verdict=JobVerdict(QUEUE_FULL, cls=cls))
 
     def _place_all(self, work: Work, scope: Scope) -> bool:
         """Place exactly these tasks, or none."""

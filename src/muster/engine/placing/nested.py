@@ -162,7 +162,7 @@ class Nested:
         self, job: int, part: Part, tasks: Rows, mask: Mask | None, *, everything: bool = True
     ) -> tuple[Rows, NDArray[np.int8] | None]:
         needed = len(tasks) if everything else 1
-        return choose_domains(self._session, part, tasks, needed, mask, self._held(job, part))
+        return choose_domains(self._session, part, tasks, mask, self._held(job, part), needed)
 
     def _held(self, job: int, part: Part) -> Rows:
         """Nodes of the tasks of a part that have a place."""
@@ -264,12 +264,14 @@ def read_parts(session: Session, job: int) -> Part:
 
 
 def choose_domains(
-    session: Session, part: Part, tasks: Rows, needed: int, mask: Mask | None, held: Rows
+    session: Session, part: Part, tasks: Rows, mask: Mask | None, held: Rows, needed: int | None = None
 ) -> tuple[Rows, NDArray[np.int8] | None]:
-    """Domains to try for so many tasks of a part on the nodes of a mask; and the preference among nodes, if any.
+    """Domains to try for tasks of a part on the nodes of a mask, in order; and the preference among nodes, if any.
 
-    `held`: nodes of its pods that have a place. Nothing that could work is dropped.
+    `held`: nodes of its pods that have a place; `needed`: so many of the tasks, if not all. Nothing that could work is
+    dropped.
     """
+    needed = len(tasks) if needed is None else needed
     snapshot, topology = session.snapshot, part.topology
     assert topology is not None
     usable = np.ones(len(snapshot.nodes), np.int64) if mask is None else mask.astype(np.int64)
