@@ -33,8 +33,8 @@ from muster.framework.plugin import (
     Vote,
 )
 from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_CLOSED, QUEUE_FULL, QUEUE_MISSING, Reason
-from muster.plugins.fairshare.rules import Charges, QueueTurns, ReclaimRules, gang_units, victim_units
-from muster.plugins.fairshare.tree import Excess, FairShares, fair_shares, layout_of, past_usage
+from muster.plugins.queues.fairshare.rules import Charges, QueueTurns, ReclaimRules, gang_units, victim_units
+from muster.plugins.queues.fairshare.tree import Excess, FairShares, fair_shares, layout_of, past_usage
 from muster.snapshot import GATED, NO_ROW, Amounts, Rows, TaskStatus
 
 if TYPE_CHECKING:
