@@ -10,7 +10,7 @@ what allocate will do.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Hashable, Mapping
+from collections.abc import Collection, Hashable, Mapping
 
 import numpy as np
 
@@ -48,7 +48,6 @@ class Trials:
         self._counted = -1
         #: Whether the beneficiary can only be served on such nodes.
         self._needs_gpus = False
-        self._keys: dict[tuple[int, int], Key] = {}
         self._origins: Rows = _NOBODY
         #: Whether a node of some victim is not opened.
         self._closed = False
@@ -62,7 +61,6 @@ class Trials:
         self._needs_gpus = all(self._gpu_classes[cls] for cls in classes)
         if self._needs_gpus:
             self._count_gpus()
-        self._keys.clear()
 
     def _count_gpus(self) -> None:
         """Find the nodes with a GPU that is free, or that goes free and is promised to nobody."""
@@ -106,7 +104,7 @@ class Trials:
         opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
         self._origins = self._session.snapshot.tasks.node[opening]
         self._closed = len(stayed) > 0
-        turns = Turns(self._session, self._waiting, (*by_job, self._job), self._key)
+        turns = Turns(self._session, self._waiting, (*by_job, self._job))
         placed = False
         while (job := turns.pop()) is not None:
             if job == self._job:
@@ -131,15 +129,6 @@ class Trials:
         if len(tasks) == 0 or not self._places.suffices(tasks):
             return False
         return bool(self._simulation.place(tasks, self._scope(tasks), PROMISES, Goal.ALL, job=job))
-
-    def _key(self, job: int) -> Key:
-        """Order of a job in its queue; it depends on how much of its gang is left."""
-        counts = self._session.snapshot.jobs.counts[job]
-        state = (job, int(counts[_RELEASING]))
-        key = self._keys.get(state)
-        if key is None:
-            key = self._keys[state] = self._session.job_key(job)
-        return key
 
     def judge(self, outcome: Plan, offered: Rows) -> bool:
         """Is the outcome of a trial acceptable? `offered` are all victims that the search has come across."""
@@ -210,7 +199,7 @@ class Turns:
     jobs that follow each other in a queue are passed over together.
     """
 
-    def __init__(self, session: Session, waiting: Waiting, jobs: Collection[int], key_of: Callable[[int], Key]) -> None:
+    def __init__(self, session: Session, waiting: Waiting, jobs: Collection[int]) -> None:
         self._session = session
         self._waiting = waiting
         self._own = set(jobs)
@@ -224,7 +213,8 @@ class Turns:
         for leaf, own in by_leaf.items():
             # Who is compared with nobody needs no key.
             alone = len(own) == 1 and (len(by_leaf) == 1 or leaf not in waiting.lines)
-            self._left[leaf] = [((), own[0])] if alone else sorted([(key_of(job), job) for job in own], reverse=True)
+            places: list[Place] = [(() if alone else session.job_key(job), job) for job in own]
+            self._left[leaf] = sorted(places, reverse=True)
         #: By leaf, who stands first in it: of the dry run, or of those who wait.
         self._firsts: dict[int, Place] = {}
         if len(by_leaf) > 1:
