@@ -8,7 +8,7 @@ import pytest
 from muster.framework import Registry
 from muster.framework.plugin import Plugin
 from muster.plugins import BUILTIN
-from muster.plugins.queue_books import is_counted
+from muster.plugins.queues.queue_books import is_counted
 from muster.testing.conformance import check_plugin
 
 NAMES = [plugin.name for plugin in BUILTIN]

@@ -16,7 +16,7 @@ import numpy as np
 
 from muster.framework.plugin import Eviction, Evictor, Plugin, Rejection, Vote
 from muster.framework.reasons import QUEUE_CLOSED
-from muster.plugins.queue_books import QueueBooks, slots
+from muster.plugins.queues.queue_books import QueueBooks, slots
 from muster.snapshot import NO_ROW, Amounts, Rows
 
 if TYPE_CHECKING:

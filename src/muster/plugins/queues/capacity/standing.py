@@ -19,7 +19,7 @@ import numpy as np
 
 from muster.api.names import ROOT_QUEUE
 from muster.framework import NO_LIMIT
-from muster.plugins.queue_books import QueueBooks, is_counted
+from muster.plugins.queues.queue_books import QueueBooks, is_counted
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Mask, QueueTable
 
 if TYPE_CHECKING:

@@ -23,8 +23,8 @@ import numpy as np
 from muster.api.names import ROOT_QUEUE
 from muster.api.resources import CPU, GPU, MEMORY, PODS, unit_of
 from muster.framework import NO_LIMIT
-from muster.plugins.fairshare.division import Claims, Weights, divide
-from muster.plugins.queue_books import is_counted
+from muster.plugins.queues.fairshare.division import Claims, Weights, divide
+from muster.plugins.queues.queue_books import is_counted
 from muster.snapshot import (
     GATED,
     NO_ROW,

@@ -13,7 +13,7 @@ import msgspec
 
 from muster.api import UserError
 from muster.framework.plugin import Arguments, Plugin, Rejection, Vote
-from muster.plugins.queue_books import QueueBooks
+from muster.plugins.queues.queue_books import QueueBooks
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
