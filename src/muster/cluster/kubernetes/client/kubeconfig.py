@@ -32,6 +32,10 @@ _DATA: Final = {
 }
 
 
+#: What certificates and private keys begin with.
+_PEM: Final = ("CERTIFICATE-----", "PRIVATE KEY-----")
+
+
 def check_kubeconfig(path: str, context: str | None) -> None:
     """Raise UserError for the first thing that is wrong with the kubeconfigs of a path, as $KUBECONFIG lists them."""
     files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
@@ -54,6 +58,9 @@ def _read(file: Path) -> Entry:
     documents = [known.content for known in read_yaml(text, str(file)) if known.content is not None]
     if not documents:
         raise UserError(f"the kubeconfig is empty; {_HINT}", place=str(file))
+    if len(documents) > 1:
+        text = f"expected one document, got {len(documents)}; several files may stand in $KUBECONFIG"
+        raise UserError(text, place=str(file))
     if not isinstance(documents[0], dict):
         text = f"expected a mapping with clusters, contexts and users, got {describe_value(documents[0])}"
         raise UserError(text, place=str(file))
@@ -126,6 +133,10 @@ def _check_cluster(config: _Config, cluster: Entry, field: str, folder: Path) ->
     if address is None or address.scheme not in ("https", "http") or not address.netloc or not _has_port(address):
         shown = describe_value(server)
         raise config.fault(f'expected an address such as "https://10.0.0.1:6443", got {shown}', f"{field}: server")
+    skips = cluster.get("insecure-skip-tls-verify")
+    if skips is not None and not isinstance(skips, bool):
+        text = f"expected true or false, got {describe_value(skips)}"
+        raise config.fault(text, f"{field}: insecure-skip-tls-verify")
     for name, text in _pems(config, cluster, field, folder):
         try:
             ssl.create_default_context(cadata=text)
@@ -148,15 +159,20 @@ def _check_user(config: _Config, user: Entry, field: str, folder: Path) -> None:
     ):
         raise config.fault("expected a client certificate with its key, got one of the two", field)
     for name, text in found.items():
-        if "-----BEGIN" not in text:
-            what = "a key" if "key" in name else "a certificate"
+        what = "a private key" if "key" in name else "a certificate"
+        if _PEM["key" in name] not in text:
             raise config.fault(f"expected {what} in PEM, got something else", f"{field}: {name}")
     token = user.get("token")
     if token is not None and not isinstance(token, str):
         raise config.fault(f"expected a string, got {describe_value(token)}", f"{field}: token")
     token_file = user.get("tokenFile")
-    if isinstance(token_file, str) and not (folder / token_file).is_file():
-        raise config.fault(f'"{token_file}" cannot be read: No such file or directory', f"{field}: tokenFile")
+    if isinstance(token_file, str):
+        try:
+            empty = not (folder / token_file).read_bytes().strip()
+        except OSError as fault:
+            raise config.fault(f'"{token_file}" cannot be read: {fault.strerror}', f"{field}: tokenFile") from None
+        if empty:
+            raise config.fault(f'expected a token in "{token_file}", got nothing', f"{field}: tokenFile")
     _check_plugin(config, user.get("exec"), f"{field}: exec", folder)
 
 
@@ -165,6 +181,9 @@ def _check_plugin(config: _Config, plugin: object, field: str, folder: Path) -> 
         return
     if not isinstance(plugin, dict) or not isinstance(plugin.get("command"), str):
         raise config.fault(f"expected a mapping with a command, got {describe_value(plugin)}", field)
+    for name in ("args", "env"):
+        if not isinstance(plugin.get(name) or [], list):
+            raise config.fault(f"expected a list, got {describe_value(plugin[name])}", f"{field}.{name}")
     command = plugin["command"]
     found = shutil.which(str(folder / command) if "/" in command and not command.startswith("/") else command)
     if found is None:
