@@ -323,10 +323,11 @@ function drawTiles(context: CanvasRenderingContext2D, width: number, height: num
       total += column?.total[row] ?? 0;
       used += column?.used[row] ?? 0;
     }
+    const bar = h > 34 ? 6 : 3;
     context.fillStyle = look.panel;
-    context.fillRect(x + 3, y + 3, w - 6, h - 6);
+    context.fillRect(x + 2, y + 2, w - 4, h - 4);
     context.fillStyle = painted.palette[domainColour(scene, index)] as string;
-    context.fillRect(x + 3, y + h - 9, (w - 6) * (total ? Math.min(1, used / total) : 0), 6);
+    context.fillRect(x + 2, y + h - 2 - bar, (w - 4) * (total ? Math.min(1, used / total) : 0), bar);
     context.fillStyle = look.ink;
     context.font = `600 11px ${FONT}`;
     context.fillText(clipped(context, tree.domains.name[index] as string, w - 14), x + 7, y + 13);
@@ -396,7 +397,7 @@ function drawDetails(context: CanvasRenderingContext2D, width: number, height: n
     const used = scarce?.used[index] ?? 0;
     context.font = `${Math.min(11, h * 0.24)}px ${FONT}`;
     const note = state.state[index] ? (state.states[state.state[index] as number] as string) : "";
-    const mark = note || (total ? `${amount(total - used, unit)} of ${amount(total, unit)} free` : "");
+    const mark = note || (total ? `${amount(total - used, unit)} of ${amount(total, unit)} free` : `no ${resourceWord(state.scarce)}`);
     context.fillStyle = note ? look.warn : look.muted;
     const room = context.measureText(mark).width;
     if (room < w - 60) context.fillText(mark, x + w - room - 8, y + h * 0.3);

@@ -74,7 +74,7 @@ export function LabPage() {
   if (!data.runs.length && !data.comparisons.length)
     return (
       <div class="empty">
-        <h1>No runs yet</h1>
+        <h2>No runs yet</h2>
         <p>Replay a trace under a configuration, and look at it here:</p>
         <pre>{"muster replay examples/trace.csv --nodes 4x8 --out runs/first\nmuster ui --replay runs"}</pre>
       </div>
