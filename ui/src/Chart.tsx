@@ -6,7 +6,7 @@ import { useLook } from "./NodeMap";
 import { theme } from "./paint";
 
 /** Steps of an axis of time that people count in. */
-const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 604800, 2592000];
+const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800, 2592000];
 
 export interface Line {
   label: string;

@@ -2,8 +2,8 @@
 
 import type { CycleCard, Jobs } from "./api";
 import { duration, number, plural } from "./format";
-import { JobLink, Link, Panel, Reason, When } from "./parts";
-import { linkTo, status, useData, useValue } from "./store";
+import { Chip, JobLink, Link, Panel, Reason, When } from "./parts";
+import { linkTo, status, useAt, useData, useValue } from "./store";
 
 const SHOWN = 5;
 /** Of more jobs the list takes long to make; it has its own page. */
@@ -22,7 +22,7 @@ export function Overview() {
 }
 
 function Waiting() {
-  const { data } = useData<Jobs>(`/api/jobs?state=waiting&limit=${SHOWN}`);
+  const { data } = useData<Jobs>(`/api/jobs?state=waiting,promised&limit=${SHOWN}`);
   return (
     <Panel title="Who waits, first in line first" aside={<Link href={linkTo("/jobs")}>all jobs</Link>}>
       {!data && <p class="muted">Reading …</p>}
@@ -30,12 +30,12 @@ function Waiting() {
       <ul class="brief">
         {data?.jobs.map((row) => (
           <li key={row.job}>
-            <JobLink job={row.job} /> <span class="muted">for {duration(row.ageSeconds)}</span>
+            <JobLink job={row.job} /> <span class="muted">for {duration(row.ageSeconds)}</span> {row.state !== "waiting" && <Chip state={row.state} />}
             <p><Reason text={row.reason} /></p>
           </li>
         ))}
       </ul>
-      {data && data.found > SHOWN && <Link href={linkTo("/jobs", { state: "waiting" })}>{number(data.found - SHOWN)} more</Link>}
+      {data && data.found > SHOWN && <Link href={linkTo("/jobs", { state: "waiting,promised" })}>{number(data.found - SHOWN)} more</Link>}
     </Panel>
   );
 }
@@ -43,7 +43,8 @@ function Waiting() {
 const VERBS: Record<string, string> = { bind: "bound", evict: "evicted", nominate: "promised" };
 
 function Latest() {
-  const { data } = useData<{ cycles: CycleCard[] }>(`/api/decisions?limit=${SHOWN}`);
+  const at = useAt();
+  const { data } = useData<{ cycles: CycleCard[] }>(`/api/decisions?limit=${SHOWN}${at === null ? "" : `&before=${at + 1}`}`);
   const groups = (data?.cycles ?? []).flatMap((card) => card.groups.map((group) => ({ card, group }))).slice(0, SHOWN);
   return (
     <Panel title="Decided last" aside={<Link href={linkTo("/decisions")}>all decisions</Link>}>

@@ -75,7 +75,7 @@ function App() {
         </main>
       )}
       <Announcer />
-      <Player />
+      {!path.startsWith("/lab") && <Player />}
       <Search />
     </>
   );

@@ -31,6 +31,7 @@ class JobFilter:
 
     text: str = ""
     queue: str = ""
+    #: One, or several with commas in between.
     state: str = ""
     namespace: str = ""
     offset: int = 0
@@ -42,7 +43,7 @@ class JobFilter:
         return (
             (not text or text in row["job"].lower() or text in row["reason"].lower())
             and self.queue in ("", row["queue"])
-            and self.state in ("", row["state"])
+            and (not self.state or row["state"] in self.state.split(","))
             and self.namespace in ("", row["job"].partition("/")[0])
         )
 

@@ -1,14 +1,14 @@
 // Cluster: every node in the order of the network, coloured by what one wants to know.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { NodePage, State, Tree } from "../api";
+import type { Cycles, NodePage, State, Tree } from "../api";
 import { amount, amountsText, number, percent, plural, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import type { Mode, Paint } from "../paint";
 import { Overview } from "../Overview";
 import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, QueueLink, Scroll, Segments } from "../parts";
 import { askAll } from "./whatif";
-import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
+import { address, go, linkTo, status, useAt, useData, useValue, withQuery } from "../store";
 
 const MODES: { value: Mode; label: string; title: string }[] = [
   { value: "use", label: "Use", title: "How much of the resource is used" },
@@ -196,8 +196,18 @@ function summary(tree: Tree, state: State, resource: string): string {
   return `${plural(tree.nodes.length, "node")}, ${percent(used, total)} of ${resourceWord(resource)} used, ${wrong} nodes take no pods`;
 }
 
-function Totals({ tree, state, resource }: { tree: Tree; state: State; resource: string }) {
+/** Jobs that run and wait, at the cycle that is looked at; -1: nobody counted them. */
+function useCounts(): { running: number; waiting: number } {
   const feed = useValue(status);
+  const at = useAt();
+  const past = useData<Cycles>(at === null ? null : "/api/cycles");
+  if (at === null) return { running: feed?.running ?? -1, waiting: feed?.waiting ?? 0 };
+  const place = past.data?.cycle.indexOf(at) ?? -1;
+  return { running: past.data?.running[place] ?? -1, waiting: past.data?.waiting[place] ?? 0 };
+}
+
+function Totals({ tree, state, resource }: { tree: Tree; state: State; resource: string }) {
+  const jobs = useCounts();
   const wrong = state.state.filter((code) => code > 0).length;
   const shown = [resource, ...tree.resources.map((known) => known.name).filter((name) => name !== resource && name !== "pods")].slice(0, 3);
   return (
@@ -213,10 +223,10 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
           </div>
         );
       })}
-      {feed && feed.running !== null && feed.running >= 0 && (
-        <Link href={linkTo("/jobs", { state: "waiting" })}>
-          <b>{number(feed.waiting ?? 0)}</b>{" "}
-          <span>{feed.waiting === 1 ? "job waits" : "jobs wait"}, {number(feed.running)} run now</span>
+      {jobs.running >= 0 && (
+        <Link href={linkTo("/jobs", { state: "waiting,promised" })}>
+          <b>{number(jobs.waiting)}</b>{" "}
+          <span>{jobs.waiting === 1 ? "job waits" : "jobs wait"}, {number(jobs.running)} {jobs.running === 1 ? "runs" : "run"}</span>
         </Link>
       )}
       <Link href={withQuery({ by: "state" })} class={wrong ? "warn" : ""}>

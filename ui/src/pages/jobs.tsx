@@ -55,7 +55,7 @@ export function JobsPage() {
       <div class="chips" role="group" aria-label="State">
         <button type="button" aria-pressed={state === ""} onClick={() => go(withQuery({ state: null, offset: null }))}>all {number(data.total)}</button>
         {STATES.filter((known) => data.states[known]).map((known) => (
-          <button key={known} type="button" aria-pressed={state === known} onClick={() => go(withQuery({ state: state === known ? null : known, offset: null }))}>
+          <button key={known} type="button" aria-pressed={state.split(",").includes(known)} onClick={() => go(withQuery({ state: state === known ? null : known, offset: null }))}>
             <i class={`light is-${known}`} aria-hidden="true" />
             {known} {number(data.states[known] ?? 0)}
           </button>
