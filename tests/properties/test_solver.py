@@ -20,8 +20,8 @@ from muster.engine.evictions.solver.search import Search
 from muster.engine.evictions.solver.trial import TrialResult
 from muster.engine.gangs import PodSet, active_count, pod_sets
 from muster.framework import Eviction, SchedulerConfig, Session
-from muster.plugins.fairshare import FairShare
-from muster.plugins.fairshare.rules import victim_units
+from muster.plugins.queues.fairshare import FairShare
+from muster.plugins.queues.fairshare.rules import victim_units
 from muster.scheduler import Scheduler
 from muster.snapshot import NO_ROW, Operation, OperationKind, Rows, Statement, TaskStatus
 from muster.snapshot.messages import Evict, Nominate

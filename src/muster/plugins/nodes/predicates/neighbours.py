@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 
 from muster.api import KubeObject, LabelSelector, Pod, PodAffinityTerm, TopologySpreadConstraint
 from muster.framework import Session
-from muster.plugins.predicates.node_rules import NodeTaints
+from muster.plugins.nodes.predicates.node_rules import NodeTaints
 from muster.snapshot import NO_ROW, Mask, Rows, Snapshot, TaskStatus
 
 #: (label key, operator, sorted values)

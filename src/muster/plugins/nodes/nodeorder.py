@@ -20,10 +20,10 @@ from numpy.typing import NDArray
 
 from muster.framework.plugin import Arguments, NodeScores, Plugin
 from muster.kernels.placement import BALANCED, LEAST_ALLOCATED, MOST_ALLOCATED
-from muster.plugins.predicates.neighbours import neighbours_of
-from muster.plugins.predicates.node_rules import preferred_weights
-from muster.plugins.predicates.pod_affinity import PreferredPodAffinity, normalise
-from muster.plugins.predicates.topology_spread import SOFT, TopologySpread
+from muster.plugins.nodes.predicates.neighbours import neighbours_of
+from muster.plugins.nodes.predicates.node_rules import preferred_weights
+from muster.plugins.nodes.predicates.pod_affinity import PreferredPodAffinity, normalise
+from muster.plugins.nodes.predicates.topology_spread import SOFT, TopologySpread
 from muster.snapshot import NEEDS_LIVE_CHECK, Mask, Rows
 
 if TYPE_CHECKING:

@@ -4,6 +4,6 @@ Enters: the queues of a session. Leaves: their order, what they may hold, and wh
 `standing` holds the figures and the rules of giving back, `plugin` answers by them.
 """
 
-from muster.plugins.capacity.plugin import Capacity
+from muster.plugins.queues.capacity.plugin import Capacity
 
 __all__ = ["Capacity"]

@@ -1,4 +1,4 @@
-"""A look ahead on slot counts: which of several domains would take a job with all its sub-groups, and how well.
+"""Propose: have the domain tried first that a look-ahead on slot counts expects to win, and spare the other trials.
 
 The full search tries every domain of the lowest tier that has a solution, with all sub-groups in each. `propose`
 predicts the outcome and puts the winner into a gradient of its own, before the tier that it is from. Lower tiers that
@@ -14,6 +14,7 @@ mixed ones it is an estimate.
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -28,6 +29,16 @@ from muster.framework.plugin import Plugin
 from muster.framework.session import Session
 from muster.kernels.placement import FUTURE
 from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, Amounts, Mask, Rows
+
+
+class Propose(Plugin):
+    """Predict the best domain for jobs with sub-groups."""
+
+    name = "propose"
+    summary = "Tries the network domain first that a look-ahead expects to suit a job with sub-groups best."
+
+    def domain_gradients(self, job: int, subgroup: int, scope: int) -> Sequence[Rows] | None:
+        return propose(self.session, job, scope) if subgroup == NO_ROW else None
 
 
 def propose(session: Session, job: int, scope: int) -> list[Rows] | None:

@@ -4,6 +4,6 @@ Enters: a class of tasks, or one task where other pods matter. Leaves: the reaso
 rules; each has a module of its own, and `nodeorder` scores nodes by the same ones where they only prefer.
 """
 
-from muster.plugins.predicates.plugin import Predicates
+from muster.plugins.nodes.predicates.plugin import Predicates
 
 __all__ = ["Predicates"]

@@ -25,11 +25,11 @@ from msgspec import Meta
 from muster.api import Pod, ResourceClaim
 from muster.framework.plugin import Arguments, Plugin
 from muster.framework.reasons import NODE_NOT_READY, Verdicts, reason
-from muster.plugins.predicates.neighbours import Neighbours, neighbours_of
-from muster.plugins.predicates.node_rules import required_affinity, selector_mask, terms_mask
-from muster.plugins.predicates.pod_affinity import RequiredPodAffinity
-from muster.plugins.predicates.topology_spread import HARD, TopologySpread
-from muster.plugins.predicates.volumes import VolumeRules
+from muster.plugins.nodes.predicates.neighbours import Neighbours, neighbours_of
+from muster.plugins.nodes.predicates.node_rules import required_affinity, selector_mask, terms_mask
+from muster.plugins.nodes.predicates.pod_affinity import RequiredPodAffinity
+from muster.plugins.nodes.predicates.topology_spread import HARD, TopologySpread
+from muster.plugins.nodes.predicates.volumes import VolumeRules
 from muster.snapshot import NEEDS_LIVE_CHECK, Rows, TaskStatus
 from muster.snapshot.devices import claim_keys, device_nodes
 

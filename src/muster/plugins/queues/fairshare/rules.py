@@ -25,7 +25,7 @@ from typing import Final
 
 from muster.engine.evictions.surplus import spare_tasks
 from muster.engine.gangs import beyond_roles, pod_sets
-from muster.plugins.fairshare.tree import FairShares
+from muster.plugins.queues.fairshare.tree import FairShares
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Rows, Snapshot
 
 #: How much a whole unit weighs that a queue holds without any share of the resource.

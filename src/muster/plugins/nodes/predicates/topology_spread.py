@@ -19,8 +19,8 @@ from numpy.typing import NDArray
 
 from muster.api import Pod, TopologySpreadConstraint
 from muster.framework import Verdicts, reason
-from muster.plugins.predicates.neighbours import Neighbours, PodSelector
-from muster.plugins.predicates.node_rules import required_mask
+from muster.plugins.nodes.predicates.neighbours import Neighbours, PodSelector
+from muster.plugins.nodes.predicates.node_rules import required_mask
 from muster.snapshot import Mask, Rows
 
 TOPOLOGY_SPREAD = reason(

@@ -16,7 +16,7 @@ from msgspec import Meta
 from muster.api.resources import CPU, GPU
 from muster.framework.plugin import Arguments, NodeScores, Plugin
 from muster.kernels.placement import FREE_AMOUNT, FREE_FRACTION
-from muster.plugins.resourcetype import asks_for_gpu
+from muster.plugins.nodes.resourcetype import asks_for_gpu
 
 Strategy = Literal["binpack", "spread"]
 

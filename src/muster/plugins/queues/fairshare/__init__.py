@@ -4,6 +4,6 @@ Enters: queues, what they ask for and what they had. Leaves: their turns, their 
 What they are entitled to is divided down the `tree` by `division`; `rules` say what follows from the outcome.
 """
 
-from muster.plugins.fairshare.plugin import FairShare
+from muster.plugins.queues.fairshare.plugin import FairShare
 
 __all__ = ["FairShare"]

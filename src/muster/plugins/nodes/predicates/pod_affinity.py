@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 
 from muster.api import Affinity, Pod, PodAffinity, PodAffinityTerm, WeightedPodAffinityTerm
 from muster.framework import Verdicts, reason
-from muster.plugins.predicates.neighbours import Neighbours, PodSelector
+from muster.plugins.nodes.predicates.neighbours import Neighbours, PodSelector
 from muster.snapshot import NEEDS_LIVE_CHECK, Mask, Rows, TaskStatus
 
 POD_AFFINITY = reason(

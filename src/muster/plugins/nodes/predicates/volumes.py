@@ -19,7 +19,7 @@ from muster.api.names import SELECTED_NODE, VOLUME_REFUSED_ON
 from muster.api.objects.claims import class_of
 from muster.api.objects.pod import is_made_for, mounts_of
 from muster.framework import Reason, Verdicts, reason
-from muster.plugins.predicates.node_rules import terms_mask
+from muster.plugins.nodes.predicates.node_rules import terms_mask
 from muster.snapshot import Mask, Snapshot
 
 VOLUME_MISSING = reason(
