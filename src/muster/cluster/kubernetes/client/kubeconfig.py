@@ -215,8 +215,8 @@ def _check_user(config: _Config, user: _Part, field: str) -> dict[str, str]:
     if len(found) == 1:
         raise config.fault("expected a client certificate with its key, got one of the two", field)
     for written, name, text in found:
+        what = "a private key" if "key" in name else "a certificate"
         if _PEM["key" in name] not in text:
-            what = "a private key" if "key" in name else "a certificate"
             raise config.fault(f"expected {what} in PEM, got something else", f"{field}: {written}")
     token = says.get("token")
     if token is not None and not isinstance(token, str):
@@ -224,10 +224,10 @@ def _check_user(config: _Config, user: _Part, field: str) -> dict[str, str]:
     token_file = says.get("tokenFile")
     if isinstance(token_file, str):
         try:
-            is_empty = not (folder / token_file).read_bytes().strip()
+            empty = not (folder / token_file).read_bytes().strip()
         except OSError as fault:
             raise config.fault(f'"{token_file}" cannot be read: {fault.strerror}', f"{field}: tokenFile") from None
-        if is_empty:
+        if empty:
             raise config.fault(f'expected a token in "{token_file}", got nothing', f"{field}: tokenFile")
     _check_plugin(config, says.get("exec"), f"{field}: exec", folder)
     return {name: text for _, name, text in found}
