@@ -19,7 +19,6 @@ import numpy as np
 
 from muster.api import UserError, format_amount
 from muster.engine.gangs import next_tasks, requests_of
-from muster.engine.queue_books import QueueBooks
 from muster.framework.plugin import (
     Arguments,
     Eviction,
@@ -35,6 +34,7 @@ from muster.framework.plugin import (
 from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_CLOSED, QUEUE_FULL, QUEUE_MISSING, Reason
 from muster.plugins.queues.fairshare.rules import Charges, QueueTurns, ReclaimRules, gang_units, victim_units
 from muster.plugins.queues.fairshare.tree import Excess, FairShares, fair_shares, layout_of, past_usage
+from muster.plugins.queues.queue_books import QueueBooks
 from muster.snapshot import GATED, NO_ROW, Amounts, Rows, TaskStatus
 
 if TYPE_CHECKING:
