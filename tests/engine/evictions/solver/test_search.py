@@ -182,7 +182,7 @@ def test_without_trimming_the_node_of_a_pod_that_could_stay_is_not_opened_for_th
 def test_a_beneficiary_of_which_something_runs_stands_as_in_the_next_allocate_or_as_in_kai(
     monkeypatch: pytest.MonkeyPatch, looks_ahead: bool
 ) -> None:
-    """Of `new` a pod runs, so allocate serves `wait`, which lacks its minimum, first; in KAI's dry runs both lack it."""
+    """A pod of `new` runs, so allocate serves `wait`, which lacks its minimum, first; KAI's dry runs do not."""
     stands_behind: list[bool] = []
 
     class Watched(Turns):
