@@ -121,7 +121,7 @@ def test_beside_a_scheduler_it_is_a_process_of_its_own(
     port = free_ports(1)[0]
     options = ("--components", "scheduler,ui", "--ui-listen", f"127.0.0.1:{port}")
     with replica(control_plane, tmp_path / "log", *options) as ours:
-        until(lambda: answer(port, "/api/status").get("running") == 1, 90)
+        until(lambda: answer(port, "/api/status").get("running") == 1, 240)
         assert set(kubectl.nodes_of_pods().values()) == {"n1"}, "what the scheduler has decided is shown"
 
         def leaders() -> list[Json]:
@@ -132,7 +132,7 @@ def test_beside_a_scheduler_it_is_a_process_of_its_own(
         assert lease["renewed"] > time.time() - 60
         [first] = children(ours.process.pid)
         os.kill(first, signal.SIGKILL)
-        until(lambda: answer(port, "/api/status").get("cycles", 0) > 0, 90)
+        until(lambda: answer(port, "/api/status").get("cycles", 0) > 0, 240)
         [second] = children(ours.process.pid)
         assert second != first
         assert ours.process.poll() is None, "the scheduler goes on"
@@ -151,7 +151,7 @@ def test_the_rights_of_the_manifests_are_enough_and_it_asks_for_no_more(
         options = ("--components", "ui", "--ui-listen", f"127.0.0.1:{port}")
         ours = Process(limited.kubeconfig, tmp_path / "log", *options)
         try:
-            until(lambda: answer(port, "/api/status").get("waiting") == 1, 90)
+            until(lambda: answer(port, "/api/status").get("waiting") == 1, 240)
             config = answer(port, "/api/config")
             assert config["surroundings"]["trouble"] == ""
             assert config["surroundings"]["leaders"] is not None

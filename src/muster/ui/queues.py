@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 from muster.api.resources import unit_of
@@ -66,7 +67,8 @@ def series_document(moments: Iterable[Moment], resource: str) -> Json:
         "resource": resource,
         "unit": unit_of(resource),
         "cycle": [moment.cycle for moment in shown],
-        "time": [moment.time for moment in shown],
+        # A clock that was set back draws no line that runs backwards.
+        "time": list(accumulate((moment.time for moment in shown), max)),
         "queues": {
             name: {
                 "held": [moment.held.get(name, {}).get(resource, empty)[0] for moment in shown],

@@ -26,7 +26,7 @@ from muster.ui.serve import ServeOptions, serve
 log = logging.getLogger("muster.ui")
 
 #: How much less a dashboard beside a scheduler counts for the processor.
-_NICENESS: Final = 10
+_NICENESS: Final = 5
 #: Seconds until one that has ended is started again.
 _AGAIN_S: Final = 5.0
 #: Seconds that it has to end its streams.
@@ -70,7 +70,7 @@ def _serve(dashboard: Dashboard) -> None:
     )
     host, port = address_of(dashboard.listen, "--ui-listen")
     options = ServeOptions(host, port, ask=feed.ask, cert=dashboard.cert, key=dashboard.key)
-    serve(feed, Runs(), options, lambda address: log.info("event=ready component=ui address=%s", address))
+    serve(feed, Runs(), options, lambda address: log.info("event=dashboard address=%s", address))
 
 
 def _serve_beside(dashboard: Dashboard) -> None:
@@ -132,4 +132,4 @@ class DashboardService:
             process.join()
             if self._stopping.wait(_AGAIN_S):
                 return
-            log.error("event=part-ended component=ui code=%s", process.exitcode)
+            log.error("event=dashboard-ended code=%s", process.exitcode)
