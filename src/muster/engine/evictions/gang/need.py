@@ -104,7 +104,7 @@ def shortage(snapshot: Snapshot, need: GangNeed, domain: int) -> tuple[Amounts, 
     asked for. When the sums would do and only the places are missing, all that is requested of these is needed.
     """
     span = slice(int(snapshot.topology.lo[domain]), int(snapshot.topology.hi[domain]))
-    free = np.maximum(snapshot.nodes.future_idle()[span], 0)
+    free = np.maximum(snapshot.nodes.future_idle(span), 0)
     scarce: Mask = np.zeros(free.shape[1], np.bool_)
     for demand in need.demands:
         places = (free[demand.nodes[span]] // np.maximum(demand.request, 1)).sum(axis=0)
