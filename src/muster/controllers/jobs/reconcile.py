@@ -125,8 +125,9 @@ def _was_done(trigger: policies.Trigger, job: Job) -> bool:
 
 
 def _change(seen: Observed, now: float, change: Change, asked: Collection[str] = ()) -> list[Action]:
-    """Write a new phase. Who has to leave for it counts as leaving at once: they may be gone before the next look, and
-    people and programs wait to read it in this phase.
+    """Write a new phase, in which those who have to leave for it count as leaving at once.
+
+    They may be gone before the next look, and people and programs wait to read it in this phase.
     """
     status = changed(counted(seen.job, seen.pods.values(), asked), change, seen.job, now)
     return [*write(seen.job, status), _tell(seen.job, change)]

@@ -31,7 +31,7 @@ class Change:
 
 
 def counted(job: Job, pods: Iterable[Pod], asked: Collection[str] = ()) -> JobStatus:
-    """The status with the pods as they are; those that leave, or are `asked` to with this plan, count as nothing else."""
+    """The status with the pods as they are; those that leave, or are `asked` to just now, count as nothing else."""
     total: Counter[str] = Counter()
     by_task: dict[str, Counter[str]] = {}
     for pod in pods:
