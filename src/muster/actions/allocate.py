@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta, field
 
 from muster.engine.constraints import has_topology
+from muster.engine.hope import Room, Waiters, without_room
 from muster.engine.lines import Line
 from muster.engine.placing import DEFAULTS, EVERYWHERE, Door, Found, Options, Scope
 from muster.engine.waiting import (
@@ -21,7 +22,9 @@ from muster.engine.waiting import (
 )
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_FULL
-from muster.snapshot import NO_ROW, Mask, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
+
+_NO_ROOM = JobVerdict(INSUFFICIENT)
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -82,34 +85,43 @@ class Allocate(Action):
         options = Options(**{option.name: getattr(self.arguments, option.name) for option in fields(Options)})
         door = session.workspace["door"] = Door(session, options)
         is_tree = bool(session.asked(points.QUEUE_TURN))
-        waiting = self._line_up(session, is_tree=is_tree)
+        in_vain = _InVain(session)
+        waiting = self._line_up(session, in_vain, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())
         line = Line(session, waiting, is_tree=is_tree, turns_away=not is_tree)
-        in_vain = _InVain(session)
         while (job := line.pop()) is not None:
             tasks, waiting[job] = waiting[job], waiting[job][:0]
             with session.turn(job):
-                where = session.start_nodes(job, tasks)
-                waits = None if promises else in_vain.waits(job, tasks, where)
+                is_lost = job in in_vain.lost
+                where = None if is_lost else session.start_nodes(job, tasks)
+                waits = None
+                if is_lost:
+                    session.record(job, _NO_ROOM)
+                    waits = session.job_deficit(job) > 0
+                elif not promises:
+                    waits = in_vain.waits(job, tasks, where)
                 if waits is None:
                     waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
                     waits = not _has_started(session, job)
                     in_vain.note(job, tasks, where, waits=waits)
-                if waits and session.job_waits(job):
-                    line.sort_again(int(session.snapshot.jobs.queue[job]))
+                if waits:
+                    _tell_wait(session, line, job)
             if len(waiting[job]):
                 line.push(job)
         open_gates(session)
 
-    def _line_up(self, session: Session, *, is_tree: bool) -> dict[int, Rows]:
+    def _line_up(self, session: Session, in_vain: _InVain, *, is_tree: bool) -> dict[int, Rows]:
         """Pending tasks of every job that can be allocated; the others get their verdicts, and keep no room.
 
         Where queues do not form a tree, tasks that ask for nothing are left to backfill.
         """
         tell_gated(session)
         tasks = schedulable_tasks(session, best_effort=None if is_tree else False)
+        promises = bool(session.snapshot.tasks.reserved.any())
+        if len(tasks) and not promises and not session.explains:
+            tasks = in_vain.leave_out(tasks, is_tree=is_tree)
         waiting = placeable_jobs(session, tasks, tell=True)
-        if session.snapshot.tasks.reserved.any():
+        if promises:
             with session.statement(self.name) as statement:
                 statement.release(tasks[~np.isin(session.snapshot.tasks.job[tasks], list(waiting))])
                 statement.hold()
@@ -158,6 +170,16 @@ class Allocate(Action):
         return outcome.left
 
 
+def _tell_wait(session: Session, line: Line, job: int) -> None:
+    """Tell plugins that a job found no place, and do what they say about those behind it."""
+    queue = int(session.snapshot.jobs.queue[job])
+    if session.job_waits(job):
+        line.sort_again(queue)
+    closed = session.queue_closed(queue)
+    if closed is not None:
+        session.verdicts.update(dict.fromkeys(line.close(queue), JobVerdict(closed.reason, closed.detail)))
+
+
 def _has_started(session: Session, job: int) -> bool:
     """Whether a job has been given places in this cycle, or has what it needs."""
     counts = session.snapshot.jobs.counts[job]
@@ -180,11 +202,26 @@ class _InVain:
         #: The verdict, and whether the job waits or has what it needs.
         self._failed: dict[tuple[object, ...], tuple[JobVerdict, bool]] = {}
         self._live = session.live_tasks()
-        #: By class, how many tasks nodes could take while nothing more is touched.
-        self._counted = -1
-        self._slots: dict[int, int] = {}
+        self._room = Room(session.snapshot)
+        #: Those that could not start when the line was made.
+        self.lost: set[int] = set()
         #: Where jobs might start, each kept while its identity stands for it.
         self._wheres: list[object] = []
+
+    def leave_out(self, tasks: Rows, *, is_tree: bool) -> Rows:
+        """The tasks without those of jobs for which there is too little room, as far as nobody minds.
+
+        Somebody may want to know who waits, and in which order; and in a tree a queue is judged by its first job.
+        """
+        session = self._session
+        waiters = Waiters.of(session.snapshot, tasks)
+        lost = without_room(session, waiters, self._room)
+        jobs, queues = waiters.jobs[lost].tolist(), session.snapshot.jobs.queue[waiters.jobs]
+        if session.asked(points.JOB_WAITS) or (is_tree and (queues != queues[0]).any()):
+            self.lost = set(jobs)
+            return tasks
+        session.verdicts.update(dict.fromkeys(jobs, _NO_ROOM))
+        return waiters.pieces(~lost)
 
     def waits(self, job: int, tasks: Rows, where: object) -> bool | None:
         """Whether this one waits as one like it does that has just found no room, which is noted; None: none has."""
@@ -206,17 +243,12 @@ class _InVain:
     def _by_counting(self, job: int, tasks: Rows) -> tuple[JobVerdict, bool] | None:
         """What is known of a job where nodes have fewer places in all than it needs; None: they may have enough."""
         snapshot = self._session.snapshot
-        kinds, record = snapshot.tasks.cls[tasks], snapshot.jobs.records[job]
-        if record.groups is not None or record.min_roles or record.sub_groups or (kinds != kinds[0]).any():
+        kinds = snapshot.tasks.cls[tasks]
+        if not snapshot.jobs.is_plain[job] or (kinds != kinds[0]).any():
             return None
-        if self._counted != snapshot.touched:
-            self._counted, self._slots = snapshot.touched, {}
         cls = int(kinds[0])
-        slots = self._slots.get(cls)
-        if slots is None:
-            slots = self._slots[cls] = _slots(snapshot, cls)
         lacking = self._session.job_deficit(job)
-        if slots >= max(1, min(lacking, len(tasks))):
+        if self._room.slots(cls) >= max(1, min(lacking, len(tasks))):
             return None
         return JobVerdict(INSUFFICIENT, cls=cls, task=int(tasks[0])), lacking > 0
 
@@ -243,17 +275,6 @@ class _InVain:
             bool(jobs.preemptible[job]),
             jobs.counts[job].tobytes(),
         )
-
-
-def _slots(snapshot: Snapshot, cls: int) -> int:
-    """How many tasks of a class nodes would take at most, now or once everybody who leaves has left, by room alone."""
-    request = snapshot.classes.requests[cls, 0]
-    asked = np.flatnonzero(request)
-    if len(asked) == 0:
-        return len(snapshot.tasks)
-    free = np.maximum(snapshot.nodes.future_idle(), snapshot.nodes.idle())[:, asked]
-    slots = (np.maximum(free, 0) // request[asked]).min(axis=1)
-    return int(slots[snapshot.nodes.ready].sum())
 
 
 def _take_promises(session: Session, job: int, statement: Statement) -> bool:
