@@ -106,6 +106,12 @@ def beyond_roles(snapshot: Snapshot, job: int) -> int:
     return int(snapshot.jobs.min_member[job]) - int(snapshot.jobs.min_roles_total[job])
 
 
+def role_deficit(snapshot: Snapshot, role: int) -> int:
+    """How many more of its tasks a role needs; those that ask for nothing count as placed."""
+    counts = snapshot.roles.counts[role]
+    return max(0, int(snapshot.roles.minimum[role]) - ready_count(counts) - int(counts[BEST_EFFORT_PENDING]))
+
+
 def next_tasks(session: Session, job: int, waiting: Rows) -> Rows:
     """The chunk of the `waiting` tasks to place next; empty: too few wait to make the gang whole."""
     snapshot = session.snapshot

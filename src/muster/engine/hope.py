@@ -44,24 +44,16 @@ class Room:
     """How many tasks of each class nodes could take, now or once everybody who leaves has left, by room alone."""
 
     def __init__(self, snapshot: Snapshot) -> None:
-        self._snapshot = snapshot
-        self._touched = -1
-        self._slots: dict[int, int] = {}
+        nodes = snapshot.nodes
+        self._classes = snapshot.classes
+        self._free: Amounts = np.maximum(np.maximum(nodes.future_idle(), nodes.idle())[nodes.ready], 0)
+        #: For those that ask for nothing there is always room.
+        self._many = len(snapshot.tasks)
 
     def slots(self, cls: int) -> int:
-        """As things stand now."""
-        snapshot = self._snapshot
-        if self._touched != snapshot.touched:
-            self._touched, self._slots = snapshot.touched, {}
-            nodes = snapshot.nodes
-            self._free: Amounts = np.maximum(np.maximum(nodes.future_idle(), nodes.idle())[nodes.ready], 0)
-        found = self._slots.get(cls)
-        if found is None:
-            request = snapshot.classes.requests[cls, 0]
-            asked = request.nonzero()[0]
-            places = (self._free[:, asked] // request[asked]).min(axis=1).sum() if len(asked) else len(snapshot.tasks)
-            found = self._slots[cls] = int(places)
-        return found
+        request = self._classes.requests[cls, 0]
+        asked = request.nonzero()[0]
+        return int((self._free[:, asked] // request[asked]).min(axis=1).sum()) if len(asked) else self._many
 
 
 def without_room(session: Session, waiters: Waiters, room: Room) -> Mask:

@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Final
 import msgspec
 
 from muster.api import UserError
-from muster.engine.queue_books import QueueBooks
 from muster.framework.plugin import Arguments, Plugin, Rejection, Vote
+from muster.plugins.queues.queue_books import QueueBooks
 
 if TYPE_CHECKING:
     from muster.framework.session import Session

@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from muster.engine.queue_books import QueueBooks, slots
 from muster.framework.plugin import Eviction, Evictor, Plugin, Rejection, Vote
 from muster.framework.reasons import QUEUE_CLOSED
+from muster.plugins.queues.queue_books import QueueBooks, slots
 from muster.snapshot import NO_ROW, Amounts, Rows
 
 if TYPE_CHECKING:

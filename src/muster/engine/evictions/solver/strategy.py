@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -163,7 +163,7 @@ class SolverStrategy(Strategy[VictimLine]):
         records = ScenarioRecords(
             session.snapshot, need.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
         )
-        plan = Plan(need.tasks, outcome.evicted, outcome.moved, records)
+        plan = replace(outcome, record=records)
         return plan if simulation.accepts(plan) else None
 
     def settled(self, need: Need, plan: Plan | None) -> None:

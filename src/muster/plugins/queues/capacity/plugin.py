@@ -15,11 +15,11 @@ import numpy as np
 
 from muster.api import UserError
 from muster.engine.gangs import requests_of
-from muster.engine.queue_books import QueueBooks, slots
 from muster.framework import NO_LIMIT
 from muster.framework.plugin import Arguments, Eviction, Evictor, OrderKey, Plugin, Rejection, Vote
 from muster.framework.reasons import QUEUE_BROKEN, QUEUE_CLOSED, QUEUE_MISSING, QUEUE_NOT_A_LEAF
 from muster.plugins.queues.capacity.standing import Reclaim, TreeKey, flat_standing, queue_share, tree_standing
+from muster.plugins.queues.queue_books import QueueBooks, slots
 from muster.snapshot import NO_ROW, Amounts, Rows
 
 if TYPE_CHECKING:

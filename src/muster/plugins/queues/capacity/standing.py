@@ -18,8 +18,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from muster.api.names import ROOT_QUEUE
-from muster.engine.queue_books import QueueBooks, is_counted
 from muster.framework import NO_LIMIT
+from muster.plugins.queues.queue_books import QueueBooks, is_counted
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Mask, QueueTable
 
 if TYPE_CHECKING:

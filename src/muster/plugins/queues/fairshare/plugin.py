@@ -19,7 +19,6 @@ import numpy as np
 
 from muster.api import UserError, format_amount
 from muster.engine.gangs import next_tasks, requests_of
-from muster.engine.queue_books import QueueBooks
 from muster.framework.plugin import (
     Arguments,
     Eviction,
@@ -35,6 +34,7 @@ from muster.framework.plugin import (
 from muster.framework.reasons import OVER_FAIR_SHARE, OVER_QUOTA, QUEUE_CLOSED, QUEUE_FULL, QUEUE_MISSING, Reason
 from muster.plugins.queues.fairshare.rules import Charges, QueueTurns, ReclaimRules, gang_units, victim_units
 from muster.plugins.queues.fairshare.tree import Excess, FairShares, fair_shares, layout_of, past_usage
+from muster.plugins.queues.queue_books import QueueBooks
 from muster.snapshot import GATED, NO_ROW, Amounts, Rows, TaskStatus
 
 if TYPE_CHECKING:
@@ -129,6 +129,7 @@ class FairShare(Plugin):
         #: By job, as of the states of its tasks; by class, what one task asks for. Both are asked for all the time.
         self._next_requests: dict[int, tuple[bytes, Sequence[int]]] = {}
         self._requests: dict[int, list[int]] = {}
+        self._rejections: dict[tuple[Reason, Excess], Rejection] = {}
         self._held_at_start: Amounts = snapshot.queues.tree_allocated
         self._firm_at_start: Amounts = snapshot.queues.tree_firm
 
@@ -239,10 +240,17 @@ class FairShare(Plugin):
         return None if excess is None else self._rejection(OVER_QUOTA, excess)
 
     def _rejection(self, reason: Reason, excess: Excess) -> Rejection:
+        """In words; many jobs in a row run into the same."""
+        known = self._rejections.get((reason, excess))
+        if known is None:
+            known = self._rejections[reason, excess] = Rejection(reason, self._told(excess))
+        return known
+
+    def _told(self, excess: Excess) -> str:
         name = self.session.snapshot.axis.names[excess.column]
         held, limit, wanted = (format_amount(name, amount) for amount in (excess.held, excess.limit, excess.wanted))
         queue = self._queues.records[excess.queue].name
-        return Rejection(reason, f"queue {queue}: {name}: {held} of {limit} taken, {wanted} wanted")
+        return f"queue {queue}: {name}: {held} of {limit} taken, {wanted} wanted"
 
     def queue_allocatable(self, queue: int, request: Amounts) -> int:
         if not self._queues.records[queue].open:
@@ -274,27 +282,28 @@ class FairShare(Plugin):
         queue = int(self._jobs.queue[job])
         if queue == NO_ROW:
             return Rejection(QUEUE_MISSING)
-        return self._may_take(queue, self._sum(tasks), is_firm=not self._jobs.preemptible[job])
+        wanted = self._sum(tasks)
+        reason = self._why_not_take(queue, wanted, is_firm=not self._jobs.preemptible[job])
+        return None if reason is None else self._beyond(reason, queue, wanted)
 
     def preemptive(self, queue: int, tasks: Rows) -> bool:
         """May the queue take from others: does it stay within its fair share?"""
         snapshot = self.session.snapshot
         is_firm = False in snapshot.jobs.preemptible[snapshot.tasks.job[tasks]].tolist()
-        return self._may_take(queue, self._sum(tasks), is_firm=is_firm) is None
+        return self._why_not_take(queue, self._sum(tasks), is_firm=is_firm) is None
 
-    def _may_take(self, queue: int, wanted: Sequence[int], *, is_firm: bool) -> Rejection | None:
-        held = self._queues.tree_allocated[queue].tolist()
-        if not self._rules.within_share(queue, held, wanted):
-            return self._beyond(OVER_FAIR_SHARE, queue, held, wanted, self._rules.fair[queue])
-        firm = self._queues.tree_firm[queue].tolist()
-        if is_firm and not self._rules.within_firm_limit(queue, firm, wanted):
-            return self._beyond(OVER_QUOTA, queue, firm, wanted, self.shares.firm_limits[queue].tolist())
+    def _why_not_take(self, queue: int, wanted: Sequence[int], *, is_firm: bool) -> Reason | None:
+        if not self._rules.within_share(queue, self._queues.tree_allocated[queue].tolist(), wanted):
+            return OVER_FAIR_SHARE
+        if is_firm and not self._rules.within_firm_limit(queue, self._queues.tree_firm[queue].tolist(), wanted):
+            return OVER_QUOTA
         return None
 
-    def _beyond(
-        self, reason: Reason, queue: int, held: Sequence[int], wanted: Sequence[int], bound: Sequence[int]
-    ) -> Rejection:
+    def _beyond(self, reason: Reason, queue: int, wanted: Sequence[int]) -> Rejection:
         """Of the resources that the queue would have too much of, the first that is asked for, if any is."""
+        by_share = reason is OVER_FAIR_SHARE
+        held = (self._queues.tree_allocated if by_share else self._queues.tree_firm)[queue].tolist()
+        bound = (self.shares.fair if by_share else self.shares.firm_limits)[queue].tolist()
         over = [column for column in self.shares.columns if held[column] + wanted[column] > bound[column]]
         column = next((column for column in over if wanted[column] > 0), over[0])
         return self._rejection(reason, Excess(queue, column, held[column], bound[column], wanted[column]))

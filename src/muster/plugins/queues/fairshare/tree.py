@@ -22,9 +22,9 @@ import numpy as np
 
 from muster.api.names import ROOT_QUEUE
 from muster.api.resources import CPU, GPU, MEMORY, PODS, unit_of
-from muster.engine.queue_books import is_counted
 from muster.framework import NO_LIMIT
 from muster.plugins.queues.fairshare.division import Claims, Weights, divide
+from muster.plugins.queues.queue_books import is_counted
 from muster.snapshot import (
     GATED,
     NO_ROW,
