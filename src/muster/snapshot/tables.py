@@ -212,6 +212,12 @@ class JobTable:
     spared: Mask
     #: Are its tasks taken away together or not at all, also those beyond the minimum?
     goes_whole: Mask
+    #: Has it a minimum of its own alone: no roles with minimums, sub-groups or nested groups?
+    is_plain: Mask
+    #: Has it, or one of its sub-groups, a constraint on the network?
+    has_network: Mask
+    #: Does its PodGroup say since when it is broken?
+    is_stamped_stale: Mask
     counts: Rows
     #: int64[jobs, resources]: held by allocated, bound and running tasks, and promised to pipelined ones.
     allocated: Amounts
