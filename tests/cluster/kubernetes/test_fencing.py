@@ -9,9 +9,9 @@ from collections.abc import Awaitable, Callable
 import msgspec
 import pytest
 from aiohttp import web
-from kubernetes_asyncio.client import Configuration
 
 from muster.cluster.kubernetes.client.connection import Connection
+from muster.cluster.kubernetes.client.kubeconfig import Access
 from muster.cluster.kubernetes.client.leases import Election, LeaseOptions
 from muster.cluster.kubernetes.client.requests import NOT_LEADER, ApiError, Client
 from muster.cluster.kubernetes.client.shards import Target
@@ -87,13 +87,11 @@ class Replica:
     """A client and its candidacy."""
 
     def __init__(self, url: str, name: str) -> None:
-        configuration = Configuration(host=url)
-        configuration.api_key["BearerToken"] = f"Bearer {name}"
 
-        async def keep(_: Configuration) -> None:
-            pass
+        async def authorize() -> str:
+            return f"Bearer {name}"
 
-        self.client = Client(Connection(configuration, keep, "a test"))
+        self.client = Client(Connection(Access(url, token=name), authorize, "a test"))
         self.election = Election(LeaseOptions("ns", "muster", name, DURATION_S, RENEWAL_S))
         self.client.write_seconds = self.election.write_seconds
         self._running: asyncio.Task[None] | None = None

@@ -163,8 +163,7 @@ def test_a_queue_gives_way_while_the_one_that_it_yields_to_is_busy() -> None:
 
 
 def test_a_lane_that_has_waited_long_enough_trickles(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 0.05)
-    monkeypatch.setattr(queues, "_TRICKLE_SECONDS", 0.2)
+    monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr(queues, "_LOOK_SECONDS", 0.01)
 
     async def main() -> None:
@@ -179,8 +178,9 @@ def test_a_lane_that_has_waited_long_enough_trickles(monkeypatch: pytest.MonkeyP
 
         urgent.submit([request(number, [], wait) for number in range(2)])
         reports.submit([request(number, answers, succeed) for number in range(8)])
-        await asyncio.sleep(0.5)
-        assert 1 <= len(answers) < 8
+        while not answers:
+            await asyncio.sleep(0.01)
+        assert len(answers) < 8
         done.set()
         await reports.drain()
         assert len(answers) == 8
@@ -188,6 +188,64 @@ def test_a_lane_that_has_waited_long_enough_trickles(monkeypatch: pytest.MonkeyP
             await queue.stop()
 
     asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_a_patient_queue_waits_until_the_other_one_is_still(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_LOOK_SECONDS", 0.005)
+
+    async def main() -> list[str]:
+        urgent = RequestQueue("urgent", 8)
+        reports = RequestQueue("reports", 2, yields_to=urgent, is_patient=True)
+        sent: list[str] = []
+
+        def says(text: str) -> Callable[[], Awaitable[str]]:
+            async def send() -> str:
+                await asyncio.sleep(0.01)
+                sent.append(text)
+                return ""
+
+            return send
+
+        for number in range(4):  # one at a time, so that the queue is never busy
+            urgent.submit([request(number, [], says("urgent"))])
+            reports.submit([request(number, [], says("report"))])
+            await asyncio.sleep(0.05)
+            assert not urgent.is_busy()
+        await reports.drain()
+        for queue in (urgent, reports):
+            await queue.stop()
+        return sent
+
+    assert asyncio.run(asyncio.wait_for(main(), 10)) == ["urgent"] * 4 + ["report"] * 4
+
+
+def test_what_waits_for_long_is_sent_at_the_pace_at_which_it_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(queues, "_LOOK_SECONDS", 0.005)
+
+    async def main() -> int:
+        urgent = RequestQueue("urgent", 1)
+        reports = RequestQueue("reports", 4, yields_to=urgent, is_patient=True)
+        answers: Answers = []
+        done = asyncio.Event()
+
+        async def wait() -> str:
+            await done.wait()
+            return ""
+
+        urgent.submit([request("for ever", [], wait)])
+        reports.submit([request(number, answers, succeed) for number in range(200)])
+        await asyncio.sleep(0.1)
+        assert not answers
+        await asyncio.sleep(1.0)
+        n_sent = len(answers)
+        done.set()
+        for queue in (urgent, reports):
+            await queue.stop()
+        return n_sent
+
+    # By a trickle it would be five.
+    assert asyncio.run(asyncio.wait_for(main(), 10)) > 20
 
 
 def test_a_report_that_was_replaced_does_not_keep_a_lane_busy() -> None:

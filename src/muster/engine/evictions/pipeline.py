@@ -204,11 +204,11 @@ class _Pipeline(Generic[C]):
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
-        need = Need(job, tasks)
         refusal = None if self.strategy.piecewise else why_not_ask(self.session, self.kind, job, tasks)
         if refusal is not None:
             self.session.note_no_eviction(job, self.action, refusal)
             return
+        need = Need(job, tasks)
         self.session.start_solution(self.kind, job)
         candidates = self.strategy.candidates(job)
         with self.session.statement(self.action) as statement:
@@ -256,7 +256,7 @@ class _Pipeline(Generic[C]):
     def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
         """Why a plan, which is in the statement, may not be done; None: it may."""
         session, limit = self.session, self.limit
-        victims = np.concatenate((plan.evicted, plan.moved)) if len(plan.moved) else plan.evicted
+        victims = plan.victims
         if len(victims) == 0:
             return None
         if not within_ratio(session.snapshot, victims, plan.placed, limit):

@@ -1,10 +1,9 @@
 """Where the API server is, and who we are to it: kubeconfig or the pod's own service account.
 
-Reading configurations and getting credentials (certificates, tokens and their files, exec plugins, OIDC) is left to
-kubernetes_asyncio; what comes out is a session of aiohttp that `client` sends requests through. Credentials are read
-again every minute, and at once when the server does not accept them, so that rotated tokens are taken up.
-The library is imported by the first to connect: with it comes a class for every kind of Kubernetes, of which none is
-used here, and that takes a good part of a second. Must be opened and used inside one event loop.
+What comes out is a session of aiohttp that `requests` sends through. Credentials are read again every minute, and at
+once when the server does not accept them, so that rotated tokens are taken up. Where a program or a provider has to be
+asked for them (exec plugins, OIDC), that is left to kubernetes_asyncio, which is imported only then: with it comes a
+class for every kind of Kubernetes, and that takes a good second. Must be opened and used inside one event loop.
 """
 
 # ruff: noqa: PLC0415  # see above
@@ -15,18 +14,16 @@ import asyncio
 import logging
 import os
 import ssl
+import tempfile
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import aiohttp
 
 from muster.api import UserError
-from muster.cluster.kubernetes.client.kubeconfig import check_kubeconfig
-
-if TYPE_CHECKING:
-    from kubernetes_asyncio.client import Configuration
+from muster.cluster.kubernetes.client.kubeconfig import Access, read_kubeconfig
 
 log = logging.getLogger("muster.kubernetes")
 
@@ -43,37 +40,33 @@ _READ_BUFFER: Final = 2**21
 
 _GOODBYE_SECONDS: Final = 0.25
 
-Refresh = Callable[["Configuration"], Awaitable[None]]
+#: Where a pod finds its account.
+_ACCOUNT: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+#: Gets the Authorization header anew; None when there is none.
+Authorize = Callable[[], Awaitable[str | None]]
 
 
 class Connection:
     """An open session with an API server."""
 
-    def __init__(self, configuration: Configuration, refresh: Refresh, origin: str) -> None:
-        self._configuration = configuration
+    def __init__(self, access: Access, authorize: Authorize, origin: str) -> None:
         #: Where the address and the credentials come from, for messages.
         self.origin = origin
-        self._refresh = refresh
+        self._authorize = authorize
         self._refreshed = time.monotonic()
         self._renewing = asyncio.Lock()
-        self._authorization: str | None = None
-        self.server = str(configuration.host).rstrip("/")
+        self._authorization = access.authorization()
+        self.server = access.server
+        #: The proxy that the kubeconfig names.
+        self.proxy = access.proxy
+        self.tls_name = access.tls_name
         connector = aiohttp.TCPConnector(
             limit=CONNECTIONS + _WATCHES,
             keepalive_timeout=_KEEP_SECONDS,
-            ssl=_tls(configuration) if self.server.startswith("https") else True,
+            ssl=_tls(access) if self.server.startswith("https") else True,
         )
         self.session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER, auto_decompress=True)
-
-    @property
-    def proxy(self) -> str | None:
-        """The proxy that the kubeconfig names."""
-        return self._configuration.proxy or None
-
-    @property
-    def tls_name(self) -> str | None:
-        """The name in the server's certificate, where it is not that of the address."""
-        return self._configuration.tls_server_name or None
 
     async def authorization(self, *, renew: bool = False) -> str | None:
         """The Authorization header; None when a certificate says who we are."""
@@ -83,15 +76,12 @@ class Connection:
             async with self._renewing:
                 if self._refreshed < asked and (renew or asked - self._refreshed > _REFRESH_SECONDS):
                     await self._renew()
-        if self._authorization is None:
-            self._authorization = await self._configuration.get_api_key_with_prefix("BearerToken")
         return self._authorization
 
     async def _renew(self) -> None:
         """Get credentials anew; without luck, those that we have are used on, and the server decides."""
         try:
-            await self._refresh(self._configuration)
-            self._authorization = await self._configuration.get_api_key_with_prefix("BearerToken")
+            self._authorization = await self._authorize()
         except Exception as fault:  # noqa: BLE001  # whatever a plugin that gets tokens raises
             log.warning("event=credentials-not-renewed origin=%s error=%r", self.origin, str(fault))
         self._refreshed = time.monotonic()
@@ -107,20 +97,17 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
 
     Raises UserError when there is none, or when it cannot be used.
     """
-    from kubernetes_asyncio.client import Configuration
-    from kubernetes_asyncio.config import ConfigException, load_kube_config
-
-    configuration = Configuration()
     if kubeconfig is None and context is None and _in_cluster():
-        _from_pod(configuration)
-        return Connection(configuration, _reload_pod, "the pod's service account")
+        access, origin = _of_pod(), "the pod's service account"
+        return Connection(access, _reading(access), origin)
     path = str(kubeconfig) if kubeconfig is not None else _default_kubeconfig()
-    check_kubeconfig(path, context)
+    plain = read_kubeconfig(path, context)
     try:
-        loader = await load_kube_config(path, context, configuration, persist_config=False)
-        return Connection(configuration, loader.load_and_set, path)
-    except (ConfigException, OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
-        # What the check before does not know of; the library reads on and falls over what it finds.
+        if plain is not None:
+            return Connection(plain, _reading(plain), path)
+        return Connection(*await _by_library(path, context), path)
+    except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
+        # What the check before does not know of.
         raise UserError(f"the kubeconfig cannot be used: {fault}", place=path) from None
 
 
@@ -132,24 +119,71 @@ def _default_kubeconfig() -> str:
     return os.environ.get("KUBECONFIG") or str(Path.home() / ".kube" / "config")
 
 
-def _from_pod(configuration: Configuration) -> None:
-    from kubernetes_asyncio.config import ConfigException, load_incluster_config
-
+def _of_pod() -> Access:
+    host, port = os.environ["KUBERNETES_SERVICE_HOST"], os.environ.get("KUBERNETES_SERVICE_PORT", "")
+    if not host or not port:
+        raise UserError("the pod's service account cannot be used: $KUBERNETES_SERVICE_HOST or _PORT is empty")
+    address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
     try:
-        load_incluster_config(configuration)  # type: ignore[no-untyped-call]  # the library's own gap
-    except (ConfigException, OSError) as fault:
+        trusted = (_ACCOUNT / "ca.crt").read_text(encoding="utf-8")
+        access = Access(f"https://{address}", trusted, token_file=_ACCOUNT / "token")
+        if not trusted.strip() or access.authorization() is None:
+            raise UserError(f"the pod's service account cannot be used: ca.crt or token of {_ACCOUNT} is empty")
+    except (OSError, UnicodeDecodeError) as fault:
         raise UserError(f"the pod's service account cannot be used: {fault}") from None
+    return access
 
 
-async def _reload_pod(configuration: Configuration) -> None:
-    _from_pod(configuration)
+def _reading(access: Access) -> Authorize:
+    async def authorize() -> str | None:
+        return access.authorization()
+
+    return authorize
 
 
-def _tls(configuration: Configuration) -> ssl.SSLContext:
-    context = ssl.create_default_context(cafile=configuration.ssl_ca_cert)
-    if configuration.cert_file:
-        context.load_cert_chain(configuration.cert_file, keyfile=configuration.key_file)
-    if not configuration.verify_ssl:
+async def _by_library(path: str, context: str | None) -> tuple[Access, Authorize]:
+    """Access by credentials that a program or a provider gives. Raises UserError, and whatever the library does."""
+    from kubernetes_asyncio.client import Configuration
+    from kubernetes_asyncio.config import ConfigException, load_kube_config
+
+    configuration = Configuration()
+    try:
+        loader = await load_kube_config(path, context, configuration, persist_config=False)
+    except ConfigException as fault:
+        raise UserError(f"the kubeconfig cannot be used: {fault}", place=path) from None
+
+    async def authorize() -> str | None:
+        await loader.load_and_set(configuration)
+        return await configuration.get_api_key_with_prefix("BearerToken")
+
+    def text(file: str | None) -> str:
+        return "" if file is None else Path(file).read_text(encoding="utf-8")
+
+    first = await configuration.get_api_key_with_prefix("BearerToken") or ""
+    access = Access(
+        str(configuration.host).rstrip("/"),
+        text(configuration.ssl_ca_cert),
+        text(configuration.cert_file),
+        text(configuration.key_file),
+        is_verified=bool(configuration.verify_ssl),
+        tls_name=configuration.tls_server_name or None,
+        proxy=configuration.proxy or None,
+        token=first.removeprefix("Bearer "),
+    )
+    return access, authorize
+
+
+def _tls(access: Access) -> ssl.SSLContext:
+    context = ssl.create_default_context(cadata=access.trusted or None)
+    if access.certificate:
+        # The library of TLS reads files only.
+        with tempfile.TemporaryDirectory(prefix="muster-") as folder:
+            certificate, key = Path(folder, "certificate"), Path(folder, "key")
+            certificate.write_text(access.certificate)
+            key.touch(mode=0o600)
+            key.write_text(access.key)
+            context.load_cert_chain(certificate, key)
+    if not access.is_verified:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context

@@ -95,16 +95,30 @@ class ApiThread:
             self._has_begun = True
             self._thread.start()
 
-    def start(self, timeout_s: float) -> None:
-        """Connect, and return when everything that exists has been read, or `stop` was called. Raises MusterError."""
+    def start(self, timeout_s: float, began: float | None = None) -> None:
+        """Connect, and return when everything that exists has been read, or `stop` was called. Raises MusterError.
+
+        The time counts from `began`, where somebody has waited before.
+        """
         self.begin()
         if self._is_stopped:
             return
-        if not self._started.wait(timeout_s):
+        waited = 0.0 if began is None else time.monotonic() - began
+        if not self._started.wait(max(0.0, timeout_s - waited)):
             troubles = [each.trouble for each in self._reflectors if each.trouble and not each.synced.is_set()]
             what = "; ".join(["the API server did not list everything in time", *troubles])
             raise BackendError(f"{what} ({timeout_s:.0f} s)", retryable=True)
         self.check()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait a while; whether everything that exists has been read, or nothing more will be."""
+        return self._is_stopped or self._started.wait(seconds)
+
+    def has_groups(self) -> bool:
+        """Whether all PodGroups that exist have been read; from any thread."""
+        return bool(self._following) and all(
+            each.synced.is_set() for each in list(self._reflectors) if each.kind in (PodGroup, KaiPodGroup)
+        )
 
     def stop(self) -> None:
         """Finish what is urgent and under way, then end the thread; from any thread."""
@@ -167,11 +181,11 @@ class ApiThread:
         idle = time.monotonic() - election.taken_at
         return f"leads since {idle:.0f} s without knowing what the leader before did" if idle > limit_s else ""
 
-    def ask(self, path: str, body: bytes) -> bytes:
-        """Post a question that changes nothing; from any other thread. Raises BackendError."""
+    def ask(self, path: str, body: bytes | None = None) -> bytes:
+        """Post a question that changes nothing, or read a path; from any other thread. Raises BackendError."""
         if not self._started.is_set() or self._loop is None or self._loop.is_closed():
             raise BackendError("not connected", retryable=True)
-        question = self.client.request("POST", path, body, timeout_s=_ASK_SECONDS)
+        question = self.client.request("GET" if body is None else "POST", path, body, timeout_s=_ASK_SECONDS)
         asked = asyncio.run_coroutine_threadsafe(question, self._loop)
         try:
             return asked.result(_ASK_SECONDS + 1.0)
@@ -207,7 +221,7 @@ class ApiThread:
             self.client.observe = self.observe_request
         self.urgent = RequestQueue("urgent", N_URGENT)
         self.reasons = RequestQueue("reasons", N_REPORTS, yields_to=self.urgent)
-        self.reports = RequestQueue("reports", N_REPORTS, yields_to=self.urgent)
+        self.reports = RequestQueue("reports", N_REPORTS, yields_to=self.urgent, is_patient=True)
         self._events = EventSender(self.client, self.may_act, self.urgent.is_busy)
         if self._election is not None:
             await self._election.try_once(self.client)  # before the lists, which then need no catching up

@@ -2,9 +2,10 @@
 
 `RequestQueue` takes requests there: a bounded number at once, in the order given. Urgent ones (binding, evicting,
 nominating) and others (statuses, conditions) have queues of their own, so that no binding waits behind a report; while
-many urgent ones are under way, reports wait, and later trickle: they take the server's time from what somebody waits
-for. A report that has not been sent yet is replaced by a newer one about the same thing. A request that has to wait for
-something says so (`Later`); it takes up no worker meanwhile and keeps no queue busy.
+urgent ones are under way, reports wait: they take the server's time from what somebody waits for. If that goes on, they
+are sent at the pace at which they come, some seconds late. A report that has not been sent yet is replaced by a newer
+one about the same thing. A request that has to wait for something says so (`Later`); it takes up no worker meanwhile
+and keeps no queue busy.
 `Inbox` brings back what happened since the scheduler last asked: events of the watches and answers to what was sent.
 What can change no decision (a pod has started, a status that we wrote ourselves) wakes the reader too, but only after a
 while, so that it comes together with more of its kind.
@@ -27,8 +28,10 @@ log = logging.getLogger("muster.kubernetes")
 #: How long a queue yields to another one, and how often it looks whether it still has to.
 _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
-#: Between two requests of a queue that has waited that long while the other one is busy still.
+#: The longest between two requests of a queue that has waited that long while the other one is busy still.
 _TRICKLE_SECONDS: Final = 0.2
+#: For how long after the last request more of them are expected.
+_LINGER_SECONDS: Final = 0.2
 #: How long what is not urgent may wait for company, in seconds.
 CALM_SECONDS: Final = 0.5
 
@@ -60,13 +63,18 @@ class Request:
 class RequestQueue:
     """Workers that take requests one by one."""
 
-    def __init__(self, name: str, n_workers: int, yields_to: RequestQueue | None = None) -> None:
+    def __init__(
+        self, name: str, n_workers: int, yields_to: RequestQueue | None = None, *, is_patient: bool = False
+    ) -> None:
+        """`is_patient`: whether it yields until the other queue is still, and not only while that one is busy."""
         self._yields_to = yields_to
+        self._is_patient = is_patient
         self._n_workers = n_workers
         #: While the other queue is busy: when one request may go all the same.
         self._next_at: float | None = None
         self._n_submitted = 0
         self._n_settled = 0
+        self._settled_at = -_LINGER_SECONDS
         #: Requests that wait for something else than a worker.
         self._put_off: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
@@ -83,6 +91,11 @@ class RequestQueue:
     def is_busy(self) -> bool:
         """Whether more than half of the workers have something to do; from any thread."""
         return self._n_submitted - self._n_settled - len(self._put_off) > self._n_workers // 2
+
+    def is_still(self) -> bool:
+        """Whether nothing is under way, nor has been a moment ago; inside the loop."""
+        is_empty = self._n_submitted - self._n_settled - len(self._put_off) <= 0
+        return is_empty and self._loop.time() - self._settled_at >= _LINGER_SECONDS
 
     async def drain(self) -> None:
         """Wait until everything that was submitted is answered."""
@@ -122,6 +135,7 @@ class RequestQueue:
 
     def _settle(self, request: Request, answer: str) -> None:
         self._n_settled += 1
+        self._settled_at = self._loop.time()
         request.done(answer)
         self._order.task_done()
 
@@ -140,16 +154,20 @@ class RequestQueue:
         self._order.task_done()  # after the line has it again: whoever drains the queue must not miss it
 
     async def _give_way(self) -> None:
-        """Wait while the other queue is busy; if that takes too long, let one go now and then."""
-        while self._yields_to is not None and self._yields_to.is_busy():
+        """Wait while the other queue has to do; if that takes too long, go on at the pace at which requests come."""
+        while self._has_to_wait():
             moment = self._loop.time()
             if self._next_at is None:
                 self._next_at = moment + _PATIENCE_SECONDS
             if moment >= self._next_at:
-                self._next_at = moment + _TRICKLE_SECONDS
+                self._next_at = moment + min(_TRICKLE_SECONDS, _PATIENCE_SECONDS / max(1, len(self._waiting)))
                 return
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(min(_LOOK_SECONDS, self._next_at - moment))
         self._next_at = None
+
+    def _has_to_wait(self) -> bool:
+        other = self._yields_to
+        return other is not None and (not other.is_still() if self._is_patient else other.is_busy())
 
 
 def _broken(request: Request, fault: Exception) -> str:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Hashable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import msgspec
 import numpy as np
@@ -66,7 +66,7 @@ class SolverStrategy(Strategy[VictimLine]):
         if options.pass_over_blocked:
             able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
-        self._trials = Trials(session, self._waiting, self._kind, self._places)
+        self._trials = Trials(session, self._waiting, self._kind, self._places, looks_ahead=options.looks_ahead)
         return asking
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
@@ -154,7 +154,7 @@ class SolverStrategy(Strategy[VictimLine]):
         records = ScenarioRecords(
             session.snapshot, need.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
         )
-        plan = Plan(need.tasks, outcome.evicted, outcome.moved, records)
+        plan = replace(outcome, record=records)
         return plan if simulation.accepts(plan) else None
 
     def settled(self, need: Need, plan: Plan | None) -> None:
