@@ -2,7 +2,8 @@
 
 Three queues share 1,000 nodes. Jobs arrive and end by a seed, more than fit, so that queues borrow, take back and
 preempt all day; who is evicted begins anew. Counted are the GPU-hours that evictions threw away beside those done,
-evictions for somebody who then did not start, and how often the unluckiest job was evicted, or broken.
+evictions for somebody who then did not start, and how often the unluckiest job was evicted, or broken. Beside it stands
+what they are for: which rule took the work, what jobs waited for within their quota, and how long the most urgent did.
 Run: python -m benchmarks.day [--nodes 1000] [--hours 24] [--days 1] [--only PROFILES or files] [--docs]
 """
 
@@ -41,6 +42,8 @@ _LOAD = 1.3
 _MEAN_HOURS = 2.0
 #: A beneficiary has so many cycles to start in.
 _PATIENCE = 10
+#: What evictions are for: a queue's quota, a higher priority of it, pods beyond a minimum, room by moving, nobody.
+_CAUSES = ("quota", "priority", "growth", "moves", "broken gangs")
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,6 +118,12 @@ class Ledger:
     began: dict[str, float] = field(default_factory=dict)
     done: float = 0.0
     lost: float = 0.0
+    #: Of what was lost, GPU-hours by cause.
+    lost_for: defaultdict[str, float] = field(default_factory=lambda: defaultdict(float))
+    #: GPU-hours that jobs waited for which would have had room within the quota of their queue.
+    owed: float = 0.0
+    #: When jobs were first seen to have their minimum.
+    started: dict[str, float] = field(default_factory=dict)
     evictions: int = 0
     in_vain: int = 0
     #: How often each job lost pods, and how often so many that it had less than its minimum.
@@ -136,7 +145,10 @@ class Ledger:
         for made in result.decisions:
             if isinstance(made, Evict):
                 self.evictions += 1
-                self.lost += self._job(made.job).gpus * (now - self.began.pop(made.pod, now)) / 3600
+                cause = self._cause(made, now)
+                lost = self._job(made.job).gpus * (now - self.began.pop(made.pod, now)) / 3600
+                self.lost += lost
+                self.lost_for[cause] += lost
                 gone[made.job] += 1
                 if made.beneficiary:
                     since, had, went = self.waiting.get(made.beneficiary, (cycle, -1, 0))
@@ -144,6 +156,37 @@ class Ledger:
                     self.waiting[made.beneficiary] = (since, had, went + 1)
         self.hit.update(dict.fromkeys(gone, 1))
         self.broken.update(name for name in gone if self._running(name, now) < self._job(name).minimum)
+
+    def _cause(self, made: Evict, now: float) -> str:
+        if not made.beneficiary:
+            return "broken gangs"
+        if (made.record or {}).get("movesTo"):
+            return "moves"
+        taker = self._job(made.beneficiary)
+        if self._running(taker.name, now) >= taker.minimum:
+            return "growth"
+        return "priority" if taker.queue == self._job(made.job).queue else "quota"
+
+    def wait(self, elapsed: float, now: float, quotas: dict[str, int]) -> None:
+        """Enter who waits at the end of a cycle, for a period, and what their queues owe them."""
+        held: Counter[str] = Counter()
+        for name, began in self.began.items():
+            job = self.jobs[name.removeprefix("default/").rpartition("-")[0]]
+            held[job.queue] += job.gpus if now - began < job.seconds else 0
+        for job in self.jobs.values():
+            if job.arrives > elapsed:
+                continue
+            size = job.minimum * job.gpus
+            if self._running(job.name, now) >= job.minimum:
+                self.started.setdefault(job.name, elapsed)
+            elif held[job.queue] + size <= quotas[job.queue]:
+                held[job.queue] += size
+                self.owed += size * PERIOD / 3600
+
+    def waited(self, priority: str, elapsed: float) -> float:
+        """Mean minutes from arrival to the first start; who has not started waits still."""
+        jobs = [job for job in self.jobs.values() if job.priority == priority and job.arrives <= elapsed]
+        return sum(self.started.get(job.name, elapsed) - job.arrives for job in jobs) / 60 / max(1, len(jobs))
 
     def close(self, now: float) -> None:
         """Count what was done by all that ended, or still runs."""
@@ -169,7 +212,8 @@ def live(profile_name: str, nodes: int = NODES, hours: float = HOURS, seed: int 
     objects: list[KubeObject] = [priority_class(name, value) for name, value in _PRIORITIES.items()]
     objects += [node(name, cpu=96, gpu=GPUS) for name in names]
     objects += [hyper_node(f"rack-{number}", 1, "Node", inside) for number, inside in enumerate(racks)]
-    objects += [queue(name, deserved={"gpu": int(share * capacity)}) for name, (share, _) in _QUEUES.items()]
+    quotas = {name: int(share * capacity) for name, (share, _) in _QUEUES.items()}
+    objects += [queue(name, deserved={"gpu": quota}) for name, quota in quotas.items()]
     cluster = MemoryCluster(objects)
     start = cluster.now()
     for job in jobs:
@@ -184,6 +228,7 @@ def live(profile_name: str, nodes: int = NODES, hours: float = HOURS, seed: int 
         if result.error is not None:
             raise SystemExit(f"{profile_name}: {result.error}")
         ledger.take(cycle, cluster.now(), result)
+        ledger.wait(cycle * PERIOD, cluster.now(), quotas)
     ledger.close(cluster.now())
     return {
         "profile": profile_name,
@@ -192,6 +237,9 @@ def live(profile_name: str, nodes: int = NODES, hours: float = HOURS, seed: int 
         "gpu_hours": round(ledger.done),
         "of_all": round(capacity * hours),
         "lost_hours": round(ledger.lost, 1),
+        **{f"lost_for_{cause}": round(ledger.lost_for[cause], 1) for cause in _CAUSES},
+        "owed_hours": round(ledger.owed, 1),
+        "mean_high_waits": round(ledger.waited("high", 3600 * hours), 1),
         "evictions": ledger.evictions,
         "in_vain": ledger.in_vain,
         "most_of_one_job": max(ledger.hit.values(), default=0),
@@ -232,7 +280,8 @@ def together(days: list[dict[str, Any]]) -> dict[str, Any]:
     joined = {"profile": days[0]["profile"]}
     for key in days[0].keys() - {"profile"}:
         values = [day[key] for day in days]
-        joined[key] = max(values) if key.startswith("most_") else round(sum(values), 1)
+        total = sum(values) / len(values) if key.startswith("mean_") else sum(values)
+        joined[key] = max(values) if key.startswith("most_") else round(total, 1)
     return joined
 
 
@@ -255,6 +304,16 @@ def table(rows: list[dict[str, Any]], nodes: int, hours: float, days: int) -> st
         f"| {row['most_of_one_job']} | {row['broken']}, one job {row['most_broken']} times at most |"
         for row in rows
     ]
+    causes = " | ".join(f"lost for {cause}" for cause in _CAUSES)
+    lines += [
+        "",
+        f"| profile | {causes} | owed within quota | high priority waits |",
+        f"|---|{'---|' * len(_CAUSES)}---|---|",
+    ]
+    for row in rows:
+        parts = [f"{_percent(row[f'lost_for_{cause}'], row['gpu_hours']):.2f} %" for cause in _CAUSES]
+        owed = f"{row['owed_hours']:,.0f} GPU-hours"
+        lines.append(f"| {row['profile']} | {' | '.join(parts)} | {owed} | {row['mean_high_waits']:.1f} min |")
     return "\n".join(lines)
 
 

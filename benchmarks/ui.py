@@ -4,7 +4,7 @@ U1  first picture of 5,000 nodes, from the beginning of the navigation to the en
 U2  20,000 nodes with 100,000 pods: zoom and change of colours, the longest frame
 U3  live changes at 500 decisions a second: from the end of the cycle to the drawing that shows it
 
-U4, what the dashboard costs the scheduler of a live cluster, is a matter of processes: see docs/performance.md.
+U4, what the dashboard costs the scheduler of a live cluster, needs one: `python -m benchmarks.kubernetes --only U4`.
 """
 
 from __future__ import annotations

@@ -28,12 +28,12 @@ from muster.api import (
     encode_hook,
     names,
 )
-from muster.engine.queue_books import QueueBooks
 from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import Eviction, Evictor, Session
-from muster.plugins.capacity.standing import queue_share
-from muster.plugins.cdp import Cdp, cooldown_time
-from muster.plugins.pdb import victims
+from muster.plugins.protection.cdp import Cdp, cooldown_time
+from muster.plugins.protection.pdb import victims
+from muster.plugins.queues.capacity.standing import queue_share
+from muster.plugins.queues.queue_books import QueueBooks
 from muster.scheduler.job_statuses import is_only_leaving, leaving_count, scheduled_count
 from muster.snapshot import BEST_EFFORT_PENDING, Mirror
 from muster.snapshot.mirror.jobs import match_index, match_values, minimum_of, subgroup_id

@@ -13,9 +13,9 @@ import numpy as np
 
 from conformance.cases import Body
 from conformance.results import Value
-from muster.plugins.fairshare.division import Claims, divide, divide_surplus
-from muster.plugins.fairshare.rules import Charges, QueueTurns, ReclaimRules
-from muster.plugins.fairshare.tree import Bounds, Entitlements, FairShares, Line, divide_tree
+from muster.plugins.queues.fairshare.division import Claims, divide, divide_surplus
+from muster.plugins.queues.fairshare.rules import Charges, QueueTurns, ReclaimRules
+from muster.plugins.queues.fairshare.tree import Bounds, Entitlements, FairShares, Line, divide_tree
 from muster.snapshot import UNLIMITED, Amounts, QueueRecord
 
 #: In column order; as queues, totals and requests call them.

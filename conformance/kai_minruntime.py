@@ -16,7 +16,7 @@ from conformance.results import Value
 from conformance.scheduling import NOW
 from muster.api import KaiQueue, Node, Pod, PodGroup, UserError, decode, names
 from muster.framework import Eviction, Evictor, PluginOption, Scenario, SchedulerConfig, Session
-from muster.plugins.minruntime import Method, MinRuntime, MinRuntimes
+from muster.plugins.protection.minruntime import Method, MinRuntime, MinRuntimes
 from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, QueueTable
 from muster.snapshot.records import stamp_text

@@ -20,8 +20,8 @@ from muster.engine.lines import Line
 from muster.engine.waiting import schedulable_tasks, tasks_by_job, why_not_schedulable
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session
 from muster.framework.plugin import OrderKey
-from muster.plugins.elastic import stage
-from muster.plugins.taskorder import label_rank
+from muster.plugins.jobs.elastic import stage
+from muster.plugins.jobs.taskorder import label_rank
 from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Mirror
 

@@ -16,8 +16,8 @@ from conformance.scheduling import NOW
 from muster.api import KubeObject, Node, Pod, PodGroup, decode, names
 from muster.framework import PluginOption, SchedulerConfig, Session
 from muster.kernels.placement import FUTURE
-from muster.plugins.gang import Gang
-from muster.plugins.priority import Priority
+from muster.plugins.jobs.gang import Gang
+from muster.plugins.jobs.priority import Priority
 from muster.scheduler import builtin_registry
 from muster.snapshot import BEST_EFFORT, BEST_EFFORT_PENDING, NO_ROW, Mirror, Rows, Snapshot, TaskStatus
 

@@ -16,7 +16,7 @@ from muster.api import Node, Pod, PodGroup, Queue, decode, names
 from muster.framework import PluginOption, Registry, SchedulerConfig, Session
 from muster.kernels.placement import BINPACK, IDLE, MAX_NODE_SCORE, fits, score_node
 from muster.kernels.planes import ALLOCATABLE, N_PLANES, USED
-from muster.plugins.resource_strategy_fit import ResourceStrategyFit, Strategy, StrategyArguments, strategy_of
+from muster.plugins.nodes.resource_strategy_fit import ResourceStrategyFit, Strategy, StrategyArguments, strategy_of
 from muster.snapshot import Mirror
 
 _PLUGIN = ResourceStrategyFit.name

@@ -19,8 +19,8 @@ from muster.engine.constraints import Constraint, resolve
 from muster.engine.domains import gradients, holding
 from muster.framework import PluginOption, Purpose, SchedulerConfig, Session
 from muster.kernels.planes import PIPELINED, RELEASING, USED
-from muster.plugins.gang import Gang
-from muster.plugins.network_topology_aware import NetworkTopologyArguments, NetworkTopologyAware
+from muster.plugins.jobs.gang import Gang
+from muster.plugins.nodes.network_topology_aware import NetworkTopologyArguments, NetworkTopologyAware
 from muster.scheduler import builtin_registry
 from muster.snapshot import NO_ROW, Mirror, TopologyTable
 from muster.snapshot.hypernodes import HyperNodeForest, build_forest, select_members

@@ -15,7 +15,7 @@ from conformance.results import Value
 from conformance.scheduling import Cycle
 from muster.api.names import ALLOCATED_HYPERNODE
 from muster.framework import Session
-from muster.plugins.network_topology_aware import NetworkTopologyAware
+from muster.plugins.nodes.network_topology_aware import NetworkTopologyAware
 from muster.snapshot import NO_ROW
 
 _TOLERANCE = 0.1

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 
+from benchmarks.kubernetes.dashboard import u4
 from benchmarks.kubernetes.field import Result, Run
 from benchmarks.kubernetes.large import k3_and_k4
 from benchmarks.kubernetes.preemption import k5
@@ -23,4 +24,5 @@ CASES: dict[tuple[str, ...], Case] = {
     ("W3",): w3,
     ("W4",): w4,
     ("W5",): w5,
+    ("U4",): u4,
 }

@@ -7,7 +7,7 @@ import os
 import re
 import sys
 import time
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import NamedTuple
@@ -55,10 +55,12 @@ class Program(Part):
 
 
 @asynccontextmanager
-async def muster(plane: ControlPlane, config: str = "", *, wait: bool = True) -> AsyncIterator[Program]:
+async def muster(
+    plane: ControlPlane, config: str = "", *, wait: bool = True, options: Sequence[str] = ()
+) -> AsyncIterator[Program]:
     """`muster run` with leader election, once it leads unless told otherwise; it gives up its lease at the end."""
     command = [sys.executable, "-m", "muster", "run", "--kubeconfig", str(plane.kubeconfig)]
-    command += ["--lease-namespace", "default", "--listen", "127.0.0.1:0"]
+    command += ["--lease-namespace", "default", "--listen", "127.0.0.1:0", *options]
     if config:
         path = plane.work / "scheduler.yaml"
         path.write_text(config)

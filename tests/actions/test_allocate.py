@@ -8,7 +8,7 @@ from muster.actions.allocate import Allocate
 from muster.api import KubeObject
 from muster.api.objects.pod import PodSchedulingGate
 from muster.framework import Plugin, PluginOption, Registry, Session
-from muster.plugins.gang import Gang
+from muster.plugins.jobs.gang import Gang
 from muster.snapshot import Mirror, TaskStatus
 from muster.testing import gang, node, pod, pod_group, priority_class, queue
 from tests.engine.stage import binds, bound_jobs, configured, having, run, waits

@@ -26,7 +26,11 @@ MEMBER = "{type: Node, selector: {exactMatch: {name: n1}}}"
 QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: r, namespace: a}\n"
 CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: a}\n"
 DEVICES = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: d, namespace: a}\n"
+COMMAND = "apiVersion: bus.volcano.sh/v1alpha1\nkind: Command\nmetadata: {name: m, namespace: a}\n"
+VOLUME = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\n"
 SUBJECTS = {
+    COMMAND: "Command a/m",
+    VOLUME: "PersistentVolume v",
     CLAIM: "PersistentVolumeClaim a/c",
     DEVICES: "ResourceClaim a/d",
     NODE: "Node n1",
@@ -137,6 +141,50 @@ REFUSED = [
         "spec.taints[0].efect: unknown field; did you mean effect?",
     ),
     (CLASS, "value: 1\nglobaldefault: true", "globaldefault: unknown field; did you mean globalDefault?"),
+    (
+        POD,
+        asking("NVIDIA.com/gpu: 1"),
+        (
+            'spec.containers[0].resources.requests["NVIDIA.com/gpu"]: expected a resource such as "nvidia.com/gpu": '
+            'a domain in lower case, "/" and a name, got "NVIDIA.com/gpu"'
+        ),
+    ),
+    (
+        POD,
+        asking("nvidia.com/gpu: 1", ", limits: {nvidia.com/gpu: 2}"),
+        'spec.containers[0].resources.requests["nvidia.com/gpu"]: expected the limit, "2", got "1"',
+    ),
+    (
+        POD,
+        "spec: {containers: [{name: main, resources: {claims: [{name: gpu}]}}]}",
+        'spec.containers[0].resources.claims[0].name: expected the name of one of spec.resourceClaims, got "gpu"',
+    ),
+    (
+        POD,
+        pod("nodeSelector: {'a b': c}"),
+        (
+            'spec.nodeSelector: expected a key of letters, digits, "-", "_" and "." between letters or digits, '
+            '63 at most, after a domain and "/" or alone, got "a b"'
+        ),
+    ),
+    (
+        KAI_QUEUE,
+        "spec: {resources: {gpu: {quota: 1e400}}}",
+        "spec.resources.gpu.quota: expected zero or more, or -1 for unlimited, got inf",
+    ),
+    (
+        VOLUME,
+        "spec: {capacity: {storage: 1Gi}, volumeMode: block}",
+        'spec.volumeMode: expected "Filesystem" or "Block", got "block"',
+    ),
+    (
+        VOLUME,
+        "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOften]}",
+        (
+            'spec.accessModes[0]: expected "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany" or "ReadWriteOncePod", '
+            'got "ReadWriteOften"'
+        ),
+    ),
     (BUDGET, "spec: {minAvailabel: 1}", "spec.minAvailabel: unknown field; did you mean minAvailable?"),
     (QUOTA, "spec: {hards: {cpu: 1}}", "spec.hards: unknown field; did you mean hard?"),
     (JOB, "spec: {minAvailabel: 1}", "spec.minAvailabel: unknown field; did you mean minAvailable?"),
@@ -563,6 +611,36 @@ def test_queues_above_themselves_are_noted_with_the_whole_way() -> None:
 
 #: What can be used and may not be meant.
 NOTED = [
+    (COMMAND, "action: AbortJob", "target: expected a Job of Volcano, got something else; nobody carries it out"),
+    (
+        COMMAND,
+        "action: AbortJob\ntarget: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: nope, uid: u}",
+        'target.name: there is no Job "nope" in namespace a of the input',
+    ),
+    (
+        CLAIM,
+        "spec: {volumeName: nope, resources: {requests: {storage: 1Gi}}}",
+        'spec.volumeName: there is no PersistentVolume "nope" in the input',
+    ),
+    (
+        CLAIM,
+        "spec: {storageClassName: fast, resources: {requests: {storage: 1Gi}}}",
+        'spec.storageClassName: there is no StorageClass "fast" in the input',
+    ),
+    (
+        CLAIM,
+        "spec: {resources: {requests: {storag: 1Gi}}}",
+        'spec.resources.requests: expected an amount such as {storage: "10Gi"}, got none',
+    ),
+    (DEVICES, "spec: {}", "spec.devices.requests: expected at least one request for devices, got none that is read"),
+    (
+        HYPER_NODE,
+        "spec: {tier: 1, members: [{type: Node, selector: {labelMatch: {}}}]}",
+        (
+            "spec.members[0].selector.labelMatch: expected matchLabels or matchExpressions, got neither; "
+            "it selects no node"
+        ),
+    ),
     (POD, pod("nodeName: n9"), 'spec.nodeName: there is no Node "n9" in the input, so the pod takes no room'),
     (
         POD,
@@ -730,12 +808,57 @@ def test_what_may_not_be_meant_is_noted_in_one_line(head: str, part: str, line: 
     assert loaded.notes == [f"in.yaml: document 1 ({first.kind} {first.key}): {line}"]
 
 
+#: A kind, a label or annotation, what it says, and what is said of it.
+MARKS = [
+    (GROUP, "annotations", "muster.sh/staleness-grace-period", "soon", 'expected a duration such as "90s" or "1h30m"'),
+    (QUEUE, "annotations", "muster.sh/preempt-min-runtime", "-5s", 'expected a duration such as "90s" or "1h30m"'),
+    (GROUP, "annotations", "sla-waiting-time", "soon", 'expected a duration such as "90s" or "1h30m"'),
+    (POD, "annotations", "volcano.sh/cooldown-time", "soon", 'expected a duration such as "90s" or "1h30m"'),
+    (POD, "annotations", "muster.sh/expected-seconds", "soon", 'expected a number of seconds such as "90"'),
+    (POD, "annotations", "muster.sh/exit-code", "bad", 'expected an exit code such as "137"'),
+    (KAI_GROUP, "labels", "kai.scheduler/preemptibility", "never", 'expected "preemptible", "non-preemptible" or'),
+    (POD, "labels", "kai.scheduler/task-priority", "high", 'expected a whole number such as "5"'),
+    (POD, "labels", "volcano.sh/preemptable", "maybe", 'expected "true" or "false"'),
+    (GROUP, "annotations", "muster.sh/disruption-mode", "podgroup", 'expected "Pod" or "PodGroup"'),
+    (POD, "annotations", "volcano.sh/resource-strategy-weight", "heavy", 'expected JSON such as {"cpu": 1}'),
+    (POD, "annotations", "volcano.sh/resource-strategy-scoring-type", "most", 'expected "MostAllocated" or "LeastAl'),
+    (QUEUE, "annotations", "volcano.sh/hierarchy-weights", "a/b", 'expected numbers such as "1/8/2"'),
+    (QUEUE, "annotations", "volcano.sh/nodegroup-resource-limits", "x", 'expected JSON such as {"group1": '),
+    (POD, "annotations", "scheduling.k8s.io/groupname", "g", "did you mean scheduling.k8s.io/group-name?"),
+    (POD, "annotations", "scheduling.volcano.sh/queue_name", "q", "did you mean scheduling.volcano.sh/queue-name?"),
+    (POD, "annotations", "gpu-fractoin", "0.5", "nothing reads it; did you mean gpu-fraction?"),
+    (POD, "labels", "kai.scheduler/queu", "q", "nothing reads it; did you mean kai.scheduler/queue?"),
+    (POD, "annotations", "muster.sh/runseconds", "5", "nothing reads it; did you mean muster.sh/run-seconds?"),
+]
+
+
+@pytest.mark.parametrize(("head", "part", "key", "value", "line"), MARKS, ids=[f"{row[2]}={row[3]}" for row in MARKS])
+def test_marks_that_nobody_understands_are_noted(head: str, part: str, key: str, value: str, line: str) -> None:
+    spec = pod() if head is POD else "spec: {}"
+    text = head.replace("}", f", {part}: {{{key}: '{value}'}}}}") + spec
+    (note,) = [each for each in load_text(text, "in.yaml").notes if "metadata." in each]
+    assert note.startswith(f'in.yaml: document 1 ({SUBJECTS[head]}): metadata.{part}["{key}"]: ')
+    assert line in note
+
+
+@pytest.mark.parametrize(
+    "marks",
+    [
+        "labels: {app: x, kai.scheduler/queue: q, volcano.sh/preemptable: 'true', example.com/queue-name: q}",
+        "annotations: {muster.sh/staleness-grace-period: '-1s', muster.sh/expected-seconds: '90', example.com/x: y}",
+        "annotations: {volcano.sh/something-else: x, scheduling.volcano.sh/queue-name: default}",
+    ],
+)
+def test_marks_that_are_understood_or_of_others_are_not_noted(marks: str) -> None:
+    assert not load_text(POD.replace("}", f", {marks}}}") + pod(), "in.yaml").notes
+
+
 def test_two_default_classes_are_noted() -> None:
     classes = [CLASS.replace("high", name) + "value: 1\nglobalDefault: true\n" for name in ("low", "mid")]
     words = "globalDefault: expected one default class, got"
     assert load_text("---\n".join(classes), "in.yaml").notes == [
-        f"in.yaml: document 1 (PriorityClass low): {words} mid as well; choose one",
-        f"in.yaml: document 2 (PriorityClass mid): {words} low as well; choose one",
+        f"in.yaml: document 1 (PriorityClass low): {words} mid as well; the lowest counts",
+        f"in.yaml: document 2 (PriorityClass mid): {words} low as well; the lowest counts",
     ]
 
 

@@ -32,6 +32,14 @@ def test_an_empty_file_is_an_empty_timeline() -> None:
     assert parse_timeline("") == Timeline()
 
 
+@pytest.mark.parametrize("text", ["", "# later\n", "[]", "---\n"])
+def test_a_file_without_entries_is_refused(text: str, tmp_path: Path) -> None:
+    file = tmp_path / "later.yaml"
+    file.write_text(text)
+    with pytest.raises(UserError, match=r"later.yaml: expected at least one entry such as .*, got none"):
+        load_timeline(file)
+
+
 def test_nodes_are_cordoned_and_uncordoned() -> None:
     cluster = played("[{at: 1, cordon: [n1]}, {at: 3, uncordon: n1}]", small(), until=2)
     assert node_in(cluster, "n1").spec.unschedulable

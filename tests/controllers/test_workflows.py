@@ -161,12 +161,28 @@ def test_a_cron_workflow_makes_one_for_its_time() -> None:
     assert len(GroupingWorld(text).pods) == 1
 
 
+def test_templates_of_the_cluster_call_those_beside_them() -> None:
+    shared = (
+        "apiVersion: argoproj.io/v1alpha1\nkind: ClusterWorkflowTemplate\nmetadata: {name: shared}\nspec:\n"
+        f"  entrypoint: all\n  templates:\n  - {{name: inner, {POD}}}\n"
+        "  - {name: all, steps: [[{name: s, template: inner}]]}\n"
+    )
+    step = "    steps: [[{name: a, templateRef: {name: shared, template: all, clusterScope: true}}]]\n"
+    assert waiting_steps(world_of(step, "", shared)) == ["w[0].a[0].s"]
+    named = f"{HEAD}spec: {{workflowTemplateRef: {{name: shared, clusterScope: true}}}}\n"
+    assert waiting_steps(GroupingWorld(named, shared)) == ["w[0].s"]
+
+
 @pytest.mark.parametrize(
     ("template", "words"),
     [
         ("    steps: [[{name: a, template: nobody}]]\n", 'expected the name of a template, got "nobody"'),
         ("    steps: [[{name: a, template: main}]]\n", "is inside itself"),
         ("    dag: {tasks: [{name: a, template: leaf, depends: b}]}\n", "wait for others of the graph"),
+        (
+            "    steps: [[{name: a, templateRef: {name: far, template: x}}]]\n",
+            'the step a: templateRef.name: expected a WorkflowTemplate that is there, got "far"',
+        ),
     ],
 )
 def test_what_makes_no_sense_is_said(template: str, words: str) -> None:
@@ -184,6 +200,10 @@ def test_what_makes_no_sense_is_said(template: str, words: str) -> None:
         ("status.phase != Done", False),
         ("status.nothing > 1", False),
         ("status.ok == true", True),
+        ("status.phase in (Failed, Done), status.n > 2", True),
+        ("status.phase in (Failed, Error)", False),
+        ("status.phase notin (Failed, Error)", True),
+        ("status.nothing notin (Failed)", False),
         ("", False),
     ],
 )

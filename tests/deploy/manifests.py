@@ -66,14 +66,15 @@ def made_files() -> Iterator[tuple[Path, str]]:
     for file, value in (("service-monitor", "serviceMonitor"), ("dashboard", "dashboard"), ("alerts", "alerts")):
         text = chart.render_file(f"{file}.yaml", {value: {"enabled": True}}, name="muster", namespace=NAMESPACE)
         yield DEPLOY / "manifests" / f"{file}.yaml", note + _tidy(text)
-    yield DEPLOY / "manifests" / "webhooks.yaml", note + _tidy("---\n".join(_webhook_parts(chart)))
+    # Of webhooks the server alone: what registers it needs a certificate, see `muster webhooks print`.
+    yield DEPLOY / "manifests" / "webhooks.yaml", note + _tidy("---\n".join(_parts(chart, "webhook", "webhooks")))
+    yield DEPLOY / "manifests" / "ui.yaml", note + _tidy("---\n".join(_parts(chart, "ui", "ui")))
 
 
-def _webhook_parts(chart: Chart) -> Iterator[str]:
-    """The server alone: what registers it needs a certificate, see `muster webhooks print`."""
+def _parts(chart: Chart, file: str, value: str) -> Iterator[str]:
     for part in ("account", "deployment", "service"):
-        file, values = f"webhook-{part}.yaml", {"webhooks": {"enabled": True}}
-        yield chart.render_file(file, values, name="muster", namespace=NAMESPACE)
+        values = {value: {"enabled": True}}
+        yield chart.render_file(f"{file}-{part}.yaml", values, name="muster", namespace=NAMESPACE)
 
 
 def webhook_template() -> str:

@@ -36,9 +36,8 @@ def test_a_room_says_what_it_is_for(room: Path) -> None:
 
 
 def test_a_room_can_be_taken_in_at_a_glance() -> None:
-    """Plugins excepted: each module there is one, and whoever looks for it knows its name."""
     sizes = {name: len(list(room.glob("[!_]*.py"))) for name, room in zip(NAMES, ROOMS, strict=True)}
-    too_large = {name: size for name, size in sizes.items() if size > MOST_MODULES and name != "plugins"}
+    too_large = {name: size for name, size in sizes.items() if size > MOST_MODULES}
     assert too_large == {}, "make rooms of what belongs together"
 
 

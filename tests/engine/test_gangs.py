@@ -10,7 +10,7 @@ import pytest
 from muster.api import KubeObject
 from muster.engine.gangs import PodSet, next_tasks, next_victims
 from muster.framework import Session
-from muster.plugins.fairshare.rules import victim_units
+from muster.plugins.queues.fairshare.rules import victim_units
 from muster.snapshot import Rows
 from muster.testing import node, pod, pod_group
 from tests.engine.stage import configured, open_session

@@ -384,3 +384,54 @@ def test_only_marked_nodes_are_used_where_some_are_marked() -> None:
     statement.release(rows)
     assert Door(session).place(job_row(session, "job"), rows, statement, Scope(mask=mask), NOW_OR_LATER, Goal.ALL)
     assert nodes.names[session.snapshot.tasks.node[rows[0]]] == "z0-r1-n0"
+
+
+# -- pods that are not alike ---------------------------------------------------------------------------------------
+
+
+def started(session: Session, name: str = "job") -> set[str]:
+    """Pods with a place after one step of a start."""
+    rows = pending(session, name)
+    with session.statement() as statement:
+        Door(session).place(job_row(session, name), rows, statement)
+        statement.hold()
+    table = session.snapshot.tasks
+    return {table.ids[row].removeprefix("default/") for row in rows.tolist() if table.status[row] != TaskStatus.PENDING}
+
+
+def unlike(job: str, role: str, gpus: list[int]) -> list[KubeObject]:
+    """Pods of a sub-group that ask for different amounts, in this order."""
+    pods = (members(job, len(gpus), role=role, gpu=gpu)[number] for number, gpu in enumerate(gpus))
+    return [*pods]
+
+
+def test_of_a_sub_group_those_start_that_fit_together() -> None:
+    job = [group("job", 1, None, [sub_group("a", 1, within(RACK))]), *unlike("job", "a", [8, 2])]
+    assert started(opened(*racks({"z0": [1]}, gpu=4), *job)) == {"job-a-1"}
+
+
+def test_of_a_sub_group_any_grows_that_fits() -> None:
+    runs = members("job", 1, role="a", gpu=1, on=["z0-r0-n0"])
+    job = [group("job", 1, None, [sub_group("a", 1, within(RACK))]), *runs, *unlike("job", "a", [0, 8, 2])[1:]]
+    assert started(opened(*racks({"z0": [1, 1]}, gpu=4), *job)) == {"job-a-2"}
+
+
+def test_where_one_sub_group_has_no_room_to_grow_another_grows() -> None:
+    runs = [
+        *members("job", 1, role="a", gpu=2, on=["z0-r0-n0"]),
+        *members("job", 1, role="b", gpu=1, on=["z0-r1-n0"]),
+    ]
+    waits = [members("job", 2, role="a", gpu=4)[1], members("job", 2, role="b", gpu=1)[1]]
+    groups = [sub_group("a", 1, within(RACK)), sub_group("b", 1, within(RACK))]
+    session = opened(*racks({"z0": [1, 1]}, gpu=4), group("job", 2, within(ZONE), groups), *runs, *waits)
+    assert started(session) == {"job-b-1"}
+
+
+def test_a_reason_does_not_name_room_for_all() -> None:
+    job = [group("job", 2, within(RACK)), *unlike("job", "", [4, 2])]
+    session = opened(*racks({"z0": [1]}, gpu=4), *job)
+    _, verdict = attempt(session, "job", pending(session, "job"))
+    assert verdict is not None
+    assert verdict.detail == (
+        "2 tasks are needed together within one net/rack; z0.r0 comes closest, but they do not fit there together"
+    )

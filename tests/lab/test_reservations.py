@@ -16,7 +16,7 @@ from muster.lab.policies import find_policy, policy_text
 from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.sources.tables import uniform_nodes
 from muster.lab.trace import Estimates, Trace, TraceJob
-from muster.plugins.reservation import Reservation
+from muster.plugins.jobs.reservation import Reservation
 from muster.scheduler import builtin_registry
 from muster.snapshot import TaskStatus
 

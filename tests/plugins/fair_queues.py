@@ -11,7 +11,7 @@ from muster.api import KaiQueue, KubeObject, ObjectMeta, Pod
 from muster.api.names import PREEMPTABLE
 from muster.api.objects.pod import PodSchedulingGate
 from muster.api.objects.scheduling import KaiQueueResource, KaiQueueResources, KaiQueueSpec
-from muster.plugins.fairshare.tree import FairShares
+from muster.plugins.queues.fairshare.tree import FairShares
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts
 from muster.testing import builders
 from tests.plugins.queue_stage import Stage

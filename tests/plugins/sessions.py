@@ -10,12 +10,12 @@ import numpy as np
 from muster.api import KubeObject
 from muster.framework import PluginOption, Registry, SchedulerConfig, Session, reason_number
 from muster.kernels.placement import FUTURE, IDLE, score_node
-from muster.plugins.binpack import Binpack
-from muster.plugins.nodeorder import NodeOrder
-from muster.plugins.nodeplacement import NodePlacement
-from muster.plugins.predicates import Predicates
-from muster.plugins.resource_strategy_fit import ResourceStrategyFit
-from muster.plugins.resourcetype import ResourceType
+from muster.plugins.nodes.binpack import Binpack
+from muster.plugins.nodes.nodeorder import NodeOrder
+from muster.plugins.nodes.nodeplacement import NodePlacement
+from muster.plugins.nodes.predicates import Predicates
+from muster.plugins.nodes.resource_strategy_fit import ResourceStrategyFit
+from muster.plugins.nodes.resourcetype import ResourceType
 from muster.snapshot import Mirror
 
 REGISTRY = Registry.of([Predicates, NodeOrder, NodePlacement, Binpack, ResourceStrategyFit, ResourceType], [])

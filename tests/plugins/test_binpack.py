@@ -8,7 +8,7 @@ import pytest
 
 from muster.api import UserError
 from muster.framework import PluginOption
-from muster.plugins.binpack import BinpackArguments
+from muster.plugins.nodes.binpack import BinpackArguments
 from muster.testing import builders
 from tests.plugins.sessions import REGISTRY, all_scores, open_session, place
 

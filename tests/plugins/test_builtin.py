@@ -5,10 +5,10 @@ from typing import get_type_hints
 import msgspec
 import pytest
 
-from muster.engine.queue_books import is_counted
 from muster.framework import Registry
 from muster.framework.plugin import Plugin
 from muster.plugins import BUILTIN
+from muster.plugins.queues.queue_books import is_counted
 from muster.testing.conformance import check_plugin
 
 NAMES = [plugin.name for plugin in BUILTIN]

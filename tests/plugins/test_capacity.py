@@ -7,7 +7,7 @@ import pytest
 
 from muster.api import KubeObject, Quantity, UserError
 from muster.framework import Eviction, Vote
-from muster.plugins.capacity.standing import queue_share
+from muster.plugins.queues.capacity.standing import queue_share
 from muster.testing.builders import gang, node, pod_group, queue
 from tests.plugins.queue_stage import GPU, Stage, closed, prioritised, running
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from muster.api import KubeObject, Queue
 from muster.framework import Eviction
-from muster.plugins.drf import HIERARCHY, HIERARCHY_WEIGHTS
+from muster.plugins.queues.drf import HIERARCHY, HIERARCHY_WEIGHTS
 from muster.testing.builders import gang, node, pod, pod_group, queue
 from tests.plugins.queue_stage import Stage, annotated, running
 

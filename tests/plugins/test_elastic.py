@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from muster.api import KubeObject
-from muster.plugins.elastic import ABOVE, BELOW, JUST_ENOUGH, stage
+from muster.plugins.jobs.elastic import ABOVE, BELOW, JUST_ENOUGH, stage
 from muster.snapshot import Pieces
 from muster.testing import builders
 from tests.plugins.queue_stage import Stage, leaving

@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from muster.framework import NO_LIMIT
-from muster.plugins.fairshare.tree import Bounds, Excess
+from muster.plugins.queues.fairshare.tree import Bounds, Excess
 from muster.snapshot import NO_ROW
 from muster.testing.builders import queue
 from tests.plugins.fair_queues import by_hand, fair, held, job, kai_queue

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.plugins.fairshare.division import Claims, divide
+from muster.plugins.queues.fairshare.division import Claims, divide
 from muster.snapshot import UNLIMITED
 from tests.reference.fair_division import Claim, divide_one
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.plugins.fairshare.rules import QueueTurns, TurnKey
-from muster.plugins.fairshare.tree import FairShares
+from muster.plugins.queues.fairshare.rules import QueueTurns, TurnKey
+from muster.plugins.queues.fairshare.tree import FairShares
 from muster.snapshot import NO_ROW, UNLIMITED
 from tests.plugins.fair_queues import by_hand
 

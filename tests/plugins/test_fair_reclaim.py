@@ -1,6 +1,6 @@
 from __future__ import annotations
 
-from muster.plugins.fairshare.rules import Charges, ReclaimRules
+from muster.plugins.queues.fairshare.rules import Charges, ReclaimRules
 from muster.snapshot import NO_ROW, UNLIMITED
 from tests.plugins.fair_queues import by_hand, held
 

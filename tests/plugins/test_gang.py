@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from muster.api import KubeObject, SubGroupPolicy
 from muster.framework import Eviction
-from muster.plugins.gang import TOO_FEW_OF_ROLE, TOO_FEW_SUBGROUPS, TOO_FEW_TASKS
+from muster.plugins.jobs.gang import TOO_FEW_OF_ROLE, TOO_FEW_SUBGROUPS, TOO_FEW_TASKS
 from muster.testing.builders import node, pod, pod_group
 from tests.plugins.queue_stage import Stage, leaving, with_policies
 

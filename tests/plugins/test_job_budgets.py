@@ -8,7 +8,7 @@ import pytest
 
 from muster.api.names import JDB_MAX_UNAVAILABLE as MOST
 from muster.api.names import JDB_MIN_AVAILABLE as LEAST
-from muster.plugins.tdm import allowance
+from muster.plugins.nodes.tdm import allowance
 
 
 @pytest.mark.parametrize(

@@ -10,7 +10,7 @@ import pytest
 from muster.api import KubeObject, UserError
 from muster.framework import Eviction
 from muster.framework.points import PROTECTIONS
-from muster.plugins.minruntime import MinRuntime, MinRuntimes
+from muster.plugins.protection.minruntime import MinRuntime, MinRuntimes
 from muster.testing import check_plugin
 from tests.plugins.queue_stage import leaving
 from tests.plugins.runtime_stage import NOW, RuntimeStage, running, runtime_queue, with_role

@@ -10,7 +10,7 @@ import pytest
 
 from muster.api import KubeObject, PodGroup, UserError
 from muster.framework import Purpose, Session
-from muster.plugins.network_topology_aware import NetworkTopologyAware
+from muster.plugins.nodes.network_topology_aware import NetworkTopologyAware
 from muster.snapshot import NO_ROW
 from muster.testing import builders
 from tests.plugins.networks import (

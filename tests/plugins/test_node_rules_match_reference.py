@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from muster.api import Affinity, Node, NodeAffinity, Pod, PodSpec, Toleration
-from muster.plugins.predicates.node_rules import NodeTaints, preferred_weights, required_mask
+from muster.plugins.nodes.predicates.node_rules import NodeTaints, preferred_weights, required_mask
 from muster.snapshot import Mirror, NodeTable
 from tests.plugins import worlds
 from tests.reference import pod_rules

@@ -14,7 +14,7 @@ from muster.api import (
     PodDisruptionBudgetStatus,
 )
 from muster.framework import Eviction
-from muster.plugins.pdb import disruptions_allowed, victims
+from muster.plugins.protection.pdb import disruptions_allowed, victims
 from muster.testing.builders import node, pod
 from tests.plugins.queue_stage import Stage, leaving
 

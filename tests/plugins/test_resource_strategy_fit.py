@@ -8,7 +8,7 @@ import pytest
 
 from muster.api import KubeObject, Pod, UserError, names
 from muster.framework import PluginOption, SchedulerConfig, Session
-from muster.plugins.resource_strategy_fit import Strategy, StrategyArguments, strategy_of
+from muster.plugins.nodes.resource_strategy_fit import Strategy, StrategyArguments, strategy_of
 from muster.scheduler import builtin_registry
 from muster.snapshot import Mirror
 from muster.testing import builders

@@ -10,7 +10,7 @@ import pytest
 
 from muster.api import Container, KubeObject, Pod, ResourceQuota, ResourceRequirements, decode
 from muster.framework import PluginOption, Rejection, SchedulerConfig, Session, Vote
-from muster.plugins.resourcequota import amount_under
+from muster.plugins.queues.resourcequota import amount_under
 from muster.scheduler import builtin_registry
 from muster.snapshot import JobPhase, Mirror
 from muster.testing.builders import node, pod, pod_group, queue, resource_list

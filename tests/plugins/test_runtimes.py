@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from muster.plugins.minruntime import Method, MinRuntimes
+from muster.plugins.protection.minruntime import Method, MinRuntimes
 from muster.snapshot import NO_ROW, QueueRecord, QueueTable, ResourceAxis
 from muster.snapshot.mirror.pictures import build_queues
 

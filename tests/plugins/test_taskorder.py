@@ -7,7 +7,7 @@ import pytest
 
 from muster.api.names import KAI_TASK_PRIORITY
 from muster.framework import Registry
-from muster.plugins.taskorder import TaskOrder, label_rank
+from muster.plugins.jobs.taskorder import TaskOrder, label_rank
 from muster.testing import builders
 from tests.plugins.queue_stage import Stage
 

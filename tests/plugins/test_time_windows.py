@@ -6,7 +6,7 @@ from datetime import UTC, datetime
 
 import pytest
 
-from muster.plugins.tdm import local, parse_time_zone, parse_window
+from muster.plugins.nodes.tdm import local, parse_time_zone, parse_window
 
 
 def at(text: str, zone: str = "UTC") -> datetime:

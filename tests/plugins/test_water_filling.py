@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.plugins.proportion import water_fill
+from muster.plugins.queues.proportion import water_fill
 
 
 @pytest.mark.parametrize(

@@ -329,7 +329,13 @@ def _nested(draw: st.DrawFn, name: str, network: Network) -> Gang:
     for number in range(draw(st.integers(1, 3))):
         label, minimum = f"g{number}", draw(st.integers(1, 2))
         count = minimum + (draw(st.integers(0, 1)) if elastic else 0)
-        own = draft.add(count, draw(requests()), label=label, labels={KAI_SUBGROUP: label}, of_kai=True)
+        # One pod may ask for something else.
+        sizes = [(count - 1, "x"), (1, "")] if draw(st.integers(0, 3)) == 0 else [(count, "")]
+        made = [
+            draft.add(size, draw(requests()), label=f"{label}{more}", labels={KAI_SUBGROUP: label}, of_kai=True)
+            for size, more in sizes
+        ]
+        own = frozenset().union(*made)
         inside = bool(parent) and number < 2
         below |= own if inside else frozenset()
         groups.append(part(label, minimum, own, tight=True, parent="both" if inside else None))

@@ -122,7 +122,9 @@ def check_served(done: Run) -> None:
         if not made.beneficiary:
             continue
         job = done.job(made.beneficiary)
-        least = max(cycle.has(job) + 1, job.minimum)
+        # What it loses in the same cycle to another does not count as had: it may be for that that it looks for room.
+        left = cycle.pods_of(job) - {other.pod for other in cycle.evictions}
+        least = max(len(left) + 1, job.minimum)
         for later in done.after(cycle)[:PATIENCE]:
             if later.has(job) >= least:
                 break

@@ -5,7 +5,7 @@ import pytest
 from muster.api import InternalError, UserError, load_text
 from muster.cluster import parse_timeline
 from muster.framework import parse_config
-from muster.plugins.gang import Gang
+from muster.plugins.jobs.gang import Gang
 from muster.scheduler import builtin_registry
 from muster.simulate import simulate
 from muster.testing import gang, node, pod, queue

@@ -67,6 +67,54 @@ WRONG = [
     ),
     (
         JOB,
+        f"plugins: {{ssh: ['--ssh-prt=3']}}, {TASKS}",
+        'spec.plugins.ssh: unknown argument "--ssh-prt"; did you mean --ssh-port?',
+    ),
+    (
+        JOB,
+        f"plugins: {{svc: ['--frob']}}, {TASKS}",
+        (
+            'spec.plugins.svc: unknown argument "--frob"; known: --disable-network-policy, --inject-hosts-env, '
+            "--publish-not-ready-addresses"
+        ),
+    ),
+    (
+        JOB,
+        f"plugins: {{env: [yes-please]}}, {TASKS}",
+        'spec.plugins.env: unknown argument "yes-please"; the plugin takes none',
+    ),
+    (
+        JOB,
+        f"plugins: {{ssh: ['--ssh-port', '65536']}}, {TASKS}",
+        "spec.plugins.ssh: --ssh-port: expected a port between 1 and 65535, got 65536",
+    ),
+    (
+        JOB,
+        f"plugins: {{pytorch: ['--master=boss', '--worker=w']}}, {TASKS}",
+        'spec.plugins.pytorch: --master: expected the name of a task, got "boss"; there are w',
+    ),
+    (
+        JOB,
+        f"plugins: {{pytorch: []}}, {TASKS}",
+        'spec.plugins.pytorch: --master: expected the name of a task, got "master"; there are w',
+    ),
+    (
+        JOB,
+        f"plugins: {{mpi: ['-master', w, '--worker', hands]}}, {TASKS}",
+        'spec.plugins.mpi: --worker: expected the name of a task, got "hands"; there are w',
+    ),
+    (
+        JOB,
+        f"plugins: {{tensorflow: ['--ps=w', '--chief=c']}}, {TASKS}",
+        'spec.plugins.tensorflow: --chief: expected the name of a task, got "c"; there are w',
+    ),
+    (
+        JOB,
+        f"plugins: {{ray: []}}, {TASKS}",
+        'spec.plugins.ray: --head: expected the name of a task, got "head"; there are w',
+    ),
+    (
+        JOB,
         f"tasks: [{{{TASK}}}, {{{TASK.replace('name: w', 'name: v')}, dependsOn: {{name: [w], iteration: some}}}}]",
         'spec.tasks[1].dependsOn.iteration: expected "any" or "all", got "some"',
     ),
@@ -194,3 +242,14 @@ def test_what_nobody_could_run_is_refused_in_one_line(kind: str, spec: str, line
     with pytest.raises(UserError) as caught:
         simulate(load_text(text, "in.yaml"), cycles=2)
     assert str(caught.value) == f"in.yaml: document 1 ({name} a/x): {line}"
+
+
+def test_arguments_that_plugins_use_are_no_problem() -> None:
+    given = (
+        "{pytorch: [--master=w, -worker, v, '--wait-master-enabled'], ssh: [], env: [], svc: ['--inject-hosts-env=0']}"
+    )
+    tasks = f"tasks: [{{{TASK}}}, {{{TASK.replace('name: w', 'name: v')}}}]"
+    job = (
+        f"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {{name: x}}\nspec: {{plugins: {given}, {tasks}}}"
+    )
+    assert simulate(load_text(job)).jobs

@@ -5,6 +5,9 @@ import uPlot from "uplot";
 import { useLook } from "./NodeMap";
 import { theme } from "./paint";
 
+/** Steps of an axis of time that people count in. */
+const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800, 2592000];
+
 export interface Line {
   label: string;
   values: (number | null)[];
@@ -33,14 +36,15 @@ export function Chart(props: {
       {
         width: element.clientWidth,
         height: props.height ?? 220,
-        scales: { x: { time: false } },
+        // From nothing on: a line that stands still is not to look like one that jumps.
+        scales: { x: { time: false }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.08)] } },
         legend: { live: true },
         axes: [
-          { ...axis, values: (_, ticks) => ticks.map(props.xFormat) },
+          { ...axis, incrs: SECONDS, values: (_, ticks) => ticks.map(props.xFormat) },
           { ...axis, size: 70, values: (_, ticks) => ticks.map(props.format) },
         ],
         series: [
-          { label: "at", value: (_, value) => (value === null ? "–" : props.xFormat(value)) },
+          { label: "at", value: (_, value) => (value === null ? "" : props.xFormat(value)) },
           ...props.lines.map((line) => ({
             label: line.label,
             stroke: line.colour,
@@ -48,7 +52,7 @@ export function Chart(props: {
             ...(line.dashed ? { dash: [5, 4] } : {}),
             ...(steps ? { paths: steps } : {}),
             points: { show: false },
-            value: (_: uPlot, value: number | null) => (value === null ? "–" : props.format(value)),
+            value: (_: uPlot, value: number | null) => (value === null ? "" : props.format(value)),
           })),
         ],
       },

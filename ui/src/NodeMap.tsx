@@ -26,6 +26,8 @@ export interface MapProps {
 const FIT: View = { scale: 1, dx: 0, dy: 0 };
 const MAX_SCALE = 40;
 const MAX_HEIGHT = 2600;
+/** Tiles of which everything can be read as they are. */
+const LARGE = 88;
 
 /** Changes when the colours of the page do. */
 export function useLook(): number {
@@ -101,7 +103,7 @@ export function NodeMap(props: MapProps) {
     const began = performance.now();
     const ratio = window.devicePixelRatio || 1;
     // What does not fit the screen makes the page longer, up to a point; the rest is a matter of zooming.
-    const height = Math.min(mini ? props.height : MAX_HEIGHT, Math.max(layout.height + 4, mini ? 0 : 120));
+    const height = Math.min(mini ? props.height : MAX_HEIGHT, layout.height + 4);
     if (element.width !== Math.round(width * ratio) || element.height !== Math.round(height * ratio)) {
       element.width = Math.round(width * ratio);
       element.height = Math.round(height * ratio);
@@ -282,7 +284,7 @@ export function NodeMap(props: MapProps) {
         }}
         onKeyDown={onKey}
       />
-      {!mini && (
+      {!mini && layout && (layout.tile.w < LARGE || view.scale > 1) && (
         <div class="zoom" role="group" aria-label="Zoom">
           <button type="button" onClick={() => zoom(1.6)} aria-label="Zoom in" title="Zoom in (+, or Ctrl and the wheel)">+</button>
           <button type="button" onClick={() => zoom(1 / 1.6)} aria-label="Zoom out" title="Zoom out (-)">−</button>

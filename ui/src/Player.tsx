@@ -59,7 +59,7 @@ export function Player() {
     counts[2] ? `${counts[2]} promised a node` : "",
   ].filter(Boolean);
   return (
-    <footer class="player" aria-label="Cycles">
+    <footer class="player" aria-label="Cycles" title="A bar for each cycle: green above the line pods bound, violet on top promised, red below it evicted">
       <div class="buttons">
         <button type="button" onClick={() => show(next(place, -1))} disabled={place <= 0} aria-label="Cycle before" title="Cycle before ([)">‹</button>
         <button
@@ -77,7 +77,7 @@ export function Player() {
         <button type="button" onClick={() => show(next(place, 1))} disabled={place >= cycles.length - 1} aria-label="Next cycle" title="Next cycle (])">›</button>
       </div>
       {data && <Line data={data} place={place} show={show} />}
-      <div class="said" aria-live="polite">
+      <div class="said" aria-live={feed.live ? "off" : "polite"}>
         <strong>cycle {cycle}</strong>
         {time !== undefined && <span>{moment(time, feed.start, feed.live)}</span>}
         <span class="muted">{said.join(", ") || "nothing decided"}</span>

@@ -159,6 +159,8 @@ export interface JobPage {
   headline: string;
   text: string[];
   explanation: Explanation;
+  /** For each piece of advice, what to ask to see what it does. */
+  tries: { kind: string; text: string }[][];
   pods: { pod: string; node: string; promised: string; status: string }[];
   timeline: TimelineEntry[];
 }
@@ -214,6 +216,8 @@ export interface Series {
   cycle: number[];
   time: number[];
   queues: Record<string, { held: number[]; fairShare: (number | null)[] }>;
+  loans: { lender: string; borrower: string; amount: number[] }[];
+  takings: { time: number; cycle: number; from: string; to: string; pods: number }[];
 }
 
 export interface Cycles {
@@ -251,6 +255,17 @@ export interface CycleCard {
   error: string;
 }
 
+export interface Leader {
+  lease: string;
+  namespace: string;
+  holder: string;
+  since: number | null;
+  renewed: number | null;
+  /** Seconds for which it holds after it was renewed. */
+  lasts: number;
+  changes: number;
+}
+
 export interface Config {
   source: string;
   actions: { name: string; arguments: Record<string, unknown> }[];
@@ -262,6 +277,11 @@ export interface Config {
   quarantined: { kind: string; namespace: string; name: string; reason: string }[];
   faults: { domain: string; fault: string }[];
   shard: { mode: string; nodes: number } | null;
+  surroundings: {
+    leaders: Leader[] | null;
+    shards: { shard: string; scheduler: string; wanted: number; inUse: number; toAdd: number; toRemove: number }[];
+    trouble: string;
+  };
   errors: { cycle: number; time: number; error: string }[];
 }
 

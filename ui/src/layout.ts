@@ -124,7 +124,10 @@ class Arranger {
   }
 
   private foldedSize(): { w: number; h: number } {
-    return this.tile.w >= 60 ? this.tile : { w: Math.max(120, this.tile.w * 3), h: 40 };
+    if (this.tile.w >= 60) return this.tile;
+    if (this.tile.w >= 20) return { w: 120, h: 40 };
+    if (this.tile.w >= 10) return { w: 64, h: 26 };
+    return { w: this.tile.w * 3, h: this.tile.w * 2 };
   }
 
   private measure(domain: number, most: number, depth: number): Part {

@@ -1,7 +1,7 @@
 // The frame around every page: where one is, how the feed is, and which page the address means.
 
 import { render } from "preact";
-import { useEffect, useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { setToken, takeToken } from "./api";
 import { Link } from "./parts";
 import { Player } from "./Player";
@@ -34,10 +34,11 @@ function App() {
     if (path === "/" && feed) go(feed.source === "replay" ? "/lab" : withoutPath(), true);
   }, [path, feed?.source]);
   useEffect(() => {
-    const page = PAGES.find((known) => path.startsWith(known.path));
-    const job = /^\/jobs\/(.+)$/.exec(path)?.[1];
-    document.title = `${job ?? page?.title ?? "Muster"} – ${feed?.title ?? "Muster"}`;
+    document.title = `${jobOf(path) ?? titleOf(path)} – ${feed?.title ?? "Muster"}`;
   }, [path, feed?.title]);
+  useEffect(() => {
+    document.querySelector("nav [aria-current]")?.scrollIntoView({ block: "nearest", inline: "nearest" });
+  }, [path]);
   return (
     <>
       <a class="skip" href="#main">Skip to the content</a>
@@ -65,8 +66,16 @@ function App() {
         <div class="banner warn" role="status">The connection is lost ({link.why}); what you see is old. Trying again …</div>
       )}
       {feed?.trouble && <div class="banner bad" role="alert">{feed.trouble}</div>}
-      {link.state === "refused" ? <SignIn why={link.why} /> : <main id="main" tabIndex={-1}>{pageOf(path)}</main>}
-      <Player />
+      {link.state === "refused" ? (
+        <SignIn why={link.why} />
+      ) : (
+        <main id="main" tabIndex={-1}>
+          {!jobOf(path) && <h1 class="unseen">{titleOf(path)}</h1>}
+          {pageOf(path)}
+        </main>
+      )}
+      <Announcer />
+      {!path.startsWith("/lab") && <Player />}
       <Search />
     </>
   );
@@ -76,8 +85,35 @@ function withoutPath(): string {
   return `/cluster${location.search}`;
 }
 
+function jobOf(path: string): string | undefined {
+  return /^\/jobs\/(.+)$/.exec(path)?.[1];
+}
+
+function titleOf(path: string): string {
+  return PAGES.find((known) => path.startsWith(known.path))?.title ?? "Muster";
+}
+
+const ANNOUNCE_MS = 10_000;
+
+/** Tells screen readers how a live cluster changes, not more often than anybody can listen to. */
+function Announcer() {
+  const feed = useValue(status);
+  const [said, say] = useState("");
+  const last = useRef(0);
+  const text = feed?.live && feed.waiting !== null ? `${feed.waiting} jobs wait, ${feed.running} run` : "";
+  useEffect(() => {
+    if (text === said) return;
+    const timer = setTimeout(() => {
+      last.current = Date.now();
+      say(text);
+    }, Math.max(0, last.current + ANNOUNCE_MS - Date.now()));
+    return () => clearTimeout(timer);
+  }, [text, said]);
+  return <div class="unseen" role="status">{said}</div>;
+}
+
 function pageOf(path: string) {
-  const job = /^\/jobs\/(.+)$/.exec(path)?.[1];
+  const job = jobOf(path);
   if (job) return <JobPage key={job} name={job} />;
   if (path.startsWith("/jobs")) return <JobsPage />;
   if (path.startsWith("/queues")) return <QueuesPage />;

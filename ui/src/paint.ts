@@ -300,15 +300,9 @@ function drawTiles(context: CanvasRenderingContext2D, width: number, height: num
   });
   context.globalAlpha = 1;
   for (const item of marked) {
-    const [x, y, w] = place(layout, view, item);
     const { index } = layout.items[item] as { index: number };
-    const side = Math.max(2, Math.min(7, w * 0.28));
-    context.fillStyle = leaving[index] ? look.bad : look.promised;
-    context.beginPath();
-    context.moveTo(x + w, y);
-    context.lineTo(x + w, y + side * 1.6);
-    context.lineTo(x + w - side * 1.6, y);
-    context.fill();
+    const [x, y, w, h] = place(layout, view, item);
+    drawMarks(context, scene, index, [x, y, w, h], Math.max(3, Math.min(11, w * 0.45)));
   }
   const column = state.resources[resource];
   for (let item = 0; item < n; item++) {
@@ -323,10 +317,11 @@ function drawTiles(context: CanvasRenderingContext2D, width: number, height: num
       total += column?.total[row] ?? 0;
       used += column?.used[row] ?? 0;
     }
+    const bar = h > 34 ? 6 : 3;
     context.fillStyle = look.panel;
-    context.fillRect(x + 3, y + 3, w - 6, h - 6);
+    context.fillRect(x + 2, y + 2, w - 4, h - 4);
     context.fillStyle = painted.palette[domainColour(scene, index)] as string;
-    context.fillRect(x + 3, y + h - 9, (w - 6) * (total ? Math.min(1, used / total) : 0), 6);
+    context.fillRect(x + 2, y + h - 2 - bar, (w - 4) * (total ? Math.min(1, used / total) : 0), bar);
     context.fillStyle = look.ink;
     context.font = `600 11px ${FONT}`;
     context.fillText(clipped(context, tree.domains.name[index] as string, w - 14), x + 7, y + 13);
@@ -334,6 +329,28 @@ function drawTiles(context: CanvasRenderingContext2D, width: number, height: num
     context.font = `10px ${FONT}`;
     const text = `${hi - lo} nodes, ${amount(total - used, scene.unit)} free`;
     if (h > 34) context.fillText(clipped(context, text, w - 14), x + 7, y + 25);
+  }
+}
+
+/** Corners on the right of a node: above where pods are leaving, below where room is promised. */
+function drawMarks(
+  context: CanvasRenderingContext2D,
+  { leaving, promised, look }: Scene,
+  node: number,
+  [x, y, w, h]: [number, number, number, number],
+  side: number,
+): void {
+  for (const [isMarked, colour, from, by] of [
+    [leaving[node], look.bad, y, side],
+    [promised[node], look.promised, y + h, -side],
+  ] as const) {
+    if (!isMarked) continue;
+    context.fillStyle = colour;
+    context.beginPath();
+    context.moveTo(x + w, from);
+    context.lineTo(x + w, from + by);
+    context.lineTo(x + w - side, from);
+    context.fill();
   }
 }
 
@@ -396,19 +413,12 @@ function drawDetails(context: CanvasRenderingContext2D, width: number, height: n
     const used = scarce?.used[index] ?? 0;
     context.font = `${Math.min(11, h * 0.24)}px ${FONT}`;
     const note = state.state[index] ? (state.states[state.state[index] as number] as string) : "";
-    const mark = note || (total ? `${amount(total - used, unit)} of ${amount(total, unit)} free` : "");
+    const mark = note || (total ? `${amount(total - used, unit)} of ${amount(total, unit)} free` : `no ${resourceWord(state.scarce)}`);
     context.fillStyle = note ? look.warn : look.muted;
     const room = context.measureText(mark).width;
     if (room < w - 60) context.fillText(mark, x + w - room - 8, y + h * 0.3);
     drawDevices(context, scene, index, [x + 11, y + h * 0.54, w - 19, h * 0.3], total, one);
-    if (scene.leaving[index] || scene.promised[index]) {
-      context.fillStyle = scene.leaving[index] ? look.bad : look.promised;
-      context.beginPath();
-      context.moveTo(x + w, y);
-      context.lineTo(x + w, y + 9);
-      context.lineTo(x + w - 9, y);
-      context.fill();
-    }
+    drawMarks(context, scene, index, [x, y, w, h], 9);
   }
   context.globalAlpha = 1;
 }

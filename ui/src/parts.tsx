@@ -149,20 +149,36 @@ export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
   );
 }
 
+/** What may be wider than the screen; it can be moved by keys too. */
+export function Scroll({ label, short = false, children }: { label: string; short?: boolean; children: ComponentChildren }) {
+  return <div class={short ? "scroll short" : "scroll"} role="region" aria-label={label} tabIndex={0}>{children}</div>;
+}
+
+/** One of several; arrow keys change it, as with any group of radio buttons. */
 export function Segments<T extends string>(props: {
   label: string;
   value: T;
   options: { value: T; label: string; title?: string }[];
   onChange: (value: T) => void;
 }) {
+  function onKey(event: JSX.TargetedKeyboardEvent<HTMLDivElement>): void {
+    const by = { ArrowRight: 1, ArrowDown: 1, ArrowLeft: -1, ArrowUp: -1 }[event.key];
+    if (!by) return;
+    event.preventDefault();
+    const n = props.options.length;
+    const next = (props.options.findIndex((option) => option.value === props.value) + by + n) % n;
+    props.onChange((props.options[next] as { value: T }).value);
+    (event.currentTarget.children[next] as HTMLElement).focus();
+  }
   return (
-    <div class="segments" role="radiogroup" aria-label={props.label}>
+    <div class="segments" role="radiogroup" aria-label={props.label} onKeyDown={onKey}>
       {props.options.map((option) => (
         <button
           key={option.value}
           type="button"
           role="radio"
           aria-checked={option.value === props.value}
+          tabIndex={option.value === props.value ? 0 : -1}
           title={option.title}
           onClick={() => props.onChange(option.value)}
         >

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta, field
 
 from muster.engine.constraints import has_topology
+from muster.engine.hope import Room, Waiters, without_room
 from muster.engine.lines import Line
 from muster.engine.placing import DEFAULTS, EVERYWHERE, Door, Found, Options, Scope
 from muster.engine.waiting import (
@@ -21,7 +22,9 @@ from muster.engine.waiting import (
 )
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_FULL
-from muster.snapshot import NO_ROW, Mask, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
+
+_NO_ROOM = JobVerdict(INSUFFICIENT)
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -82,38 +85,44 @@ class Allocate(Action):
         options = Options(**{option.name: getattr(self.arguments, option.name) for option in fields(Options)})
         door = session.workspace["door"] = Door(session, options)
         is_tree = bool(session.asked(points.QUEUE_TURN))
-        waiting = self._line_up(session, is_tree=is_tree)
+        waiting, lost = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())
         line = Line(session, waiting, is_tree=is_tree, turns_away=not is_tree)
-        in_vain = _InVain(session)
+        in_vain, told = _InVain(session), session.asked(points.JOB_WAITS)
         while (job := line.pop()) is not None:
             tasks, waiting[job] = waiting[job], waiting[job][:0]
             with session.turn(job):
-                where = session.start_nodes(job, tasks)
-                waits = None if promises else in_vain.waits(job, tasks, where)
-                if waits is None:
-                    waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
-                    waits = not _has_started(session, job)
-                    in_vain.note(job, tasks, where, waits=waits)
-                if waits and session.job_waits(job):
-                    line.sort_again(int(session.snapshot.jobs.queue[job]))
+                if job in lost:
+                    session.record(job, _NO_ROOM)
+                else:
+                    where = session.start_nodes(job, tasks)
+                    if promises or not in_vain.tell(job, tasks, where):
+                        waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
+                        in_vain.note(job, tasks, where)
+                if told and not _has_started(session, job):
+                    _tell_wait(session, line, job)
             if len(waiting[job]):
                 line.push(job)
         open_gates(session)
 
-    def _line_up(self, session: Session, *, is_tree: bool) -> dict[int, Rows]:
+    def _line_up(self, session: Session, *, is_tree: bool) -> tuple[dict[int, Rows], set[int]]:
         """Pending tasks of every job that can be allocated; the others get their verdicts, and keep no room.
 
-        Where queues do not form a tree, tasks that ask for nothing are left to backfill.
+        The second part are those of them for which there is none. Where queues do not form a tree, tasks that ask for
+        nothing are left to backfill.
         """
         tell_gated(session)
         tasks = schedulable_tasks(session, best_effort=None if is_tree else False)
+        lost: set[int] = set()
+        promises = bool(session.snapshot.tasks.reserved.any())
+        if len(tasks) and not promises and not session.explains:
+            tasks, lost = _leave_out(session, tasks, is_tree=is_tree)
         waiting = placeable_jobs(session, tasks, tell=True)
-        if session.snapshot.tasks.reserved.any():
+        if promises:
             with session.statement(self.name) as statement:
                 statement.release(tasks[~np.isin(session.snapshot.tasks.job[tasks], list(waiting))])
                 statement.hold()
-        return waiting
+        return waiting, lost
 
     def _give_turn(
         self,
@@ -158,10 +167,39 @@ class Allocate(Action):
         return outcome.left
 
 
+def _leave_out(session: Session, tasks: Rows, *, is_tree: bool) -> tuple[Rows, set[int]]:
+    """The tasks without those of jobs for which there is too little room; where somebody minds, with them, and whose.
+
+    Somebody may want to know who waits, and in which order; and in a tree a queue is judged by its first job.
+    """
+    waiters = Waiters.of(session.snapshot, tasks)
+    lost = without_room(session, waiters, Room(session.snapshot))
+    jobs, queues = waiters.jobs[lost].tolist(), session.snapshot.jobs.queue[waiters.jobs]
+    if session.asked(points.JOB_WAITS) or (is_tree and (queues != queues[0]).any()):
+        return tasks, set(jobs)
+    session.verdicts.update(dict.fromkeys(jobs, _NO_ROOM))
+    return waiters.pieces(~lost), set()
+
+
+def _tell_wait(session: Session, line: Line, job: int) -> None:
+    """Tell plugins that a job found no place, and do what they say about those behind it."""
+    queue = int(session.snapshot.jobs.queue[job])
+    if session.job_waits(job):
+        line.sort_again(queue)
+    closed = session.queue_closed(queue)
+    if closed is not None:
+        session.verdicts.update(dict.fromkeys(line.close(queue), JobVerdict(closed.reason, closed.detail)))
+
+
 def _has_started(session: Session, job: int) -> bool:
     """Whether a job has been given places in this cycle, or has what it needs."""
+    return bool(session.snapshot.jobs.counts[job, TaskStatus.ALLOCATED]) or session.job_deficit(job) == 0
+
+
+def _has_places(session: Session, job: int) -> bool:
+    """Whether a job has been given places in this cycle, or promised some."""
     counts = session.snapshot.jobs.counts[job]
-    return bool(counts[TaskStatus.ALLOCATED]) or session.job_deficit(job) == 0
+    return bool(counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED])
 
 
 def _is_outside(statement: Statement, where: Mask) -> bool:
@@ -170,90 +208,56 @@ def _is_outside(statement: Statement, where: Mask) -> bool:
 
 
 class _InVain:
-    """Jobs that found no room, by all that decides about it: another one just like them finds none either.
+    """Jobs that found no room: another one of the kind that needs as much finds none either.
 
     While room is given out it only becomes less. Not for jobs whose network or neighbours matter.
     """
 
     def __init__(self, session: Session) -> None:
         self._session = session
-        #: The verdict, and whether the job waits or has what it needs.
-        self._failed: dict[tuple[object, ...], tuple[JobVerdict, bool]] = {}
+        #: By kind, the fewest tasks for which there was no room, and the verdict.
+        self._failed: dict[tuple[object, ...], tuple[int, JobVerdict]] = {}
         self._live = session.live_tasks()
-        #: By class, how many tasks nodes could take while nothing more is touched.
-        self._counted = -1
-        self._slots: dict[int, int] = {}
         #: Where jobs might start, each kept while its identity stands for it.
         self._wheres: list[object] = []
 
-    def waits(self, job: int, tasks: Rows, where: object) -> bool | None:
-        """Whether this one waits as one like it does that has just found no room, which is noted; None: none has."""
-        likeness = self._likeness(job, tasks, where)
-        found = self._failed.get(likeness)
-        if found is None and not self._session.explains:
-            found = self._by_counting(job, tasks)
-            if found is not None:
-                self._wheres.append(where)
-                self._failed[likeness] = found
-        if found is None:
-            return None
-        verdict, waits = found
+    def tell(self, job: int, tasks: Rows, where: object) -> bool:
+        """Note the verdict on a job of whose kind one found no room that needed no more; False: there may be room.
+
+        Who has to explain it wants one that needed just as much.
+        """
+        fewest, verdict = self._failed.get(self._kind(job, tasks, where), (0, None)) if self._failed else (0, None)
+        if verdict is None or _has_places(self._session, job):
+            return False
+        needed = self._needed(job, tasks)
+        if needed < fewest or (self._session.explains and needed != fewest):
+            return False
         if self._session.explains:
             verdict = replace(verdict, task=int(tasks[verdict.placed]))
         self._session.record(job, verdict)
-        return waits
+        return True
 
-    def _by_counting(self, job: int, tasks: Rows) -> tuple[JobVerdict, bool] | None:
-        """What is known of a job where nodes have fewer places in all than it needs; None: they may have enough."""
-        snapshot = self._session.snapshot
-        kinds, record = snapshot.tasks.cls[tasks], snapshot.jobs.records[job]
-        if record.groups is not None or record.min_roles or record.sub_groups or (kinds != kinds[0]).any():
-            return None
-        if self._counted != snapshot.touched:
-            self._counted, self._slots = snapshot.touched, {}
-        cls = int(kinds[0])
-        slots = self._slots.get(cls)
-        if slots is None:
-            slots = self._slots[cls] = _slots(snapshot, cls)
-        lacking = self._session.job_deficit(job)
-        if slots >= max(1, min(lacking, len(tasks))):
-            return None
-        return JobVerdict(INSUFFICIENT, cls=cls, task=int(tasks[0])), lacking > 0
-
-    def note(self, job: int, tasks: Rows, where: object, *, waits: bool) -> None:
+    def note(self, job: int, tasks: Rows, where: object) -> None:
         """Remember a job that found no room."""
+        if self._session.verdicts[job].reason is not INSUFFICIENT or _has_places(self._session, job):
+            return
         self._wheres.append(where)
-        verdict, counts = self._session.verdicts[job], self._session.snapshot.jobs.counts[job]
-        if verdict.reason is INSUFFICIENT and not counts[TaskStatus.PIPELINED] and not counts[TaskStatus.ALLOCATED]:
-            self._failed.setdefault(self._likeness(job, tasks, where), (verdict, waits))
+        kind, needed = self._kind(job, tasks, where), self._needed(job, tasks)
+        if kind and (kind not in self._failed or needed < self._failed[kind][0]):
+            self._failed[kind] = needed, self._session.verdicts[job]
 
-    def _likeness(self, job: int, tasks: Rows, where: object) -> tuple[object, ...]:
+    def _needed(self, job: int, tasks: Rows) -> int:
+        """How many of the tasks must find room together."""
+        return max(1, min(self._session.job_deficit(job), len(tasks)))
+
+    def _kind(self, job: int, tasks: Rows, where: object) -> tuple[object, ...]:
+        """All that decides, beside how many tasks are needed; empty: more does."""
         snapshot = self._session.snapshot
-        jobs, record = snapshot.jobs, snapshot.jobs.records[job]
-        kinds = snapshot.tasks.cls[tasks]
+        jobs, record, kinds = snapshot.jobs, snapshot.jobs.records[job], snapshot.tasks.cls[tasks]
         is_plain = not (record.sub_groups or record.min_roles or record.groups or has_topology(self._session, job))
         if not is_plain or (kinds != kinds[0]).any() or (self._live and not self._live.isdisjoint(tasks.tolist())):
-            return (job,)
-        return (
-            id(where),
-            int(jobs.queue[job]),
-            int(kinds[0]),
-            len(tasks),
-            int(jobs.min_member[job]),
-            bool(jobs.preemptible[job]),
-            jobs.counts[job].tobytes(),
-        )
-
-
-def _slots(snapshot: Snapshot, cls: int) -> int:
-    """How many tasks of a class nodes would take at most, now or once everybody who leaves has left, by room alone."""
-    request = snapshot.classes.requests[cls, 0]
-    asked = np.flatnonzero(request)
-    if len(asked) == 0:
-        return len(snapshot.tasks)
-    free = np.maximum(snapshot.nodes.future_idle(), snapshot.nodes.idle())[:, asked]
-    slots = (np.maximum(free, 0) // request[asked]).min(axis=1)
-    return int(slots[snapshot.nodes.ready].sum())
+            return ()
+        return id(where), int(jobs.queue[job]), int(kinds[0]), bool(jobs.preemptible[job])
 
 
 def _take_promises(session: Session, job: int, statement: Statement) -> bool:

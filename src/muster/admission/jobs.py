@@ -17,6 +17,7 @@ from muster.admission.pods import label_value, subdomain
 from muster.admission.queues import queue_reference
 from muster.admission.request import (
     CREATE,
+    Caution,
     Findings,
     Json,
     Known,
@@ -33,10 +34,10 @@ from muster.api.errors import Problems, at_least, choices
 from muster.api.names import DEFAULT_QUEUE
 from muster.api.objects.batch import Job, JobFlow, JobSpec, JobTask, JobVolume, fill_job_spec
 from muster.api.validate import network_topology
+from muster.controllers.job_plugins import argument_problems
+from muster.controllers.job_plugins.contract import flag
 
 _MPI: Final = "mpi"
-_MASTER: Final = "--master"
-_DEFAULT_MASTER: Final = "master"
 #: What may change in a Job that exists, in its spec and in its tasks.
 _FREE: Final = frozenset({"minAvailable", "priorityClassName"})
 _FREE_IN_TASKS: Final = frozenset({"replicas", "minAvailable"})
@@ -49,8 +50,10 @@ def validate_job(request: Request, known: Known, settings: Settings) -> Findings
     job = read(request.document, Job)
     if request.operation == CREATE:
         yield from _creation(job, known, settings)
+        yield from (Caution(found.field, found.text) for found in argument_problems(job))
     else:
         yield from _update(job, request)
+    yield from _out_of_reach(job.spec)
     yield from tier_cautions("spec.networkTopology", job.spec.network_topology, known)
     for index, task in enumerate(job.spec.tasks):
         if task.partition_policy is not None:
@@ -86,26 +89,23 @@ def _counts(spec: JobSpec) -> Problems:
         yield Problem("spec.minAvailable", text, known_as)
 
 
+def _out_of_reach(spec: JobSpec) -> Findings:
+    pods = sum(max(task.replicas, 0) for task in spec.tasks)
+    if spec.min_success is not None and spec.min_success > pods:
+        text = f"expected at most the replicas of all tasks, {pods}, got {spec.min_success}; the job can only fail"
+        yield Caution("spec.minSuccess", text)
+
+
 def _plugins(spec: JobSpec, settings: Settings) -> Problems:
     for name in sorted(spec.plugins):
         if name not in settings.job_plugins:
             text = f'expected {choices(settings.job_plugins)}, got "{name}"'
             yield Problem(f"spec.plugins.{name}", text, known_as=f"unable to find job plugin: {name}")
     if _MPI in spec.plugins:
-        master = _argument(spec.plugins[_MPI], _MASTER, _DEFAULT_MASTER)
+        master = flag(spec.plugins[_MPI], "master", "master")
         if master not in (task.name for task in spec.tasks):
-            text = f'expected the name of a task as {_MASTER}, got "{master}"'
+            text = f'expected the name of a task as --master, got "{master}"'
             yield Problem(f"spec.plugins.{_MPI}", text, known_as="The specified mpi master task was not found")
-
-
-def _argument(arguments: Sequence[str], name: str, default: str) -> str:
-    """The value of an argument written as --name=value or as --name value; one dash will do."""
-    found = default
-    for index, argument in enumerate(arguments):
-        key, given, value = argument.partition("=")
-        if f"-{key.lstrip('-')}" == name[1:]:
-            found = value if given else "".join(arguments[index + 1 : index + 2])
-    return found
 
 
 def _volumes(volumes: Sequence[JobVolume]) -> Problems:
@@ -221,6 +221,8 @@ def validate_job_flow(request: Request, known: Known, settings: Settings) -> Fin
     """Find flows that wait for one that is not there, and flows that wait for each other."""
     del known, settings
     flows = read(request.document, JobFlow).spec.flows
+    if not flows:
+        yield Caution("spec.flows", "expected at least one flow, got none; no job is started")
     places = {flow.name: index for index, flow in enumerate(flows)}
     needs = {flow.name: flow.depends_on.targets if flow.depends_on else () for flow in flows}
     unknown = [(name, target) for name, targets in needs.items() for target in targets if target not in places]

@@ -28,7 +28,7 @@ _WORKLOADS: Final[dict[str, frozenset[str]]] = {
     "jobset.x-k8s.io": frozenset({"JobSet"}),
     "leaderworkerset.x-k8s.io": frozenset({"LeaderWorkerSet"}),
     "workload.codeflare.dev": frozenset({"AppWrapper"}),
-    "argoproj.io": frozenset({"CronWorkflow", "Rollout", "Workflow", "WorkflowTemplate"}),
+    "argoproj.io": frozenset({"ClusterWorkflowTemplate", "CronWorkflow", "Rollout", "Workflow", "WorkflowTemplate"}),
     "tekton.dev": frozenset({"Pipeline", "PipelineRun", "Task", "TaskRun"}),
     "serving.knative.dev": frozenset({"Service"}),
     "serving.kserve.io": frozenset({"InferenceService"}),

@@ -251,7 +251,7 @@ def _kai_queue(queue: KaiQueue) -> Problems:
 
 def _resource(field: str, resource: KaiQueueResource) -> Problems:
     for name, value in (("quota", resource.quota), ("limit", resource.limit)):
-        if value < 0 and value != UNLIMITED:
+        if not 0 <= value < math.inf and value != UNLIMITED:
             yield Problem(f"{field}.{name}", f"expected zero or more, or -1 for unlimited, got {value:g}")
     yield from at_least(f"{field}.overQuotaWeight", resource.over_quota_weight, 0)
 

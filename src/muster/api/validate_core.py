@@ -21,7 +21,7 @@ from muster.api.objects.claims import (
 )
 from muster.api.objects.meta import KubeObject, LabelSelector, LabelSelectorRequirement
 from muster.api.objects.node import Node, NodeSelector, Toleration
-from muster.api.objects.pod import Affinity, Container, Pod, TopologySpreadConstraint
+from muster.api.objects.pod import Affinity, Container, Pod, PodSpec, TopologySpreadConstraint
 from muster.api.objects.scheduling import PodDisruptionBudget, PriorityClass, ResourceQuota
 from muster.api.quantity import Quantity
 from muster.api.resources import (
@@ -44,6 +44,7 @@ _UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _ACCESS_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 _VOLUME_MODES: Final = ("Filesystem", "Block")
+_VOLUME_PHASES: Final = ("Pending", "Available", "Bound", "Released", "Failed")
 _CLAIM_PHASES: Final = ("Pending", "Bound", "Lost")
 _TOLERATION_OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
 _PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
@@ -76,10 +77,7 @@ def _pod(pod: Pod) -> Problems:
     for index, gate in enumerate(spec.scheduling_gates):
         if not gate.name:
             yield Problem(f"spec.schedulingGates[{index}].name", "expected the name of the gate, got nothing")
-    for index, volume in enumerate(spec.volumes):
-        if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
-            here = f"spec.volumes[{index}].persistentVolumeClaim.claimName"
-            yield Problem(here, "expected the name of a PersistentVolumeClaim, got nothing")
+    yield from _references(spec)
     if spec.affinity is not None:
         yield from _affinity(spec.affinity)
     for index, toleration in enumerate(spec.tolerations):
@@ -89,6 +87,23 @@ def _pod(pod: Pod) -> Problems:
     yield from one_of("status.phase", pod.status.phase, _PHASES)
 
 
+def _references(spec: PodSpec) -> Problems:
+    """Labels of nodes, claims and volumes by names that nobody could have."""
+    for key, text in spec.node_selector.items():
+        if fault := label_fault(key, text):
+            yield Problem("spec.nodeSelector", fault)
+    claims = {claim.name for claim in spec.resource_claims}
+    for index, container in enumerate(spec.containers):
+        for number, claim in enumerate(container.resources.claims):
+            if claim.name not in claims:
+                here = f"spec.containers[{index}].resources.claims[{number}].name"
+                yield Problem(here, f'expected the name of one of spec.resourceClaims, got "{claim.name}"')
+    for index, volume in enumerate(spec.volumes):
+        if volume.persistent_volume_claim is not None and not volume.persistent_volume_claim.claim_name:
+            here = f"spec.volumes[{index}].persistentVolumeClaim.claimName"
+            yield Problem(here, "expected the name of a PersistentVolumeClaim, got nothing")
+
+
 def _container(field: str, container: Container) -> Problems:
     """What a container asks for has a name that a node can offer, in whole devices, and no more than its limit."""
     for part, amounts_given in (("requests", container.resources.requests), ("limits", container.resources.limits)):
@@ -96,10 +111,10 @@ def _container(field: str, container: Container) -> Problems:
             yield from _resource(f"{field}.resources.{part}", name, quantity)
     for name, limit in container.resources.limits.items():
         asked = container.resources.requests.get(name)
-        if asked is not None and asked.value > limit.value:
+        if asked is not None and (asked.value > limit.value or ("/" in name and asked.value != limit.value)):
+            wanted = "the limit" if "/" in name else "at most the limit"
             yield Problem(
-                amount_field(f"{field}.resources.requests", name),
-                f'expected at most the limit, "{limit}", got "{asked}"',
+                amount_field(f"{field}.resources.requests", name), f'expected {wanted}, "{limit}", got "{asked}"'
             )
     yield from one_of(f"{field}.restartPolicy", container.restart_policy, _RESTARTS)
     for number, port in enumerate(container.ports):
@@ -114,6 +129,9 @@ def _resource(field: str, name: str, quantity: Quantity) -> Problems:
         if name not in (CPU, MEMORY, EPHEMERAL_STORAGE) and not name.startswith("hugepages-"):
             text = f'expected a resource such as "cpu", "memory" or "{GPU}", got "{name}"'
             yield Problem(amount_field(field, name), text)
+    elif label_fault(name, ""):
+        text = f'expected a resource such as "{GPU}": a domain in lower case, "/" and a name, got "{name}"'
+        yield Problem(amount_field(field, name), text)
     else:
         hint = f", or the annotation {names.GPU_FRACTION} for a part of one" if name == GPU else ""
         yield from _whole(field, name, quantity, hint)
@@ -164,7 +182,9 @@ class _Mark(NamedTuple):
     words: str
 
 
-_TRUTH: Final = _Mark(re.compile("1|t|T|true|TRUE|True|0|f|F|false|FALSE|False|"), '"true" or "false"')
+#: What Kubernetes' programs read as a yes or a no.
+TRUTH: Final = ("1", "t", "T", "true", "TRUE", "True", "0", "f", "F", "false", "FALSE", "False", "")
+_TRUTH: Final = _Mark(re.compile("|".join(TRUTH)), '"true" or "false"')
 _NUMBER_OR_PERCENT: Final = _Mark(re.compile("[0-9]+%?"), 'a number or a percentage such as "50%"')
 _MARKS: Final = {
     names.RUN_SECONDS: _Mark(re.compile(r"[0-9]+(\.[0-9]+)?"), 'a number of seconds such as "90"'),
@@ -357,6 +377,10 @@ def _quota_amounts(quota: ResourceQuota) -> Problems:
 
 def _volume(volume: PersistentVolume) -> Problems:
     yield from _volume_amounts(volume)
+    for index, mode in enumerate(volume.spec.access_modes):
+        yield from one_of(f"spec.accessModes[{index}]", mode, _ACCESS_MODES)
+    yield from one_of("spec.volumeMode", volume.spec.volume_mode, _VOLUME_MODES)
+    yield from one_of("status.phase", volume.status.phase, _VOLUME_PHASES)
     if volume.spec.node_affinity is not None:
         yield from _node_selector("spec.nodeAffinity.required", volume.spec.node_affinity.required)
 

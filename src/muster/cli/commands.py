@@ -411,7 +411,8 @@ def run(
         typer.Option(
             "--components",
             metavar="NAMES",
-            help="Parts to run: scheduler, controllers, admission; else all, webhooks if there is a certificate.",
+            help="Parts to run: scheduler, controllers, admission, ui; "
+            "else the first two, and admission if there is a certificate.",
         ),
     ] = "",
     webhook_cert: Annotated[
@@ -441,6 +442,14 @@ def run(
             help="Serve Jobs also where Volcano is installed; its own controllers have to be off.",
         ),
     ] = False,
+    ui_listen: Annotated[
+        str,
+        typer.Option(
+            "--ui-listen",
+            metavar="ADDRESS",
+            help="Where the dashboard answers, HOST:PORT; beyond loopback whoever the cluster knows may read.",
+        ),
+    ] = "127.0.0.1:8330",
 ) -> None:
     """Schedule the pods of a Kubernetes cluster that name this scheduler, and make those of Jobs, until SIGTERM.
 
@@ -471,6 +480,7 @@ def run(
             take_over_jobs=take_over_jobs,
             webhooks=webhooks_of(webhook_cert, webhook_key, webhook_listen, kubeconfig, context, scheduler_name),
             discovery=discovery,
+            ui_listen=ui_listen,
         )
     )
 

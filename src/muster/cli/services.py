@@ -14,7 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final, Protocol
 
 from muster.admission import Settings
 from muster.api import BackendError, MusterError, UserError
@@ -30,6 +30,9 @@ from muster.server.reload import CertificateFiles, ConfigFile
 from muster.server.status import StatusServer
 from muster.server.webhook_service import WebhookOptions, WebhookService
 
+if TYPE_CHECKING:
+    from muster.cli.dashboard.component import Dashboard
+
 log = logging.getLogger("muster.server")
 
 _NAMESPACE_FILE = Path("/var/run/secrets/kubernetes.io/serviceaccount/namespace")
@@ -39,7 +42,19 @@ _CHECK_SECONDS: Final = 1.0
 SCHEDULER: Final = "scheduler"
 CONTROLLERS: Final = "controllers"
 ADMISSION: Final = "admission"
-COMPONENTS: Final = frozenset({SCHEDULER, CONTROLLERS, ADMISSION})
+UI: Final = "ui"
+#: What runs unless something else is asked for.
+USUAL: Final = frozenset({SCHEDULER, CONTROLLERS, ADMISSION})
+COMPONENTS: Final = USUAL | {UI}
+
+
+class Part(Protocol):
+    """A part that runs beside others."""
+
+    def start(self) -> None: ...
+    def stop(self) -> None: ...
+    def trouble(self) -> str: ...
+    def unready(self) -> str: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,13 +77,15 @@ class RunSettings:
     key: Path | None = None
     metrics_auth: bool = False
     period_s: float = 1.0
-    #: Parts of Muster to run; none: all, webhooks where there is a certificate for them.
+    #: Parts of Muster to run; none: the usual ones, webhooks where there is a certificate for them.
     components: frozenset[str] = frozenset()
     webhooks: WebhookOptions | None = None
     #: namespace/name of the ConfigMap that says where the network is described.
     discovery: str = DISCOVERY
     #: Whether Jobs are served although Volcano's own controllers may do so, too.
     take_over_jobs: bool = False
+    #: Where the dashboard answers.
+    ui_listen: str = "127.0.0.1:8330"
 
 
 def components_of(text: str) -> frozenset[str]:
@@ -93,19 +110,28 @@ def webhooks_of(
 
 def serve(settings: RunSettings) -> None:
     """Run until SIGTERM or SIGINT. Raises MusterError."""
+    if settings.components == {UI}:
+        from muster.cli.dashboard.component import serve_dashboard  # noqa: PLC0415  # a server that few need
+
+        serve_dashboard(_dashboard(settings))
+        return
     with logging_to_stderr():
         _serve(settings)
 
 
 def _serve(settings: RunSettings) -> None:
-    wanted = settings.components or (COMPONENTS if settings.webhooks is not None else COMPONENTS - {ADMISSION})
+    wanted = settings.components or (USUAL if settings.webhooks is not None else USUAL - {ADMISSION})
     if ADMISSION in wanted and settings.webhooks is None:
         raise UserError("--components admission: needs --webhook-cert and --webhook-key")
-    beside: list[ControllerService | WebhookService] = []
+    beside: list[Part] = []
     if CONTROLLERS in wanted:
         beside.append(_controllers(settings))
     if ADMISSION in wanted and settings.webhooks is not None:
         beside.append(WebhookService(settings.webhooks))
+    if UI in wanted:
+        from muster.cli.dashboard.component import DashboardService  # noqa: PLC0415  # the same
+
+        beside.append(DashboardService(_dashboard(settings)))
     if SCHEDULER not in wanted:
         _serve_beside(beside, settings, sorted(wanted))
         return
@@ -120,7 +146,7 @@ def _serve(settings: RunSettings) -> None:
             part.stop()
 
 
-def _start(part: ControllerService | WebhookService) -> None:
+def _start(part: Part) -> None:
     """Start a part beside a scheduler, which tells itself when the cluster does not answer."""
     try:
         part.start()
@@ -144,9 +170,22 @@ def _controllers(settings: RunSettings) -> ControllerService:
     return ControllerService(options)
 
 
-def _serve_beside(
-    parts: list[ControllerService | WebhookService], settings: RunSettings, components: list[str]
-) -> None:
+def _dashboard(settings: RunSettings) -> Dashboard:
+    from muster.cli.dashboard.component import Dashboard  # noqa: PLC0415  # the same
+
+    return Dashboard(
+        settings.kubeconfig,
+        settings.context,
+        settings.config,
+        settings.scheduler_names,
+        settings.shard,
+        lease_of(settings).namespace,
+        settings.ui_listen,
+        *(tls_of(settings) or (None, None)),
+    )
+
+
+def _serve_beside(parts: list[Part], settings: RunSettings, components: list[str]) -> None:
     """Run all parts but the scheduler. Raises MusterError."""
     stopping = threading.Event()
     stop_on_signals(stopping.set)
@@ -173,7 +212,7 @@ def _serve_beside(
             status.close()
 
 
-def _until(stopping: threading.Event, parts: Sequence[ControllerService | WebhookService]) -> None:
+def _until(stopping: threading.Event, parts: Sequence[Part]) -> None:
     """Wait for the signal. Raises BackendError when a part has lost the cluster for good: a new start may help."""
     while not stopping.wait(_CHECK_SECONDS):
         for part in parts:
@@ -190,7 +229,8 @@ def _scheduler(settings: RunSettings) -> Service:
         volume_wait_s=volume_wait_s(settings.config),
         takes_over_from=settings.scheduler_names,
         makes_queues=True,
-        awaits_groups=CONTROLLERS in (settings.components or COMPONENTS),
+        # Whether controllers run elsewhere nobody says; without any, pods with an owner lose a moment.
+        awaits_groups=True,
     )
     options = ServiceOptions(
         scheduler_names=settings.scheduler_names,

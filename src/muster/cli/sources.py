@@ -47,6 +47,7 @@ from muster.api.names import KAI_GROUP_NAME, KAI_SCHEDULER, SLA_WAITING_TIME
 from muster.api.objects.workloads import ForeignWorkload
 from muster.api.reading.load import GZIP
 from muster.explain.words import counted
+from muster.simulate.notes import notes_on
 
 if TYPE_CHECKING:
     from muster.cluster.kubernetes.client.commands import Listing
@@ -98,7 +99,7 @@ def read(source: ObjectSource, *, checked: bool = True) -> Sequence[KubeObject |
         )
     if not loaded and not loaded.left_out:
         raise UserError("expected nodes, queues and pods, got no object at all", place=", ".join(source.files))
-    notes = [*loaded.notes, *_unused(source.scheduler_names, loaded)]
+    notes = [*loaded.notes, *(notes_on(loaded) if checked else ()), *_unused(source.scheduler_names, loaded)]
     for note in notes[:_MAX_NOTES]:
         sys.stderr.write(f"note: {note}\n")
     if len(notes) > _MAX_NOTES:

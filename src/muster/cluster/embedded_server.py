@@ -153,8 +153,9 @@ def _with_priority(pod: Pod, classes: Mapping[str, PriorityClass]) -> Pod:
 
 
 def _default_class(classes: Mapping[str, PriorityClass]) -> PriorityClass | None:
+    """Of several, which only a race makes, an API server takes the lowest."""
     defaults = [known for known in classes.values() if known.global_default]
-    return max(defaults, key=lambda known: (known.value, known.name), default=None)
+    return min(defaults, key=lambda known: (known.value, known.name), default=None)
 
 
 def run_seconds(pod: Pod) -> float | None:

@@ -192,7 +192,10 @@ def load_timeline(path: Path) -> Timeline:
         raise UserError(f"cannot read the timeline: {error.strerror}", place=str(path)) from None
     except UnicodeDecodeError:
         raise UserError("expected text in UTF-8", place=str(path)) from None
-    return parse_timeline(text, str(path), path.parent)
+    timeline = parse_timeline(text, str(path), path.parent)
+    if not timeline.entries:
+        raise UserError("expected at least one entry such as {at: 5m, cordon: n1}, got none", place=str(path))
+    return timeline
 
 
 def parse_timeline(text: str, source: str = "timeline", folder: Path = Path()) -> Timeline:
@@ -201,7 +204,8 @@ def parse_timeline(text: str, source: str = "timeline", folder: Path = Path()) -
     if not documents:
         return Timeline()
     if len(documents) > 1 or not isinstance(documents[0], list):
-        raise UserError("expected one list of entries, each with a time and a change", place=source)
+        given = "several documents" if len(documents) > 1 else describe_value(documents[0])
+        raise UserError(f"expected one list of entries, each with a time and a change, got {given}", place=source)
     return Timeline(tuple(_entries(documents[0], source, folder)))
 
 

@@ -44,7 +44,8 @@ def active_count(counts: Rows) -> int:
 
 def settled_count(counts: Rows) -> int:
     """Of the same: tasks that need no place any more, as they have one, are promised one, or are done."""
-    return active_count(counts) + int(counts[_SUCCEEDED])
+    row: list[int] = counts.tolist()
+    return sum(row[_ACTIVE]) + row[_SUCCEEDED]
 
 
 def ready_count(counts: Rows) -> int:
@@ -104,6 +105,12 @@ def pod_sets(snapshot: Snapshot, job: int) -> list[PodSet]:
 def beyond_roles(snapshot: Snapshot, job: int) -> int:
     """How many tasks a job with pod sets needs beyond their minimums, of whichever role; none in KAI's gangs."""
     return int(snapshot.jobs.min_member[job]) - int(snapshot.jobs.min_roles_total[job])
+
+
+def role_deficit(snapshot: Snapshot, role: int) -> int:
+    """How many more of its tasks a role needs; those that ask for nothing count as placed."""
+    counts = snapshot.roles.counts[role]
+    return max(0, int(snapshot.roles.minimum[role]) - ready_count(counts) - int(counts[BEST_EFFORT_PENDING]))
 
 
 def next_tasks(session: Session, job: int, waiting: Rows) -> Rows:

@@ -19,7 +19,7 @@ import numpy as np
 
 from muster.api import format_amount
 from muster.api.names import DEFAULT_QUEUE, ROOT_QUEUE
-from muster.explain.model import Json, amounts_json
+from muster.explain.model import JobState, Json, amounts_json
 from muster.explain.why import Whys
 from muster.framework import Reason, Session, points, reason_of
 from muster.snapshot import GATED, NO_ROW, UNLIMITED, Amounts, QueueRecord, TaskStatus
@@ -148,9 +148,18 @@ class QueueOverview:
         }
 
 
+def queue_loans(session: Session) -> tuple[Loan, ...]:
+    """Who borrows from whom, without looking at jobs: what can be asked for after every cycle."""
+    reader = _Reader(session)
+    table = session.snapshot.queues
+    tops = [row for row in range(len(table)) if row not in table.broken and table.parent[row] == NO_ROW]
+    return tuple(reader.loans(tops, None))
+
+
 def queue_overview(session: Session) -> QueueOverview:
     """Describe the queues of a session."""
     reader = _Reader(session)
+    reader.count_jobs()
     table = session.snapshot.queues
     rows = [row for row in range(len(table)) if row not in table.broken]
     tops = [row for row in rows if table.parent[row] == NO_ROW and not reader.is_idle_standard(row)]
@@ -183,11 +192,10 @@ class _Reader:
         for row, parent in enumerate(self._table.parent.tolist()):
             if parent != NO_ROW and row not in self._table.broken:
                 self._inner.setdefault(parent, []).append(row)
-        self._asked = self._table.tree_allocated + _pending(session)
+        self._asked = self._table.tree_allocated
         self._jobs: dict[int, _Jobs] = {}
         #: Queues that do not exist, and how many jobs name them.
         self.missing: Counter[str] = Counter()
-        self._count_jobs()
 
     def is_idle_standard(self, row: int) -> bool:
         """Is it a queue that every installation has, and that nobody uses?"""
@@ -268,14 +276,20 @@ class _Reader:
 
     # -- jobs ------------------------------------------------------------------------------------------------
 
-    def _count_jobs(self) -> None:
+    def count_jobs(self) -> None:
+        """Look at all jobs; before `view`."""
         session = self._session
+        self._asked = self._table.tree_allocated + _pending(session)
         jobs, tasks = session.snapshot.jobs, session.snapshot.tasks
         pending = np.flatnonzero(tasks.status == TaskStatus.PENDING)
         waits = Counter(tasks.job[pending[tasks.job[pending] != NO_ROW]].tolist())
         whys = Whys(session)
         for job in np.flatnonzero(jobs.live).tolist():
-            is_waiting = job in waits and session.job_deficit(job) > 0
+            is_waiting = session.job_deficit(job) > 0 and (
+                job in waits
+                # One that was not let in has no pods yet, and waits all the same.
+                or (not jobs.allocated_count(job) and whys.state(job) is JobState.WAITING)
+            )
             if not is_waiting and not jobs.allocated_count(job):
                 continue
             queue = int(jobs.queue[job])
@@ -285,8 +299,8 @@ class _Reader:
             books = self._jobs.setdefault(queue, _Jobs())
             books.running += not is_waiting
             books.waiting += is_waiting
-            if job in waits:
-                books.pending_pods += waits[job]
+            books.pending_pods += waits[job]
+            if job in waits or is_waiting:
                 books.reasons[whys.of(job).code] += 1
 
 

@@ -1,7 +1,8 @@
 """Jobs, what makes Jobs, and JobFlows of files: what nobody could run is refused before the simulation begins.
 
 They are asked what an API server with Muster's definitions and webhooks would ask, so that a file is refused in the
-same words; plugins are asked for their arguments.
+same words, and noted where a webhook would warn. Arguments that plugins cannot use are refused here, as misspelt fields
+of files are.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ import msgspec
 
 from muster.admission.cron_jobs import validate_cron_job
 from muster.admission.jobs import validate_job, validate_job_flow
-from muster.admission.request import CREATE, Facts, Findings, Request, Settings
+from muster.admission.request import CREATE, Caution, Facts, Findings, Request, Settings
 from muster.api import Problem, UserError, decode, encode, parse_duration
 from muster.api.errors import at_least, one_of
 from muster.api.objects.batch import CronJob, Job, JobFlow, JobSpec, JobTemplate, Json, LifecyclePolicy, fill_job_spec
 from muster.api.validate_workloads import template_problems
-from muster.controllers.job_plugins import plugin_names, plugins_of
+from muster.controllers.job_plugins import argument_problems, plugin_names
 
 Workload = Job | JobTemplate | JobFlow | CronJob
 _ITERATIONS = ("any", "all")
 _RETAIN = ("retain", "delete")
 _FROM_TASKS = "spec.minAvailable"
+_ARGUMENTS = "spec.plugins."
 
 
 def check_each(workloads: Iterable[Workload], places: Mapping[int, str]) -> None:
@@ -36,6 +38,18 @@ def check_each(workloads: Iterable[Workload], places: Mapping[int, str]) -> None
         for found in _problems(thing, settings):
             subject = f"{thing.kind} {thing.key}"
             raise UserError(found.text, place=places.get(id(thing), ""), subject=subject, field=found.field)
+
+
+def cautions(workloads: Iterable[Workload], known: Facts) -> Iterator[tuple[Workload, Caution]]:
+    """What webhooks would warn of, where the cluster has what is `known`; arguments of plugins are refused in files."""
+    settings = Settings().with_job_plugins(plugin_names())
+    for thing in workloads:
+        rule = validate_job_flow if isinstance(thing, JobFlow) else validate_job
+        if isinstance(thing, Job | JobFlow):
+            found = rule(Request(CREATE, encode(thing), {}), known, settings)
+            yield from (
+                (thing, each) for each in found if isinstance(each, Caution) and not each.field.startswith(_ARGUMENTS)
+            )
 
 
 def _problems(thing: Workload, settings: Settings) -> Iterator[Problem]:
@@ -125,4 +139,4 @@ def _asked_for(job: Job, document: Json, settings: Settings) -> Iterator[Problem
         (each for each in found if is_told or each.field != _FROM_TASKS),
         (each for each in found if not is_told and each.field == _FROM_TASKS),
     )
-    plugins_of(job)
+    yield from argument_problems(job)

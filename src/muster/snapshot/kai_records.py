@@ -206,5 +206,6 @@ class Priorities:
         is_kai = record.preemptible_below is not None  # a PodGroup of KAI's, or a lone pod for KAI
         if is_kai and record.priority_class in KAI_PRIORITY_CLASSES:
             return KAI_PRIORITY_CLASSES[record.priority_class]
+        # Of several defaults an API server takes the lowest for pods.
         defaults = [other.value for other in self._classes.values() if other.global_default]
-        return max(defaults, default=DEFAULT_PRIORITY if is_kai else 0)
+        return min(defaults, default=DEFAULT_PRIORITY if is_kai else 0)

@@ -133,6 +133,7 @@ def make_app(desk: Desk) -> Starlette:
         Route("/api/whatif", _whatif(desk), methods=["POST"]),
         Route("/api/events", _stream(desk), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
+        Route("/readyz", _readyz(desk), methods=["GET"]),
         Route("/api/{rest:path}", _endpoint(desk, _nothing, is_open=True)),
         Route("/{path:path}", _page(desk), methods=["GET"]),
     ]
@@ -205,6 +206,18 @@ def _client(request: Request) -> str:
 
 async def _healthz(_request: Request) -> Response:
     return Response("ok\n", headers=HEADERS, media_type="text/plain")
+
+
+def _readyz(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
+    """Ready as soon as there is something to show; a feed that waits for its cluster has nothing yet."""
+
+    async def endpoint(_request: Request) -> Response:
+        if desk.feed.history.latest is not None or desk.feed.has_ended:
+            return Response("ok\n", headers=HEADERS, media_type="text/plain")
+        why = "no cycle has been run yet"
+        return Response(f"{why}\n", HTTPStatus.SERVICE_UNAVAILABLE, HEADERS, media_type="text/plain")
+
+    return endpoint
 
 
 # -- what is asked ---------------------------------------------------------------------------------------------------

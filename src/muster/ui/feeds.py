@@ -20,7 +20,7 @@ from muster.cluster import Timeline
 from muster.framework import Registry, SchedulerConfig
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate import Run, simulate
-from muster.ui.history import History, Moment, moment_of
+from muster.ui.history import History, Json, Moment, moment_of
 from muster.ui.node_map import prepared
 from muster.whatif import Picture, picture_of
 
@@ -78,6 +78,8 @@ class Feed:
         self.has_ended = False
         #: What broke it, or keeps it from being current; "" if nothing does.
         self.trouble = ""
+        #: Who leads and which shards there are; nobody is elected where files are played.
+        self.surroundings: Json = {"leaders": None, "shards": [], "trouble": ""}
 
     @property
     def is_live(self) -> bool:

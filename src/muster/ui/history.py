@@ -16,7 +16,7 @@ from typing import Any, Final
 from muster.api import UserError
 from muster.explain import Whys
 from muster.explain.model import JobState
-from muster.explain.queue_overview import fair_share
+from muster.explain.queue_overview import fair_share, queue_loans
 from muster.framework import Session
 from muster.scheduler import CycleResult, Scheduler
 from muster.simulate.report import decision_json
@@ -55,6 +55,8 @@ class Moment:
     waiting: int = 0
     #: Per queue and resource: what it holds, and its fair share; None: nobody says.
     held: Mapping[str, Mapping[str, tuple[int, int | None]]] = field(default_factory=dict)
+    #: What queues held of others' quotas: resource, lender, borrower, amount.
+    loans: tuple[tuple[str, str, str, int], ...] = ()
     quarantined: tuple[Json, ...] = ()
     session: Session | None = field(default=None, repr=False)
     #: Answers that were made from the session, by what was asked.
@@ -179,6 +181,7 @@ def moment_of(
         running=running,
         waiting=waiting,
         held=_held(session),
+        loans=_loans(session),
         quarantined=tuple(aside.to_json() for aside in scheduler.mirror.quarantine),
         session=session,
     )
@@ -203,6 +206,12 @@ def _counts(session: Session) -> tuple[int, int]:
     whys = Whys(session)
     states = [whys.state(row) for row in rows]
     return sum(state in (JobState.RUNNING, JobState.GROWING) for state in states), states.count(JobState.WAITING)
+
+
+def _loans(session: Session) -> tuple[tuple[str, str, str, int], ...]:
+    if len(session.snapshot.queues.records) > _MAX_SERIES:
+        return ()
+    return tuple((loan.resource, loan.lender, loan.borrower, loan.amount) for loan in queue_loans(session))
 
 
 def _held(session: Session) -> dict[str, dict[str, tuple[int, int | None]]]:

@@ -10,7 +10,9 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
+from muster.api import format_amount
 from muster.explain import explain_job, explanation_lines, find_job, headline, job_rows
+from muster.explain.remedies import BoundRises, JobsEnd, NodesCome, Remedy
 from muster.framework import Session
 from muster.snapshot import NO_ROW, TaskStatus
 from muster.ui.history import Json, Moment
@@ -29,6 +31,7 @@ class JobFilter:
 
     text: str = ""
     queue: str = ""
+    #: One, or several with commas in between.
     state: str = ""
     namespace: str = ""
     offset: int = 0
@@ -40,7 +43,7 @@ class JobFilter:
         return (
             (not text or text in row["job"].lower() or text in row["reason"].lower())
             and self.queue in ("", row["queue"])
-            and self.state in ("", row["state"])
+            and (not self.state or row["state"] in self.state.split(","))
             and self.namespace in ("", row["job"].partition("/")[0])
         )
 
@@ -50,9 +53,11 @@ def all_jobs(moment: Moment) -> list[Json]:
     kept = moment.answers.get("jobs")
     if kept is None:
         assert moment.session is not None  # `History.at` looks at that
-        kept = moment.answers["jobs"] = {"jobs": [row.to_json() for row in job_rows(moment.session, moment.time)]}
-    rows: list[Json] = kept["jobs"]
-    return rows
+        rows = [row.to_json() for row in job_rows(moment.session, moment.time)]
+        # Whoever looks for what waits or runs does not want to pass by what is over.
+        kept = moment.answers["jobs"] = {"jobs": sorted(rows, key=lambda row: row["state"] == "finished")}
+    found: list[Json] = kept["jobs"]
+    return found
 
 
 def jobs_document(rows: list[Json], wanted: JobFilter) -> Json:
@@ -106,8 +111,24 @@ def _job(session: Session, row: int, now: float) -> Json:
         "headline": headline(explanation),
         "text": explanation_lines(explanation, _WIDTH),
         "explanation": explanation.to_json(),
+        "tries": [list(_changes(remedy)) for remedy in explanation.remedies],
         "pods": sorted(pods, key=lambda pod: pod["pod"]),
     }
+
+
+def _changes(remedy: Remedy) -> Iterator[Json]:
+    """A remedy as changes that the page on what-if can be asked about; of some nothing can be asked."""
+    trial = remedy.trial
+    if isinstance(trial, NodesCome):
+        yield {"kind": "add-nodes", "text": f"{trial.count}x{trial.like}"}
+    elif isinstance(trial, JobsEnd):
+        for job in trial.jobs[: 1 if trial.any_one else None]:
+            yield {"kind": "delete", "text": job}
+    elif isinstance(trial, BoundRises):
+        bound = "quota" if trial.is_quota else "limit"
+        for queue, amount in trial.queues:
+            change = f"{queue}.{bound}.{trial.resource}={format_amount(trial.resource, amount)}"
+            yield {"kind": "queue", "text": change}
 
 
 def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
@@ -115,7 +136,8 @@ def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
     entries: list[Json] = [{"time": created, "cycle": None, "kind": "created", "text": "created", "pods": []}]
     said = ("", "")
     for moment in moments:
-        entries += _decided(job, moment)
+        before: list[Json] = []
+        after: list[Json] = []
         for update in moment.updates:
             if update["job"] == job:
                 told = update["message"] or update["phase"]
@@ -123,8 +145,11 @@ def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
                 heard = (update["code"], told.partition("; ")[0])
                 if heard != said:
                     kind = "waits" if update["code"] else "phase"
-                    entries.append(_entry(moment, kind, told, code=update["code"], phase=update["phase"]))
+                    # How it stood comes before what was decided then; why it waits is what came of it.
+                    place = after if update["code"] else before
+                    place.append(_entry(moment, kind, told, code=update["code"], phase=update["phase"]))
                 said = heard
+        entries += [*before, *_decided(job, moment), *after]
     return entries if len(entries) <= _MAX_ENTRIES else [entries[0], *entries[1 - _MAX_ENTRIES :]]
 
 

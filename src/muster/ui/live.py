@@ -9,15 +9,19 @@ from __future__ import annotations
 import logging
 import threading
 import time
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
-from muster.api import MusterError
+from muster.api import BackendError, MusterError
+from muster.api.objects.topology import NodeShard
 from muster.cluster.kubernetes.client.commands import list_cluster
-from muster.cluster.kubernetes.client.shards import Target
+from muster.cluster.kubernetes.client.leaders import Leader, read_leaders, read_shards
+from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER, Shard, Target
 from muster.cluster.kubernetes.reader import ClusterReader, Observed
-from muster.framework import SchedulerConfig, Session
+from muster.framework import Session
 from muster.scheduler import CycleResult, Scheduler
+from muster.server.reload import ConfigFile
 from muster.ui.feeds import Feed, Label
 from muster.ui.history import Json, moment_of
 from muster.whatif import Options, Picture, load
@@ -33,6 +37,8 @@ _QUIET_S: Final = 5.0
 _SILENT_S: Final = 30.0
 #: How long to wait before another attempt to connect.
 _AGAIN_S: Final = 5.0
+#: The least time between two looks at who leads.
+_LEADERS_S: Final = 3.0
 NAMES: Final = ("volcano",)
 
 
@@ -44,12 +50,19 @@ class LiveFeed(Feed):
         kubeconfig: Path | None,
         context: str | None,
         scheduler_names: tuple[str, ...],
-        config: SchedulerConfig,
+        config: str | None = None,
+        *,
+        shard: Shard = WHOLE_CLUSTER,
+        namespace: str = "",
     ) -> None:
         title = context or (kubeconfig.stem if kubeconfig is not None else "cluster")
-        super().__init__(Label("cluster", title, "--cluster"), config)
+        self._file = ConfigFile(config)
+        super().__init__(Label("cluster", title, "--cluster"), self._file.first())
         self._names = scheduler_names or NAMES
-        self._target = Target(kubeconfig, context, scheduler_names=self._names)
+        self._target = Target(kubeconfig, context, shard, scheduler_names=self._names)
+        #: Where leases are looked for by those who may not look everywhere.
+        self._namespace = namespace
+        self._looked_at = float("-inf")
         self._reader = ClusterReader(self._target)
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="muster-ui-feed", daemon=True)
@@ -57,6 +70,35 @@ class LiveFeed(Feed):
     def ask(self, path: str, body: bytes) -> bytes:
         """Post a question to the cluster that changes nothing. Raises BackendError."""
         return self._reader.ask(path, body)
+
+    def _look_around(self) -> None:
+        """See from time to time who leads and which shards there are; in the thread that waits for the cluster."""
+        if time.monotonic() - self._looked_at < _LEADERS_S:
+            return
+        self._looked_at = time.monotonic()
+        leaders: list[Leader] | None = None
+        shards: Sequence[NodeShard] = ()
+        trouble = ""
+        try:
+            leaders = read_leaders(self._reader.read, self._namespace)
+            shards = read_shards(self._reader.read)
+        except BackendError as fault:
+            trouble = f"the cluster does not say who leads: {fault}"
+        self.surroundings = {
+            "leaders": None if leaders is None else [_leader_json(leader) for leader in leaders],
+            "shards": [
+                {
+                    "shard": shard.name,
+                    "scheduler": shard.spec.scheduler_name,
+                    "wanted": len(shard.spec.nodes_desired),
+                    "inUse": len(shard.status.nodes_in_use),
+                    "toAdd": len(shard.status.nodes_to_add),
+                    "toRemove": len(shard.status.nodes_to_remove),
+                }
+                for shard in shards
+            ],
+            "trouble": trouble,
+        }
 
     def picture(self, cycle: int) -> Picture:
         """The cluster as it is now, listed anew: what is gone cannot be asked about. Raises MusterError."""
@@ -103,6 +145,8 @@ class LiveFeed(Feed):
         scheduler.n_cycles = 0 if latest is None else latest.cycle
         while not self._stopping.is_set():
             began = time.monotonic()
+            self._reload(scheduler)
+            self._look_around()
             with self.turns.mine():
                 result = scheduler.run_once()
                 if scheduler.last_session is not None:
@@ -113,6 +157,29 @@ class LiveFeed(Feed):
             if self._stopping.wait(max(_PERIOD_S, _REST * took)):
                 return
             self._reader.wait(_QUIET_S)
+
+    def _reload(self, scheduler: Scheduler) -> None:
+        """Take up a changed configuration as the scheduler does; what cannot be used leaves the one in force."""
+        try:
+            found = self._file.changed()
+        except MusterError as fault:
+            log.error("event=config-refused error=%r", str(fault))  # noqa: TRY400  # the user's mistake, not ours
+            return
+        if found is not None:
+            scheduler.configure(found)
+            self.config = found
+
+
+def _leader_json(leader: Leader) -> Json:
+    return {
+        "lease": leader.lease,
+        "namespace": leader.namespace,
+        "holder": leader.holder,
+        "since": leader.since,
+        "renewed": leader.renewed,
+        "lasts": leader.duration_s,
+        "changes": leader.changes,
+    }
 
 
 def _json(session: Session, seen: Observed, cycle: CycleResult) -> Json:

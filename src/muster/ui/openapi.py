@@ -144,6 +144,8 @@ SCHEMAS: dict[str, Json] = {
         text=_list(_TEXT),
         # As `muster explain --output json`.
         explanation=_open(job=_TEXT, queue=_TEXT, state=_TEXT, reason=_ANY, advice=_list(_TEXT), holders=_list(_ANY)),
+        # For each piece of advice, what to ask /api/whatif to see what it does.
+        tries=_list(_list(_thing(kind=_TEXT, text=_TEXT))),
         pods=_list(_thing(pod=_TEXT, node=_TEXT, promised=_TEXT, status=_TEXT)),
         timeline=_list({"$ref": "#/components/schemas/Event"}),
     ),
@@ -178,6 +180,8 @@ SCHEMAS: dict[str, Json] = {
         cycle=_list(_COUNT),
         time=_list(_NUMBER),
         queues=_map(_thing(held=_list(_COUNT), fairShare=_list(_maybe(_COUNT)))),
+        loans=_list(_thing(lender=_TEXT, borrower=_TEXT, amount=_list(_COUNT))),
+        takings=_list(_thing(time=_NUMBER, cycle=_COUNT, **{"from": _TEXT, "to": _TEXT}, pods=_COUNT)),
     ),
     "Cycles": _thing(
         cycle=_list(_COUNT),
@@ -227,6 +231,26 @@ SCHEMAS: dict[str, Json] = {
         quarantined=_list(_ASIDE),
         faults=_list(_FAULT),
         shard=_maybe(_thing(mode=_TEXT, nodes=_COUNT)),
+        # Null: nobody is elected, or nobody could tell; then `trouble` says why.
+        surroundings=_thing(
+            leaders=_maybe(
+                _list(
+                    _thing(
+                        lease=_TEXT,
+                        namespace=_TEXT,
+                        holder=_TEXT,
+                        since=_maybe(_NUMBER),
+                        renewed=_maybe(_NUMBER),
+                        lasts=_COUNT,
+                        changes=_COUNT,
+                    )
+                )
+            ),
+            shards=_list(
+                _thing(shard=_TEXT, scheduler=_TEXT, wanted=_COUNT, inUse=_COUNT, toAdd=_COUNT, toRemove=_COUNT)
+            ),
+            trouble=_TEXT,
+        ),
         errors=_list(_thing(cycle=_COUNT, time=_NUMBER, error=_TEXT)),
     ),
     "Search": _thing(
@@ -270,7 +294,7 @@ PATHS: tuple[tuple[str, str, str, tuple[tuple[str, str, bool], ...]], ...] = (
         (
             ("q", "text in name or reason", False),
             ("queue", "of this queue", False),
-            ("state", "in this state", False),
+            ("state", "in this state, or in one of several with commas in between", False),
             ("namespace", "in this namespace", False),
             ("offset", "leave out so many", False),
             ("limit", "at most so many", False),

@@ -58,6 +58,7 @@ def config_document(feed: Feed) -> Json:
         "pluginsLeftOut": out,
         "quarantined": [] if latest is None else list(latest.quarantined),
         "faults": [] if session is None else _faults(session),
+        "surroundings": feed.surroundings,
         "shard": None if sharding is None else {"mode": sharding.mode, "nodes": len(sharding.nodes)},
         "errors": [
             {"cycle": moment.cycle, "time": moment.time, "error": moment.error}

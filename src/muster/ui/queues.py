@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable
+from itertools import accumulate
 from typing import Final
 
 from muster.api.resources import unit_of
@@ -59,12 +61,14 @@ def series_document(moments: Iterable[Moment], resource: str) -> Json:
     step = max(1, -(-len(every) // _MAX_POINTS))
     shown = every[::step] if not every or (len(every) - 1) % step == 0 else [*every[::step], every[-1]]
     names = sorted({name for moment in shown for name in moment.held})
+    pairs = sorted({loan[1:3] for moment in shown for loan in moment.loans if loan[0] == resource})
     empty: tuple[int, None] = (0, None)
     return {
         "resource": resource,
         "unit": unit_of(resource),
         "cycle": [moment.cycle for moment in shown],
-        "time": [moment.time for moment in shown],
+        # A clock that was set back draws no line that runs backwards.
+        "time": list(accumulate((moment.time for moment in shown), max)),
         "queues": {
             name: {
                 "held": [moment.held.get(name, {}).get(resource, empty)[0] for moment in shown],
@@ -72,7 +76,28 @@ def series_document(moments: Iterable[Moment], resource: str) -> Json:
             }
             for name in names
         },
+        "loans": [
+            {"lender": pair[0], "borrower": pair[1], "amount": [_lent(moment, resource, pair) for moment in shown]}
+            for pair in pairs
+        ],
+        "takings": [
+            {"time": moment.time, "cycle": moment.cycle, **taking} for moment in every for taking in _taken(moment)
+        ][-_MAX_POINTS:],
     }
+
+
+def _lent(moment: Moment, resource: str, pair: tuple[str, str]) -> int:
+    return sum(loan[3] for loan in moment.loans if loan[0] == resource and loan[1:3] == pair)
+
+
+def _taken(moment: Moment) -> list[Json]:
+    """Pods that left for others in a cycle, by the queues of both."""
+    pods = Counter(
+        (made["queue"], made["beneficiaryQueue"])
+        for made in moment.decisions
+        if made["kind"] == "evict" and made["beneficiary"]
+    )
+    return [{"from": giver, "to": taker, "pods": n} for (giver, taker), n in sorted(pods.items())]
 
 
 def takings(moments: Iterable[Moment]) -> list[Json]:

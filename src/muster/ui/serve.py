@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import signal
 import socket
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -79,7 +80,10 @@ class _Server(uvicorn.Server):
 
     def handle_exit(self, sig: int, frame: FrameType | None) -> None:
         self._desk.close()
-        super().handle_exit(sig, frame)
+        if sig == signal.SIGTERM:
+            self.should_exit = True  # an orderly end, and no end by the signal as the library would have it
+        else:
+            super().handle_exit(sig, frame)
 
 
 def gate_of(options: ServeOptions) -> tuple[Gate, str]:

@@ -1,6 +1,7 @@
 """What a reader sees when something goes wrong between the page and the server: it is said, and it mends itself."""
 
 import socket
+from dataclasses import replace
 from pathlib import Path
 
 from playwright.sync_api import Browser, expect
@@ -12,7 +13,7 @@ from muster.cluster import load_timeline
 from muster.framework import default_config
 from muster.ui.access import TokenGate
 from muster.ui.app import Desk
-from muster.ui.feeds import FileFeed, Label, Played
+from muster.ui.feeds import Feed, FileFeed, Label, Played
 from tests.ui.browser.conftest import Open
 
 expect.set_options(timeout=20_000)
@@ -71,3 +72,40 @@ def test_a_token_that_expires_is_asked_for_again(show: Open, demo: FileFeed, tmp
     page.get_by_label("Token").fill(SECOND)
     page.get_by_role("button", name="Read").click()
     expect(page.get_by_role("link", name="research/evaluate")).to_be_visible()
+
+
+DAY_AHEAD = """
+    const Right = Date;
+    globalThis.Date = class extends Right {
+        constructor(...given) { super(...(given.length ? given : [Right.now() + 86400000])); }
+        static now() { return Right.now() + 86400000; }
+    };
+"""
+
+
+def test_a_browser_whose_clock_is_off_tells_the_time_of_the_cluster(chromium: Browser, demo: FileFeed) -> None:
+    with served(Desk(demo)) as address, chromium.new_context() as context:
+        context.add_init_script(DAY_AHEAD)
+        page = context.new_page()
+        page.goto(f"{address}/jobs")
+        expect(page.get_by_role("row", name="research/evaluate")).to_contain_text("10m 3s")
+        page.get_by_role("link", name="product/serve").click()
+        expect(page.locator(".timeline .is-evict")).to_contain_text("+2m")
+        page.goto(f"{address}/decisions")
+        expect(page.locator(".cycles > li").first).to_contain_text("+10m 1s")
+
+
+def test_a_cluster_whose_clock_is_set_back_is_shown_all_the_same(show: Open, demo: FileFeed) -> None:
+    latest = demo.history.latest
+    assert latest is not None
+    feed = Feed(Label("files", "set back"), demo.config)
+    for number, time in enumerate((1000.0, 1060.0, 400.0, 460.0), start=1):
+        feed.history.add(replace(latest, cycle=number, time=time, answers={}))
+    feed.has_ended = True
+    page = show(Desk(feed), "/queues")
+    expect(page.locator(".chart canvas").first).to_be_visible()
+    times = page.evaluate("async () => (await (await fetch('/api/queues/series?resource=cpu')).json()).time")
+    assert times == [1000.0, 1060.0, 1060.0, 1060.0]
+    page.get_by_role("slider").focus()
+    page.keyboard.press("Home")
+    expect(page.locator(".player")).to_contain_text("cycle 1")

@@ -86,7 +86,7 @@ def test_cycles_are_played_and_stand_in_the_address(show: Open, demo: FileFeed) 
 
 def test_queues_say_who_took_from_whom(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/queues")
-    expect(page.locator(".flows")).to_contain_text(["research"])
+    expect(page.locator(".flow")).to_contain_text("research")
     expect(page.get_by_role("row", name=re.compile("^product"))).to_contain_text("17")
     expect(page.locator(".chart canvas").first).to_be_visible()
     page.get_by_role("combobox", name="Resource").select_option("cpu")
@@ -95,12 +95,15 @@ def test_queues_say_who_took_from_whom(show: Open, demo: FileFeed) -> None:
 
 def test_decisions_show_who_left_for_whom(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/decisions?kind=evict")
-    pair = page.locator(".pair")
-    expect(pair).to_have_count(1)
-    expect(pair).to_contain_text("product/serve")
-    expect(pair.locator(".beneficiary")).to_contain_text("research/pretrain")
+    picture = page.locator(".flow")
+    expect(picture).to_have_count(1)
+    left, right = picture.locator("ul").all()
+    expect(left).to_contain_text("product/serve")
+    expect(left).to_contain_text("6 pods, queue product")
+    expect(right).to_contain_text("research/pretrain")
+    expect(picture.locator("path")).to_have_count(1)
     page.get_by_text("Record of the decision").click()
-    expect(pair.locator(".record dl")).to_be_visible()
+    expect(page.locator(".record dl")).to_be_visible()
 
 
 def test_what_if_stands_beside_what_is(show: Open, demo: FileFeed) -> None:

@@ -1,13 +1,14 @@
 // Cluster: every node in the order of the network, coloured by what one wants to know.
 
 import { useEffect, useMemo, useState } from "preact/hooks";
-import type { NodePage, State, Tree } from "../api";
-import { amount, amountsText, number, percent, plural, resourceWord } from "../format";
+import type { Cycles, NodePage, State, Tree } from "../api";
+import { amount, amountsText, number, percent, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import type { Mode, Paint } from "../paint";
-import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, QueueLink, Segments } from "../parts";
-import { askAbout } from "./whatif";
-import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
+import { Overview } from "../Overview";
+import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, QueueLink, Scroll, Segments } from "../parts";
+import { askAll } from "./whatif";
+import { address, go, linkTo, status, useAt, useData, useValue, withQuery } from "../store";
 
 const MODES: { value: Mode; label: string; title: string }[] = [
   { value: "use", label: "Use", title: "How much of the resource is used" },
@@ -150,9 +151,10 @@ export function ClusterPage() {
           {!asTable && painted && <Legend painted={painted} mode={mode} state={state} />}
         </Panel>
         {selected && <NodePanel name={selected} />}
+        {painted && <Overview />}
       </div>
       {tree.faults.length > 0 && (
-        <Panel title="Faults in the topology" class="bad">
+        <Panel title="Faults in the topology: what lies under them is out of use for jobs that ask for a domain" class="bad">
           <ul class="plain">
             {tree.faults.map((fault) => (
               <li key={fault.domain}><b>{fault.domain}</b>: {fault.fault}</li>
@@ -194,8 +196,18 @@ function summary(tree: Tree, state: State, resource: string): string {
   return `${plural(tree.nodes.length, "node")}, ${percent(used, total)} of ${resourceWord(resource)} used, ${wrong} nodes take no pods`;
 }
 
-function Totals({ tree, state, resource }: { tree: Tree; state: State; resource: string }) {
+/** Jobs that run and wait, at the cycle that is looked at; -1: nobody counted them. */
+function useCounts(): { running: number; waiting: number } {
   const feed = useValue(status);
+  const at = useAt();
+  const past = useData<Cycles>(at === null ? null : "/api/cycles");
+  if (at === null) return { running: feed?.running ?? -1, waiting: feed?.waiting ?? 0 };
+  const place = past.data?.cycle.indexOf(at) ?? -1;
+  return { running: past.data?.running[place] ?? -1, waiting: past.data?.waiting[place] ?? 0 };
+}
+
+function Totals({ tree, state, resource }: { tree: Tree; state: State; resource: string }) {
+  const jobs = useCounts();
   const wrong = state.state.filter((code) => code > 0).length;
   const shown = [resource, ...tree.resources.map((known) => known.name).filter((name) => name !== resource && name !== "pods")].slice(0, 3);
   return (
@@ -211,10 +223,10 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
           </div>
         );
       })}
-      {feed && feed.running !== null && feed.running >= 0 && (
-        <Link href={linkTo("/jobs", { state: "waiting" })}>
-          <b>{number(feed.waiting ?? 0)}</b>{" "}
-          <span>{feed.waiting === 1 ? "job waits" : "jobs wait"}, {number(feed.running)} run at the latest cycle</span>
+      {jobs.running >= 0 && (
+        <Link href={linkTo("/jobs", { state: "waiting,promised" })}>
+          <b>{number(jobs.waiting)}</b>{" "}
+          <span>{jobs.waiting === 1 ? "job waits" : "jobs wait"}, {number(jobs.running)} {jobs.running === 1 ? "runs" : "run"}</span>
         </Link>
       )}
       <Link href={withQuery({ by: "state" })} class={wrong ? "warn" : ""}>
@@ -286,7 +298,7 @@ function NodePanel({ name }: { name: string }) {
         {data.running.map((pod) => (
           <li key={pod.pod}>
             {pod.job ? <JobLink job={pod.job} /> : <span class="muted">of another scheduler</span>}
-            <span class="muted"> {pod.pod.split("/").at(-1)}, {pod.status.toLowerCase()}{asked(pod.asks)}</span>
+            <span class="muted"> {pod.pod.split("/").at(-1)}, {podStatus(pod.status)}{asked(pod.asks)}</span>
           </li>
         ))}
       </ul>
@@ -298,7 +310,7 @@ function NodePanel({ name }: { name: string }) {
           </ul>
         </>
       )}
-      <p><Link href={askAbout("drain", name)}>What if it were drained?</Link></p>
+      <p><Link href={askAll([{ kind: "drain", text: name }])}>What if it were drained?</Link></p>
       <Commands
         commands={[
           ...(feed?.live ? [`kubectl describe node ${name}`] : []),
@@ -330,8 +342,8 @@ function NodeTable({ tree, state, resource, lit }: { tree: Tree; state: State; r
   return (
     <>
       <input class="narrow" type="search" placeholder="Name of a node" aria-label="Name of a node" value={text} onInput={(event) => setText(event.currentTarget.value)} />
-      <div class="scroll">
-        <table>
+      <Scroll label="Nodes">
+        <table class="cards">
           <thead>
             <tr><th>node</th><th>state</th><th class="n">{resourceWord(resource)} free</th><th class="n">of</th><th class="n">pods</th><th>jobs</th></tr>
           </thead>
@@ -342,18 +354,18 @@ function NodeTable({ tree, state, resource, lit }: { tree: Tree; state: State; r
               const jobs = state.holders.job.slice(from, Math.min(to, from + 3)).map((index) => state.jobs[index] as string);
               return (
                 <tr key={row}>
-                  <td><Link href={withQuery({ node: tree.nodes[row] as string })} class="name">{tree.nodes[row]}</Link></td>
+                  <td class="wide"><Link href={withQuery({ node: tree.nodes[row] as string })} class="name">{tree.nodes[row]}</Link></td>
                   <td><Chip state={state.states[state.state[row] as number] as string} /></td>
-                  <td class="n">{amount(total - used, unit)}</td>
-                  <td class="n">{amount(total, unit)}</td>
-                  <td class="n">{state.pods[row]}</td>
+                  <td class="n" data-label="free">{amount(total - used, unit)}</td>
+                  <td class="n" data-label="of">{amount(total, unit)}</td>
+                  <td class="n" data-label="pods">{state.pods[row]}</td>
                   <td>{jobs.map((job) => <span key={job}><JobLink job={job} /> </span>)}{to - from > 3 && <span class="muted">and {to - from - 3} more</span>}</td>
                 </tr>
               );
             })}
           </tbody>
         </table>
-      </div>
+      </Scroll>
       {rows.length > MOST_ROWS && <p class="muted">The first {MOST_ROWS} of {number(rows.length)}; a name narrows them down.</p>}
     </>
   );

@@ -1,8 +1,8 @@
 // Config: the configuration as understood, what each part is for, and what could not be used.
 
-import type { Config } from "../api";
-import { number, plural } from "../format";
-import { Commands, Link, Missing, Panel, When } from "../parts";
+import type { Config, Leader } from "../api";
+import { duration, number, plural } from "../format";
+import { Commands, Link, Missing, Panel, Scroll, When } from "../parts";
 import { linkTo, status, useData, useValue } from "../store";
 
 export function ConfigPage() {
@@ -26,9 +26,10 @@ export function ConfigPage() {
         </dl>
         {!troubles && !feed?.trouble && <p>Nothing is wrong.</p>}
       </Panel>
+      {feed?.live && <Leaders of={data.surroundings} />}
       {data.quarantined.length > 0 && (
         <Panel title="Put aside: these cannot be used, all others go on" class="bad">
-          <table>
+          <table class="cards">
             <thead><tr><th>kind</th><th>object</th><th>what is wrong</th></tr></thead>
             <tbody>
               {data.quarantined.map((aside) => (
@@ -70,6 +71,56 @@ export function ConfigPage() {
         </div>
       </div>
     </div>
+  );
+}
+
+/** A holder that has not renewed its lease for longer than it lasts does not lead any more. */
+function isHeld(leader: Leader, now: number): boolean {
+  return leader.holder !== "" && leader.renewed !== null && now - leader.renewed <= leader.lasts;
+}
+
+function Leaders({ of }: { of: Config["surroundings"] }) {
+  const feed = useValue(status);
+  const now = feed?.time ?? 0;
+  return (
+    <Panel title="Who leads" class={of.trouble ? "warn" : ""}>
+      {of.trouble && <p class="warn">{of.trouble}</p>}
+      {of.leaders?.length === 0 && <p class="muted">No lease of Muster is there: no replica with leader election has run in a namespace that can be read.</p>}
+      {of.leaders && of.leaders.length > 0 && (
+        <Scroll label="Leaders">
+          <table class="cards">
+            <thead><tr><th>lease</th><th>state</th><th>held by</th><th class="n">since</th><th class="n">renewed</th><th class="n">changed hands</th></tr></thead>
+            <tbody>
+              {of.leaders.map((leader) => (
+                <tr key={leader.namespace + leader.lease}>
+                  <td class="wide name">{leader.namespace}/{leader.lease}</td>
+                  <td>{isHeld(leader, now) ? <span class="chip is-running">leads</span> : <span class="chip is-bad">nobody leads</span>}</td>
+                  <td class="name" data-label="held by">{leader.holder || "–"}</td>
+                  <td class="n" data-label="since">{leader.since === null ? "–" : <When time={leader.since} />}</td>
+                  <td class="n" data-label="renewed">{leader.renewed === null ? "–" : `${duration(now - leader.renewed)} ago`}</td>
+                  <td class="n" data-label="changed hands">{number(leader.changes)} ×</td>
+                </tr>
+              ))}
+            </tbody>
+          </table>
+        </Scroll>
+      )}
+      {of.shards.length > 0 && (
+        <>
+          <h3>Shards</h3>
+          <Scroll label="Shards">
+            <table>
+              <thead><tr><th>shard</th><th>scheduler</th><th class="n">nodes wanted</th><th class="n">in use</th><th class="n">to come</th><th class="n">to go</th></tr></thead>
+              <tbody>
+                {of.shards.map((shard) => (
+                  <tr key={shard.shard}><td class="name">{shard.shard}</td><td>{shard.scheduler || "–"}</td><td class="n">{number(shard.wanted)}</td><td class="n">{number(shard.inUse)}</td><td class="n">{number(shard.toAdd)}</td><td class="n">{number(shard.toRemove)}</td></tr>
+                ))}
+              </tbody>
+            </table>
+          </Scroll>
+        </>
+      )}
+    </Panel>
   );
 }
 

@@ -2,8 +2,9 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type CycleCard, type Group } from "../api";
+import { Flow, type Stream } from "../Flow";
 import { plural } from "../format";
-import { Dot, JobLink, Link, Missing, NodeLink, Panel, Reason, Segments, When } from "../parts";
+import { JobLink, Link, Missing, NodeLink, Panel, Reason, Segments, When } from "../parts";
 import { address, go, linkTo, useData, useValue, withQuery } from "../store";
 import { Record } from "./job";
 
@@ -59,13 +60,13 @@ export function DecisionsPage() {
             />
             <label class="check">
               <input type="checkbox" checked={query.get("quiet") === "true"} onChange={(event) => go(withQuery({ quiet: event.currentTarget.checked ? "true" : null }))} />
-              quiet cycles
+              also cycles without a decision
             </label>
             {(job || query.get("cycle")) && <button type="button" onClick={() => go(withQuery({ job: null, cycle: null }))}>show all</button>}
           </>
         }
       >
-        {cards.length === 0 && <p class="muted">Nothing was decided.</p>}
+        {cards.length === 0 && <p class="muted">{query.get("kind") || job ? "No decision is like that." : "Nothing has been decided yet."}</p>}
         <ol class="cycles">
           {cards.map((card) => <Card key={card.cycle} card={card} chosen={query.get("cycle") === String(card.cycle)} />)}
         </ol>
@@ -94,21 +95,21 @@ function Card({ card, chosen }: { card: CycleCard; chosen: boolean }) {
         <Link href={linkTo("/cluster", { at: String(card.cycle) })} class="quiet">the cluster then</Link>
       </header>
       {card.error && <p class="warn">{card.error}</p>}
-      {evictions.length > 0 && <WhoForWhom groups={evictions} />}
+      {evictions.length > 0 && <WhoForWhom groups={evictions} gained={others} />}
       {others.length > 0 && (
         <ul class="groups">
           {others.map((group, i) => (
             <li key={i}>
               <span class={`verb is-${group.kind}`}>{group.kind === "bind" ? "bound" : group.pods[0]?.node ? "promised" : "promise taken back"}</span>
               <JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span> <Nodes group={group} />
-              <p class="muted">{group.why}</p>
+              <p class="muted"><Reason text={group.why} /></p>
             </li>
           ))}
         </ul>
       )}
       {card.tried.length > 0 && (
         <details>
-          <summary>{plural(card.tried.length, "job")} tried in vain</summary>
+          <summary>{plural(card.tried.length, "job")} found no place</summary>
           <ul class="groups">
             {card.tried.map((each) => <li key={each.job}><JobLink job={each.job} /> <Reason text={each.message} /></li>)}
           </ul>
@@ -132,14 +133,14 @@ function Card({ card, chosen }: { card: CycleCard; chosen: boolean }) {
   );
 }
 
-function Nodes({ group }: { group: Group }) {
+function Nodes({ group, word = "on" }: { group: Group; word?: string }) {
   const counts = new Map<string, number>();
   for (const pod of group.pods) if (pod.node) counts.set(pod.node, (counts.get(pod.node) ?? 0) + 1);
   const nodes = [...counts];
   if (!nodes.length) return null;
   return (
     <span class="muted">
-      on{" "}
+      {word}{" "}
       {nodes.slice(0, 4).map(([node, count], i) => (
         <span key={node}>{i > 0 && ", "}<NodeLink node={node} />{count > 1 && ` ×${count}`}</span>
       ))}
@@ -148,39 +149,57 @@ function Nodes({ group }: { group: Group }) {
   );
 }
 
-/** Evictions of a cycle: on the left who left, on the right for whom. */
-function WhoForWhom({ groups }: { groups: Group[] }) {
-  const beneficiaries = [...new Set(groups.map((group) => group.beneficiary))];
+/** Evictions of a cycle: a picture of who left for whom, and below it why. */
+function WhoForWhom({ groups, gained }: { groups: Group[]; gained: Group[] }) {
+  const streams = new Map<string, Stream>();
+  for (const group of groups) {
+    const key = `${group.job}\0${group.beneficiary}`;
+    const known = streams.get(key) ?? { from: group.job, to: group.beneficiary, amount: 0 };
+    streams.set(key, { ...known, amount: known.amount + group.n });
+  }
+  const queueOf = new Map(groups.flatMap((group) => [[group.job, group.queue], [group.beneficiary, group.beneficiaryQueue]]));
   return (
     <div class="exchange">
-      {beneficiaries.map((beneficiary) => {
-        const victims = groups.filter((group) => group.beneficiary === beneficiary);
-        return (
-          <div key={beneficiary} class="pair" role="group" aria-label={`evicted for ${beneficiary || "nobody"}`}>
-            <ul>
-              {victims.map((group, i) => (
-                <li key={i}>
-                  <div class="victim">
-                    <Dots count={group.n} name={group.job} />
-                    <JobLink job={group.job} dot={false} /> <span class="muted">{plural(group.n, "pod")}, queue {group.queue || "none"}</span>
-                  </div>
-                  <p class="muted">{group.why}</p>
-                  {group.record && <Record record={group.record} />}
-                </li>
-              ))}
-            </ul>
-            <span class="arrow is-evict" aria-label="left for">→</span>
-            <div class="beneficiary">
-              {beneficiary ? <JobLink job={beneficiary} /> : <span class="muted">nobody: the gang had fallen below its minimum</span>}
-              {beneficiary && <span class="muted">queue {victims[0]?.beneficiaryQueue || "none"}</span>}
-            </div>
-          </div>
-        );
-      })}
+      <Flow
+        streams={[...streams.values()]}
+        heads={["left", "for whom"]}
+        giver={(job, total) => (
+          <>
+            <JobLink job={job} />
+            <span class="muted">{plural(total, "pod")}, queue {queueOf.get(job) || "none"}</span>
+          </>
+        )}
+        taker={(job) =>
+          job ? (
+            <>
+              <JobLink job={job} />
+              <span class="muted">queue {queueOf.get(job) || "none"}{placesOf(job, gained)}</span>
+            </>
+          ) : (
+            <>
+              <b>nobody</b>
+              <span class="muted">its gang was broken</span>
+            </>
+          )
+        }
+      />
+      <ul class="groups">
+        {groups.map((group, i) => (
+          <li key={i}>
+            <span class="verb is-evict">evicted</span>
+            <JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span> <Nodes group={group} word="from" />
+            <p class="muted"><Reason text={group.why} /></p>
+            {group.record && <Record record={group.record} />}
+          </li>
+        ))}
+      </ul>
     </div>
   );
 }
 
-function Dots({ count, name }: { count: number; name: string }) {
-  return <span class="dots" aria-hidden="true">{Array.from({ length: Math.min(count, 12) }, (_, i) => <Dot key={i} name={name} />)}</span>;
+/** Where a job was promised room in the same cycle. */
+function placesOf(job: string, gained: Group[]): string {
+  const nodes = [...new Set(gained.filter((group) => group.job === job).flatMap((group) => group.pods.map((pod) => pod.node)))].filter(Boolean);
+  if (!nodes.length) return "";
+  return `; gets ${nodes.slice(0, 2).join(", ")}${nodes.length > 2 ? ` and ${nodes.length - 2} more` : ""}`;
 }

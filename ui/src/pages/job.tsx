@@ -2,12 +2,14 @@
 
 import { useMemo } from "preact/hooks";
 import type { Explanation, JobPage as Page, TimelineEntry } from "../api";
-import { amountsText, duration, plural, resourceWord } from "../format";
+import { Flow, type Stream } from "../Flow";
+import { amountsText, duration, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
-import { Chip, Commands, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, When } from "../parts";
+import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, When } from "../parts";
 import { linkTo, status, useData, useValue } from "../store";
 import { useMap } from "./cluster";
 import { Pods } from "./jobs";
+import { askAll } from "./whatif";
 
 export function JobPage({ name }: { name: string }) {
   const page = useData<Page>(`/api/jobs/${name.split("/").map(encodeURIComponent).join("/")}`);
@@ -39,8 +41,14 @@ export function JobPage({ name }: { name: string }) {
         <div>
           {waits && <Why said={said} text={data.text} />}
           {said.advice.length > 0 && (
-            <Panel title="What would let it start" class="good">
-              <ol class="advice">{said.advice.map((line) => <li key={line}>{line}</li>)}</ol>
+            <Panel title={said.state === "growing" ? "What would let it grow" : "What would let it start"} class="good">
+              <ol class="advice">
+                {said.advice.map((line, i) => (
+                  <li key={line}>
+                    {line} {data.tries[i]?.length ? <Link href={askAll(data.tries[i] ?? [])} class="try">try it</Link> : null}
+                  </li>
+                ))}
+              </ol>
             </Panel>
           )}
           {said.protected.length > 0 && (
@@ -57,16 +65,17 @@ export function JobPage({ name }: { name: string }) {
           <Panel title="Timeline"><Timeline entries={data.timeline} job={row.job} /></Panel>
         </div>
         <div>
+          <Exchanges entries={data.timeline} job={row.job} />
           <Where page={data} />
           <Panel title={plural(data.pods.length, "pod")}>
-            <div class="scroll short">
+            <Scroll label="Pods" short>
               <table>
                 <thead><tr><th>pod</th><th>status</th><th>node</th></tr></thead>
                 <tbody>
                   {data.pods.map((pod) => (
                     <tr key={pod.pod}>
                       <td class="name">{pod.pod.split("/").at(-1)}</td>
-                      <td>{pod.status.toLowerCase()}</td>
+                      <td>{podStatus(pod.status)}</td>
                       <td>
                         {pod.node ? <NodeLink node={pod.node} /> : pod.promised ? <span>promised <NodeLink node={pod.promised} /></span> : <span class="muted">none</span>}
                       </td>
@@ -74,10 +83,14 @@ export function JobPage({ name }: { name: string }) {
                   ))}
                 </tbody>
               </table>
-            </div>
+            </Scroll>
           </Panel>
           {said.queues.length > 0 && <QueuePath said={said} />}
-          <Panel title="In words"><pre class="words">{data.text.join("\n")}</pre></Panel>
+          <details class="panel">
+            <summary>As text, to pass on</summary>
+            <pre class="words">{data.text.join("\n")}</pre>
+            <Copy text={data.text.join("\n")} label="copy" />
+          </details>
           <Commands
             commands={[
               `muster explain ${quote(row.job)} ${feed?.live ? "--cluster" : (feed?.words ?? "")}`,
@@ -146,7 +159,12 @@ function Why({ said, text }: { said: Explanation; text: string[] }) {
       {Object.keys(said.heldByOthers).length > 0 && (
         <p>Pods of other schedulers hold {amountsText(said.heldByOthers)}.</p>
       )}
-      {said.noEvictions && <p><b>Nobody is evicted for it:</b> {said.noEvictions}</p>}
+      {said.noEvictions && (
+        <>
+          <h3>Nobody is evicted for it</h3>
+          <ul class="plain">{said.noEvictions.split("; ").map((line) => <li key={line}><Reason text={line} /></li>)}</ul>
+        </>
+      )}
     </Panel>
   );
 }
@@ -158,8 +176,40 @@ const KINDS: Record<TimelineEntry["kind"], string> = {
   nominate: "promised",
   cleared: "room made",
   waits: "waits",
-  phase: "phase",
+  phase: "",
 };
+
+/** What the phases of a PodGroup mean to whoever waits for it. */
+const PHASES: Record<string, string> = {
+  Pending: "not let in yet",
+  Inqueue: "let in: it may ask for nodes",
+  Running: "has its minimum",
+  Unknown: "fell below its minimum",
+  Completed: "finished",
+};
+
+/** Who left for this job, and for whom its own pods left. */
+function Exchanges({ entries, job }: { entries: TimelineEntry[]; job: string }) {
+  const streams = new Map<string, Stream>();
+  for (const entry of entries) {
+    if (entry.kind !== "evict" && entry.kind !== "cleared") continue;
+    const [from, to] = entry.kind === "evict" ? [job, entry.beneficiary ?? ""] : [entry.job ?? "", job];
+    const known = streams.get(`${from}\0${to}`) ?? { from, to, amount: 0 };
+    streams.set(`${from}\0${to}`, { ...known, amount: known.amount + entry.pods.length });
+  }
+  if (!streams.size) return null;
+  const say = (name: string, total: number) => (
+    <>
+      {name === job ? <b class="name"><Dot name={name} />this job</b> : name ? <JobLink job={name} /> : <b>nobody</b>}
+      <span class="muted">{plural(total, "pod")}{name ? "" : ": its gang was broken"}</span>
+    </>
+  );
+  return (
+    <Panel title="Who left for whom">
+      <Flow streams={[...streams.values()]} heads={["left", "for whom"]} giver={say} taker={say} />
+    </Panel>
+  );
+}
 
 function Timeline({ entries, job }: { entries: TimelineEntry[]; job: string }) {
   return (
@@ -172,13 +222,13 @@ function Timeline({ entries, job }: { entries: TimelineEntry[]; job: string }) {
             )}
           </span>
           <div>
-            <b>{KINDS[entry.kind]}</b>
+            <b>{KINDS[entry.kind] || (PHASES[entry.text] ?? entry.text)}</b>
             {entry.kind === "cleared" && entry.job && <> by evicting <JobLink job={entry.job} /></>}
             {entry.kind === "evict" && entry.beneficiary && entry.beneficiary !== job && <> for <JobLink job={entry.beneficiary} /></>}
             {entry.pods.length > 0 && (
               <span class="muted"> {plural(entry.pods.length, "pod")} {entry.kind === "evict" || entry.kind === "cleared" ? "from" : "on"} {nodesOf(entry)}</span>
             )}
-            {entry.kind !== "created" && <Told text={entry.text} />}
+            {entry.kind !== "created" && entry.kind !== "phase" && <Told text={entry.text} />}
             {entry.record && <Record record={entry.record} />}
           </div>
         </li>

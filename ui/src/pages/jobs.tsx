@@ -2,8 +2,8 @@
 
 import { useEffect, useState } from "preact/hooks";
 import type { JobRow, Jobs } from "../api";
-import { duration, number } from "../format";
-import { Chip, Commands, JobLink, Missing, Panel, QueueLink, Reason } from "../parts";
+import { duration, number, plural } from "../format";
+import { Chip, Commands, JobLink, Missing, Panel, QueueLink, Reason, Scroll } from "../parts";
 import { address, go, status, useData, useValue, withQuery } from "../store";
 
 const STATES = ["waiting", "promised", "starting", "growing", "running", "finished"];
@@ -31,7 +31,7 @@ export function JobsPage() {
   const offset = data.offset;
   return (
     <Panel
-      title={data.found === data.total ? `${number(data.total)} jobs` : `${number(data.found)} of ${number(data.total)} jobs`}
+      title={data.found === data.total ? plural(data.total, "job") : `${number(data.found)} of ${number(data.total)} jobs`}
       aside={
         <>
           <input type="search" placeholder="Name or reason" aria-label="Name or reason" value={text} onInput={(event) => setText(event.currentTarget.value)} />
@@ -55,21 +55,21 @@ export function JobsPage() {
       <div class="chips" role="group" aria-label="State">
         <button type="button" aria-pressed={state === ""} onClick={() => go(withQuery({ state: null, offset: null }))}>all {number(data.total)}</button>
         {STATES.filter((known) => data.states[known]).map((known) => (
-          <button key={known} type="button" aria-pressed={state === known} onClick={() => go(withQuery({ state: state === known ? null : known, offset: null }))}>
+          <button key={known} type="button" aria-pressed={state.split(",").includes(known)} onClick={() => go(withQuery({ state: state === known ? null : known, offset: null }))}>
             <i class={`light is-${known}`} aria-hidden="true" />
             {known} {number(data.states[known] ?? 0)}
           </button>
         ))}
       </div>
-      <div class="scroll">
-        <table class="jobs">
+      <Scroll label="Jobs">
+        <table class="jobs cards">
           <thead>
-            <tr><th class="n" title="Place in line">line</th><th>job</th><th>state</th><th>queue</th><th>pods</th><th class="n">priority</th><th class="n">waits or runs</th><th>why</th></tr>
+            <tr><th class="n" title="Place in the line of all that wait">in line</th><th>job</th><th>state</th><th>queue</th><th>pods</th><th class="n">priority</th><th class="n">waits or runs</th><th>why</th></tr>
           </thead>
           <tbody>{data.jobs.map((row) => <Row key={row.job} row={row} />)}</tbody>
         </table>
-      </div>
-      {data.jobs.length === 0 && <p class="muted">No job is like that.</p>}
+      </Scroll>
+      {data.jobs.length === 0 && <p class="muted">{data.total === 0 ? "There is no job." : "No job is like that."}</p>}
       {data.found > PAGE && (
         <p class="pages">
           <button type="button" disabled={offset === 0} onClick={() => go(withQuery({ offset: String(Math.max(0, offset - PAGE)) }))}>‹ before</button>
@@ -86,13 +86,13 @@ function Row({ row }: { row: JobRow }) {
   const waits = row.runningSeconds === null;
   return (
     <tr>
-      <td class="n">{row.line && <b title={`${row.line.inQueue}. of its queue: ${row.line.why}`}>{row.line.overall}</b>}</td>
-      <td><JobLink job={row.job} /></td>
+      <td class="n" data-label="in line">{row.line && <b title={`${row.line.inQueue}. of its queue: ${row.line.why}`}>{row.line.overall}</b>}</td>
+      <td class="wide"><JobLink job={row.job} /></td>
       <td><Chip state={row.state} /></td>
-      <td><QueueLink queue={row.queue} /></td>
-      <td><Pods row={row} /></td>
-      <td class="n">{row.priority}</td>
-      <td class="n">{waits ? duration(row.ageSeconds) : duration(row.runningSeconds ?? 0)}</td>
+      <td data-label="queue"><QueueLink queue={row.queue} /></td>
+      <td data-label="pods"><Pods row={row} /></td>
+      <td class="n" data-label="priority">{row.priority}</td>
+      <td class="n" data-label={waits ? "waits" : "runs"}>{row.state === "finished" ? null : duration(row.runningSeconds ?? row.ageSeconds)}</td>
       <td class="why" title={row.reason}>
         {row.reason ? <Reason text={row.reason} /> : ""}
         {row.startsInSeconds !== null && row.startsInSeconds > 0 && <span class="muted"> starts in about {duration(row.startsInSeconds)}</span>}

@@ -5,7 +5,7 @@ import { ask } from "../api";
 import { Chart } from "../Chart";
 import { duration, number } from "../format";
 import { hue, theme } from "../paint";
-import { Dot, Missing, Panel } from "../parts";
+import { Dot, Missing, Panel, Scroll } from "../parts";
 import { address, go, useData, useValue, withQuery } from "../store";
 
 interface RunSummary {
@@ -74,7 +74,7 @@ export function LabPage() {
   if (!data.runs.length && !data.comparisons.length)
     return (
       <div class="empty">
-        <h1>No runs yet</h1>
+        <h2>No runs yet</h2>
         <p>Replay a trace under a configuration, and look at it here:</p>
         <pre>{"muster replay examples/trace.csv --nodes 4x8 --out runs/first\nmuster ui --replay runs"}</pre>
       </div>
@@ -97,12 +97,13 @@ export function LabPage() {
             </button>
           ))}
         </div>
-        <div class="scroll">
+        <Scroll label="Figures of the runs">
           <table class="compare">
             <thead><tr><th>figure</th>{shown.map((run) => <th key={run.name} class="n">{run.name}</th>)}</tr></thead>
             <tbody>{data.figures.map((figure) => <Row key={figure.path} figure={figure} runs={shown} />)}</tbody>
           </table>
-        </div>
+        </Scroll>
+        {shown.length > 1 && <p class="legend"><span><i class="dot is-best" />the best of them</span></p>}
       </Panel>}
       {reports.length > 0 && <Curves reports={reports} />}
       <div class="columns">
@@ -131,12 +132,25 @@ function Row({ figure, runs }: { figure: Figure; runs: RunSummary[] }) {
   const differs = known.some((value) => value !== known[0]);
   return (
     <tr>
-      <th scope="row">{figure.what}</th>
+      <th scope="row">{nameOf(figure)}</th>
       {runs.map((run, i) => (
-        <td key={run.name} class={`n${differs && best !== null && values[i] === best ? " best" : ""}`}>{run.texts[figure.path]}</td>
+        <td key={run.name} class={`n${differs && best !== null && values[i] === best ? " best" : ""}`} title={run.texts[figure.path]}>
+          {isTime(figure) && typeof values[i] === "number" ? duration(values[i]) : run.texts[figure.path]}
+        </td>
       ))}
     </tr>
   );
+}
+
+const SECONDS = " (s)";
+
+function isTime(figure: Figure): boolean {
+  return figure.what.endsWith(SECONDS);
+}
+
+/** Seconds are told as days, hours and minutes, so that the name need not say it. */
+function nameOf(figure: Figure): string {
+  return isTime(figure) ? figure.what.slice(0, -SECONDS.length) : figure.what;
 }
 
 /** Configurations against each other over several seeds, with intervals and verdicts. */
@@ -147,7 +161,7 @@ function Compared({ comparison, figures }: { comparison: Comparison; figures: Fi
         const configs = [...new Set(Object.values(one.figures).flatMap((row) => Object.keys(row)))];
         return (
           <Panel key={name} title={`${comparison.name}: ${name}`} aside={<span class="muted">{comparison.seeds.length} seeds, against {comparison.baseline}</span>}>
-            <div class="scroll">
+            <Scroll label={name}>
               <table class="compare">
                 <thead><tr><th>figure</th>{configs.map((config) => <th key={config} class="n">{config}</th>)}</tr></thead>
                 <tbody>
@@ -168,7 +182,7 @@ function Compared({ comparison, figures }: { comparison: Comparison; figures: Fi
                   ))}
                 </tbody>
               </table>
-            </div>
+            </Scroll>
           </Panel>
         );
       })}

@@ -3,9 +3,11 @@
 import { useMemo } from "preact/hooks";
 import type { QueueAmounts, QueueRow, Queues, Series, Unit } from "../api";
 import { Chart } from "../Chart";
-import { amount, duration, moment, plural, resourceWord } from "../format";
+import { Flow } from "../Flow";
+import { Lanes } from "../Lanes";
+import { amount, duration, moment, number, plural, resourceWord } from "../format";
 import { hue, theme } from "../paint";
-import { Commands, Dot, JobLink, Link, Missing, Panel, When } from "../parts";
+import { Commands, Dot, JobLink, Link, Missing, Panel, Scroll, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 
 export function QueuesPage() {
@@ -34,11 +36,11 @@ export function QueuesPage() {
           </label>
         }
       >
-        <div class="scroll">
-          <table class="tree">
+        <Scroll label="Queues">
+          <table class="tree cards">
             <thead>
               <tr>
-                <th>queue</th><th>{resourceWord(resource)}: held, and asked for</th><th class="n">held</th><th class="n">fair share</th><th class="n">quota</th><th class="n">limit</th><th class="n">weight</th><th class="n">run</th><th class="n">wait</th><th>most wait because</th>
+                <th>queue</th><th>{resourceWord(resource)}: held, and asked for</th><th class="n">held</th><th class="n">fair share</th><th class="n">quota</th><th class="n">limit</th><th class="n">weight</th><th class="n">jobs run</th><th class="n">wait</th><th>most wait because</th>
               </tr>
             </thead>
             <tbody>
@@ -47,7 +49,7 @@ export function QueuesPage() {
               ))}
             </tbody>
           </table>
-        </div>
+        </Scroll>
         <p class="legend">
           <span><i class="key is-held" />held</span>
           <span><i class="key is-over" />held beyond the fair share</span>
@@ -63,41 +65,95 @@ export function QueuesPage() {
       </Panel>
       {one && <OneQueue queue={one} resource={resource} unit={unit} />}
       <div class="columns">
-        <Panel title="Over time">
-          {series.data && series.data.cycle.length > 1 ? <OverTime series={series.data} chosen={chosen} /> : <p class="muted">One cycle is no line yet.</p>}
-        </Panel>
         <div>
-          <Panel title="Who borrows from whom">
-            {data.loans.length === 0 && <p class="muted">Nobody holds what another was promised.</p>}
-            <ul class="flows">
-              {data.loans.map((loan) => (
-                <li key={loan.borrower + loan.lender + loan.resource}>
-                  <Name queue={loan.lender} /> <span class="arrow" aria-label="lends to">→</span> <Name queue={loan.borrower} />
-                  <b>{amount(loan.base, loan.unit)} {resourceWord(loan.resource)}</b>
-                </li>
-              ))}
-            </ul>
+          <Panel title={`${resourceWord(resource)} held, over time`}>
+            {series.data && series.data.cycle.length > 1 ? <OverTime series={series.data} chosen={chosen} /> : <p class="muted">One cycle is no line yet.</p>}
           </Panel>
-          <Panel title="Who took from whom">
-            {data.takings.length === 0 && <p class="muted">Nobody was evicted so far.</p>}
-            <ul class="flows">
-              {data.takings.map((taking) => (
-                <li key={taking.from + taking.to}>
-                  <div>
-                    <Name queue={taking.from} /> <span class="arrow is-evict" aria-label="gave to">→</span> <Name queue={taking.to} />
-                    <b>{plural(taking.pods, "pod")}</b>
-                  </div>
-                  <p class="muted">
-                    <JobLink job={taking.jobs[0] ?? ""} />{taking.jobs.length > 1 && ` and ${taking.jobs.length - 1} more`} for <JobLink job={taking.for[0] ?? ""} />{taking.for.length > 1 && ` and ${taking.for.length - 1} more`}, last{" "}
-                    <Link href={linkTo("/decisions", { cycle: String(taking.cycle) })}><When time={taking.time} /></Link>: {taking.why}
-                  </p>
-                </li>
-              ))}
-            </ul>
-          </Panel>
+          {series.data && series.data.loans.length > 0 && (
+            <Panel title={`${resourceWord(resource)} on loan, over time`}><Lent series={series.data} chosen={chosen} /></Panel>
+          )}
+        </div>
+        <div>
+          <Loans data={data} resource={resource} unit={unit} />
+          <Takings data={data} series={series.data} />
         </div>
       </div>
     </div>
+  );
+}
+
+function Loans({ data, resource, unit }: { data: Queues; resource: string; unit: Unit }) {
+  const here = data.loans.filter((loan) => loan.resource === resource);
+  const others = [...new Set(data.loans.filter((loan) => loan.resource !== resource).map((loan) => resourceWord(loan.resource)))];
+  const amounts = (name: string, total: number) => (
+    <>
+      <Name queue={name} />
+      <span class="muted">{amount(total, unit)} {resourceWord(resource)}</span>
+    </>
+  );
+  return (
+    <Panel title={`Who borrows ${resourceWord(resource)} from whom`}>
+      {here.length > 0 ? (
+        <>
+          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends, and may take back", "borrows"]} giver={amounts} taker={amounts} />
+          <p class="muted">A queue borrows what another was promised (its quota) and does not use now.</p>
+        </>
+      ) : (
+        <p class="muted">Nobody holds {resourceWord(resource)} of another queue&apos;s quota{others.length ? `; of ${others.join(", ")} somebody does` : ""}.</p>
+      )}
+    </Panel>
+  );
+}
+
+function Takings({ data, series }: { data: Queues; series: Series | null }) {
+  if (data.takings.length === 0) return <Panel title="Who took from whom"><p class="muted">Nobody was evicted so far.</p></Panel>;
+  return (
+    <Panel title="Who took from whom">
+      <Flow
+        streams={data.takings.map((taking) => ({ from: taking.from, to: taking.to, amount: taking.pods }))}
+        heads={["gave way", "for"]}
+        giver={(name, total) => <><Name queue={name} /><span class="muted">{plural(total, "pod")} left</span></>}
+        taker={(name, total) => <><Name queue={name} /><span class="muted">{plural(total, "pod")} left for it</span></>}
+      />
+      {series && series.takings.length > 0 && (
+        <>
+          <h3>When</h3>
+          <Lanes happenings={series.takings} first={series.time[0] ?? 0} last={series.time.at(-1) ?? 0} />
+        </>
+      )}
+      <h3>For which jobs</h3>
+      <ul class="plain">
+        {data.takings.map((taking) => (
+          <li key={taking.from + taking.to}>
+            <JobLink job={taking.jobs[0] ?? ""} />{taking.jobs.length > 1 && ` and ${taking.jobs.length - 1} more`} for <JobLink job={taking.for[0] ?? ""} />{taking.for.length > 1 && ` and ${taking.for.length - 1} more`}, last{" "}
+            <Link href={linkTo("/decisions", { cycle: String(taking.cycle) })}><When time={taking.time} /></Link>: <span class="muted">{taking.why}</span>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
+
+/** What each queue holds of another's quota, pair by pair. */
+function Lent({ series, chosen }: { series: Series; chosen: string | null }) {
+  const feed = useValue(status);
+  const lines = useMemo(() => {
+    const colours = theme();
+    return series.loans
+      .filter((loan) => !chosen || loan.lender === chosen || loan.borrower === chosen)
+      .slice(0, MOST_LINES)
+      .map((loan) => ({ label: `${loan.lender} → ${loan.borrower}`, values: loan.amount, colour: colours.hues[hue(loan.borrower)] as string }));
+  }, [series, chosen]);
+  return (
+    <Chart
+      x={series.time}
+      lines={lines}
+      stepped
+      height={180}
+      format={(value) => amount(value, series.unit)}
+      xFormat={(value) => (feed ? moment(value, feed.start, feed.live) : "")}
+      label={`${resourceWord(series.resource)} on loan over ${series.cycle.length} cycles: ${lines.map((line) => line.label).join(", ")}`}
+    />
   );
 }
 
@@ -144,30 +200,35 @@ function Row(props: { queue: QueueRow; depth: number; resource: string; unit: Un
   const reason = queue.reasons[0];
   return (
     <tr class={isChosen ? "chosen" : ""}>
-      <td class={`depth-${Math.min(depth, 6)}`}>
+      <td class={`wide depth-${Math.min(depth, 6)}`}>
         <Link href={withQuery({ queue: isChosen ? null : queue.name })} class="name"><Dot name={queue.name} />{queue.name}</Link>
         {!queue.open && <span class="chip">closed</span>}
-        {queue.fault && <span class="chip is-bad" title={queue.fault}>fault</span>}
+        {queue.fault && <span class="chip is-bad">fault</span>}
       </td>
-      <td><Bar part={part} most={most} /></td>
-      <td class="n"><b>{amount(part.held, unit)}</b></td>
-      <td class="n">{shown(part.fairShare, unit)}</td>
-      <td class="n">{shown(part.quota, unit)}</td>
-      <td class="n">{shown(part.limit, unit)}</td>
-      <td class="n">{queue.resources[resource]?.weight ?? "–"}</td>
-      <td class="n">{queue.jobs.running}</td>
-      <td class="n">{queue.jobs.waiting > 0 ? <Link href={linkTo("/jobs", { queue: queue.name, state: "waiting" })}>{queue.jobs.waiting}</Link> : 0}</td>
-      <td class="why">{reason && <span title={reason.text}><code class="code">{reason.code}</code> {reason.text}</span>}</td>
+      <td class="wide"><Bar part={part} unit={unit} resource={resource} most={most} /></td>
+      <td class="n" data-label="held"><b>{amount(part.held, unit)}</b></td>
+      <td class="n" data-label="fair share">{shown(part.fairShare, unit)}</td>
+      <td class="n" data-label="quota">{shown(part.quota, unit)}</td>
+      <td class="n" data-label="limit">{shown(part.limit, unit)}</td>
+      <td class="n" data-label="weight">{queue.resources[resource]?.weight ?? "–"}</td>
+      <td class="n" data-label="jobs run">{number(queue.jobs.running)}</td>
+      <td class="n" data-label="wait">{queue.jobs.waiting > 0 ? <Link href={linkTo("/jobs", { queue: queue.name, state: "waiting" })}>{number(queue.jobs.waiting)}</Link> : 0}</td>
+      <td class="why">
+        {queue.fault && <p class="bad">{queue.fault}</p>}
+        {reason && <span title={reason.text}><code class="code">{reason.code}</code> {reason.text}</span>}
+      </td>
     </tr>
   );
 }
 
-function Bar({ part, most }: { part: QueueAmounts; most: number }) {
+function Bar({ part, most, unit, resource }: { part: QueueAmounts; most: number; unit: Unit; resource: string }) {
   const width = (value: number): string => `${Math.min(100, (100 * value) / most)}%`;
   const share = part.fairShare;
   const within = share === null ? part.held : Math.min(part.held, share);
+  const waiting = part.asked - part.held;
+  const said = [`holds ${amount(part.held, unit)} ${resourceWord(resource)}`, waiting > 0 ? `asks for ${amount(waiting, unit)} more` : ""];
   return (
-    <span class="quota" role="img" aria-label={`held ${percentOf(part.held, most)} of the longest bar`}>
+    <span class="quota" role="img" aria-label={said.filter(Boolean).join(", ")} title={said.filter(Boolean).join(", ")}>
       <i class="is-asked" style={{ width: width(part.asked) }} />
       <i class="is-over" style={{ width: width(part.held) }} />
       <i class="is-held" style={{ width: width(within) }} />
@@ -176,10 +237,6 @@ function Bar({ part, most }: { part: QueueAmounts; most: number }) {
       {part.limit !== null && part.limit >= 0 && <b class="is-limit" style={{ left: width(part.limit) }} />}
     </span>
   );
-}
-
-function percentOf(value: number, most: number): string {
-  return `${Math.round((100 * value) / most)} %`;
 }
 
 function OneQueue({ queue, resource, unit }: { queue: QueueRow; resource: string; unit: Unit }) {
@@ -225,7 +282,7 @@ function OverTime({ series, chosen }: { series: Series; chosen: string | null })
       const queue = series.queues[name] as Series["queues"][string];
       const held = { label: name, values: queue.held, colour };
       const hasShare = queue.fairShare.some((value) => value !== null);
-      return hasShare ? [held, { label: `${name}: share`, values: queue.fairShare, colour, dashed: true }] : [held];
+      return hasShare ? [held, { label: `${name}, fair share (dashed)`, values: queue.fairShare, colour, dashed: true }] : [held];
     });
   }, [series, chosen]);
   return (

@@ -3,8 +3,8 @@
 import { useEffect, useState } from "preact/hooks";
 import { send, type Jobs, type Queues, type Tree } from "../api";
 import { duration, number, plural } from "../format";
-import { Chip, Commands, JobLink, Panel, quote, Reason } from "../parts";
-import { address, go, status, useAt, useData, useValue, withQuery } from "../store";
+import { Chip, Commands, JobLink, Link, Panel, quote, Reason, Scroll } from "../parts";
+import { address, go, status, useAt, useData, useValue } from "../store";
 
 type Kind = "add-nodes" | "drain" | "submit" | "queue" | "priority" | "delete" | "config";
 
@@ -115,10 +115,32 @@ export function WhatIfPage() {
           />
         )}
       </Panel>
+      {!asked.length && <Suggestions />}
       {busy && <p class="muted" role="status">Running it twice, without the changes and with them …</p>}
       {shown?.error && <Panel title="That cannot be asked" class="bad"><p role="alert">{shown.error}</p></Panel>}
       {shown?.data && <Answer data={shown.data} />}
     </div>
+  );
+}
+
+/** Questions that others ask first, about what is here. */
+function Suggestions() {
+  const tree = useData<Tree>("/api/cluster/tree", false);
+  const waiting = useData<Jobs>("/api/jobs?state=waiting&limit=1", false);
+  const job = waiting.data?.jobs[0]?.job;
+  const node = tree.data?.nodes.at(-1);
+  const questions: { text: string; change: Change }[] = [
+    ...(node ? [{ text: `4 more nodes like ${node} came?`, change: { kind: "add-nodes" as const, text: `4x${node}` } }] : []),
+    ...(node ? [{ text: `${node} were drained?`, change: { kind: "drain" as const, text: node } }] : []),
+    ...(job ? [{ text: `${job} were more urgent?`, change: { kind: "priority" as const, text: `${job}=1000000` } }] : []),
+    { text: "the scheduler decided as Volcano does?", change: { kind: "config", text: "volcano" } },
+    { text: "the scheduler decided as KAI does?", change: { kind: "config", text: "kai" } },
+  ];
+  return (
+    <Panel title="For example: what if …">
+      <ul class="plain">{questions.map(({ text, change }) => <li key={text}><Link href={askAll([change])}>… {text}</Link></li>)}</ul>
+      <p class="muted">The cluster is copied and scheduled twice, without the changes and with them, and the two are put side by side. Several changes can be asked about together.</p>
+    </Panel>
   );
 }
 
@@ -173,8 +195,21 @@ function Form({ add }: { add: (change: Change) => void }) {
 const GOOD = new Set(["starts", "earlier", "spared"]);
 const BAD = new Set(["evicted", "waits", "later"]);
 
+type Compared = Comparison["jobs"][number];
+
+/** How many pods more it has than without; a gang may grow and be called the same. */
+function grown(job: Compared): number {
+  return (job.with?.placed ?? 0) - (job.without?.placed ?? 0);
+}
+
+function Difference({ job }: { job: Compared }) {
+  const more = grown(job);
+  if (job.difference === "same") return <span class={`chip ${more > 0 ? "is-running" : "is-bad"}`}>{more > 0 ? "+" : "−"}{plural(Math.abs(more), "pod")}</span>;
+  return <span class={`chip ${GOOD.has(job.difference) ? "is-running" : BAD.has(job.difference) ? "is-bad" : ""}`}>{job.difference}</span>;
+}
+
 function Answer({ data }: { data: Comparison }) {
-  const changed = data.jobs.filter((job) => job.difference !== "same");
+  const changed = data.jobs.filter((job) => job.difference !== "same" || grown(job) !== 0);
   const same = data.jobs.length - changed.length;
   return (
     <>
@@ -184,23 +219,23 @@ function Answer({ data }: { data: Comparison }) {
       </Panel>
       <Panel title={changed.length ? `${plural(changed.length, "job")} for which it makes a difference` : "It makes no difference to any job"}>
         {changed.length > 0 && (
-          <div class="scroll">
-            <table>
+          <Scroll label="Jobs, without and with">
+            <table class="cards">
               <thead><tr><th>job</th><th>difference</th><th>without</th><th>with</th></tr></thead>
               <tbody>
                 {changed.map((job) => (
                   <tr key={job.job}>
-                    <td><JobLink job={job.job} /></td>
-                    <td><span class={`chip ${GOOD.has(job.difference) ? "is-running" : BAD.has(job.difference) ? "is-bad" : ""}`}>{job.difference}</span></td>
-                    <td class="why"><FateText fate={job.without} /></td>
-                    <td class="why"><FateText fate={job.with} /></td>
+                    <td class="wide"><JobLink job={job.job} /></td>
+                    <td><Difference job={job} /></td>
+                    <td class="why" data-label="without"><FateText fate={job.without} /></td>
+                    <td class="why" data-label="with"><FateText fate={job.with} /></td>
                   </tr>
                 ))}
               </tbody>
             </table>
-          </div>
+          </Scroll>
         )}
-        {same > 0 && <p class="muted">{plural(same, "job")} that wait or start fare the same.</p>}
+        {same > 0 && <p class="muted">{number(same)} {changed.length ? "other " : ""}{same === 1 ? "job fares" : "jobs fare"} the same.</p>}
       </Panel>
     </>
   );
@@ -218,9 +253,9 @@ function Sides({ without, within }: { without: Totals; within: Totals }) {
     ["GPUs there are", (totals) => totals.gpus, number, 0],
   ];
   return (
-    <div class="scroll">
+    <Scroll label="Totals, without and with">
       <table class="sides">
-        <thead><tr><th></th><th class="n">without</th><th class="n">with</th><th class="n">change</th></tr></thead>
+        <thead><tr><td></td><th class="n">without</th><th class="n">with</th><th class="n">change</th></tr></thead>
         <tbody>
           {rows.map(([what, of, write, better]) => {
             const [before, after] = [of(without), of(within)];
@@ -237,7 +272,7 @@ function Sides({ without, within }: { without: Totals; within: Totals }) {
           })}
         </tbody>
       </table>
-    </div>
+    </Scroll>
   );
 }
 
@@ -256,7 +291,11 @@ function FateText({ fate }: { fate: Fate | null }) {
   );
 }
 
-/** The address that asks about one change. */
-export function askAbout(kind: Kind, text: string): string {
-  return withQuery({ c: `${kind}:${text}` }, "/whatif");
+/** The address that asks about changes, at the cycle that is looked at. */
+export function askAll(changes: { kind: string; text: string }[]): string {
+  const query = new URLSearchParams();
+  const at = new URLSearchParams(location.search).get("at");
+  if (at) query.set("at", at);
+  for (const change of changes) query.append("c", `${change.kind}:${change.text}`);
+  return `/whatif?${query}`;
 }

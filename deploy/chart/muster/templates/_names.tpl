@@ -64,3 +64,47 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{ include "muster.controllers.selector" . }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 {{- end }}
+
+{{- define "muster.ui.selector" -}}
+app.kubernetes.io/name: muster-ui
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{- define "muster.ui.labels" -}}
+{{ include "muster.ui.selector" . }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+{{- end }}
+
+{{- define "muster.ui.scheme" -}}
+{{ if .Values.ui.secretName }}HTTPS{{ else }}HTTP{{ end }}
+{{- end }}
+
+{{- define "muster.reads" -}}
+- apiGroups: [""]
+  resources: [pods, nodes, namespaces, resourcequotas, persistentvolumes, persistentvolumeclaims]
+  verbs: [list, watch]
+- apiGroups: [scheduling.k8s.io]
+  resources: [priorityclasses]
+  verbs: [list, watch]
+- apiGroups: [policy]
+  resources: [poddisruptionbudgets]
+  verbs: [list, watch]
+- apiGroups: [storage.k8s.io]
+  resources: [storageclasses]
+  verbs: [list, watch]
+- apiGroups: [resource.k8s.io]
+  resources: [resourceclaims, deviceclasses, resourceslices]
+  verbs: [list, watch]
+- apiGroups: [scheduling.volcano.sh]
+  resources: [podgroups, queues]
+  verbs: [list, watch]
+- apiGroups: [topology.volcano.sh]
+  resources: [hypernodes]
+  verbs: [list, watch]
+- apiGroups: [scheduling.run.ai]
+  resources: [podgroups, queues]
+  verbs: [list, watch]
+- apiGroups: [kai.scheduler, kueue.x-k8s.io]
+  resources: [topologies]
+  verbs: [list, watch]
+{{- end }}

@@ -45,7 +45,7 @@ def foreign_type(api_version: str, kind: str) -> type[ForeignWorkload]:
     return cast("type[ForeignWorkload]", new_class(kind, (ForeignWorkload,), {}, lambda body: body.update(attributes)))
 
 
-_OF_THE_CLUSTER: Final = frozenset({"ClusterTrainingRuntime"})
+_OF_THE_CLUSTER: Final = frozenset({"ClusterTrainingRuntime", "ClusterWorkflowTemplate"})
 #: What files may hold of these, by API version.
 _KINDS: Final[Mapping[str, str]] = {
     "v1": "ReplicationController",
@@ -62,7 +62,7 @@ _KINDS: Final[Mapping[str, str]] = {
     "leaderworkerset.x-k8s.io/v1": "LeaderWorkerSet",
     "sparkoperator.k8s.io/v1beta2": "SparkApplication ScheduledSparkApplication",
     "serving.knative.dev/v1": "Service Revision",
-    "argoproj.io/v1alpha1": "Workflow WorkflowTemplate CronWorkflow",
+    "argoproj.io/v1alpha1": "Workflow WorkflowTemplate ClusterWorkflowTemplate CronWorkflow",
     "grove.io/v1alpha1": "PodCliqueSet PodClique",
     "scheduler.grove.io/v1alpha1": "PodGang",
     "scheduling.k8s.io/v1alpha1": "Workload",

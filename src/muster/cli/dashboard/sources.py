@@ -12,7 +12,7 @@ import typer
 from muster.api import UserError
 from muster.cli.demo.story import OBJECTS, TIMELINE, reached
 from muster.cli.simulation import RunOptions, prepare
-from muster.framework import default_config, find_config
+from muster.framework import default_config
 from muster.simulate.run import quietly
 from muster.ui.feeds import Feed, FileFeed, Label, Played
 from muster.ui.runs import Runs
@@ -37,7 +37,7 @@ class Shown:
 def show(shown: Shown) -> None:
     """Serve until interrupted. Raises MusterError."""
     _check(shown)
-    host, port = _address(shown.listen)
+    host, port = address_of(shown.listen, "--listen")
     runs = Runs(shown.replays)
     runs.check()
     feed = make_feed(shown)
@@ -64,8 +64,7 @@ def make_feed(shown: Shown) -> Feed:
     elif run.source.cluster:
         from muster.ui.live import LiveFeed  # noqa: PLC0415  # files must not wait for the client of a cluster
 
-        config = default_config() if run.config is None else find_config(run.config)
-        return LiveFeed(run.source.kubeconfig, run.source.context, run.source.scheduler_names, config)
+        return LiveFeed(run.source.kubeconfig, run.source.context, run.source.scheduler_names, run.config)
     elif not run.source.files:
         feed = Feed(Label("replay", "replays"), default_config())
         feed.has_ended = True
@@ -108,10 +107,10 @@ def _check(shown: Shown) -> None:
         raise UserError("--until, --cycles, --timeline and --speed are about files; a live cluster has its own time")
 
 
-def _address(text: str) -> tuple[str, int | None]:
+def address_of(text: str, option: str) -> tuple[str, int | None]:
     """Host and port; the usual port gives way to the next one that is free. Raises UserError."""
     host, colon, port = text.rpartition(":")
     if not colon or not port.isdecimal() or int(port) > 65535:
-        raise UserError(f'--listen: expected HOST:PORT such as 127.0.0.1:8330, got "{text}"')
+        raise UserError(f'{option}: expected HOST:PORT such as 127.0.0.1:8330, got "{text}"')
     is_usual = text == "127.0.0.1:8330"
     return host.strip("[]") or "0.0.0.0", None if is_usual else int(port)  # noqa: S104  # asked for by ":PORT"

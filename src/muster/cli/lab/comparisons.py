@@ -26,7 +26,7 @@ from muster.lab.figures import NOTHING, Figure
 from muster.lab.page import Group, write_page
 from muster.lab.policies import find_policy
 from muster.lab.replay import ReplayOptions
-from muster.lab.sources.inputs import WHOLE, Part, read_inputs
+from muster.lab.sources.inputs import WHOLE, Part, notes_on, read_inputs
 from muster.lab.trace import Estimates
 from muster.scheduler import builtin_registry
 
@@ -111,6 +111,7 @@ def _inputs(command: CompareCommand) -> list[Inputs]:
     for path, trace_name in zip(command.jobs, names, strict=True):
         for nodes in command.nodes:
             trace, objects = read_inputs(path, nodes, command.part)
+            say_notes(notes_on(trace, objects))
             cluster = Path(nodes).name.partition(".")[0] if nodes else "its own nodes"
             found.append(Inputs(trace_name, cluster, trace, tuple(objects)))
     twice = _names([known.name for known in found])

@@ -24,7 +24,7 @@ from muster.lab.page import Group, write_page
 from muster.lab.policies import find_policy
 from muster.lab.replay import Replay, ReplayOptions
 from muster.lab.report import Report, make_report
-from muster.lab.sources.inputs import WHOLE, Part, node_gpus, read_inputs
+from muster.lab.sources.inputs import WHOLE, Part, node_gpus, notes_on, read_inputs
 from muster.lab.trace import Estimates, Trace
 from muster.lab.writing import read_state, save_state, write_report
 from muster.simulate.run import quietly
@@ -61,6 +61,7 @@ def run_replay(command: ReplayCommand, output: str) -> None:
     config = default_config() if command.config is None else find_policy(command.config)
     say_notes(config.notes)
     trace, objects = read_inputs(command.jobs, command.nodes, command.part)
+    say_notes(notes_on(trace, objects))
     replay = _begun(command, config, trace, objects)
     began = time.process_time()
     with quietly():

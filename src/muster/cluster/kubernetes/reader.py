@@ -76,6 +76,10 @@ class ClusterReader:
         """Post a question that changes nothing. Raises BackendError."""
         return self._api.ask(path, body)
 
+    def read(self, path: str) -> bytes:
+        """What is at a path now. Raises BackendError."""
+        return self._api.ask(path)
+
     def observed(self) -> list[Observed]:
         """What happened to pods since the last call; nothing of what had happened before the first poll."""
         found, self._observed = self._observed, []

@@ -4,6 +4,12 @@ Enters: a Job, and the document of a pod that is about to be made. Leaves: the p
 and Services, ConfigMaps, Secrets and NetworkPolicies. One's own come by the entry-point group `muster.job_plugins`.
 """
 
-from muster.controllers.job_plugins.contract import JobPlugin, JobPluginError, plugin_names, plugins_of
+from muster.controllers.job_plugins.contract import (
+    JobPlugin,
+    JobPluginError,
+    argument_problems,
+    plugin_names,
+    plugins_of,
+)
 
-__all__ = ["JobPlugin", "JobPluginError", "plugin_names", "plugins_of"]
+__all__ = ["JobPlugin", "JobPluginError", "argument_problems", "plugin_names", "plugins_of"]

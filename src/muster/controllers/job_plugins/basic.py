@@ -9,7 +9,16 @@ from typing import Final
 from muster.api.names import JOB_NAME, JOB_NAMESPACE
 from muster.api.objects.batch import Job, JobTask
 from muster.controllers.contract import Apply, Create, Json, Target
-from muster.controllers.job_plugins.contract import JobPlugin, add_env, containers_of, flag, hosts_of, metadata_of
+from muster.controllers.job_plugins.contract import (
+    MAX_PORT,
+    JobPlugin,
+    add_env,
+    containers_of,
+    flag,
+    hosts_of,
+    metadata_of,
+    port_flag,
+)
 
 _HOSTS_PATH: Final = "/etc/volcano"
 _SSH_PATH: Final = "/root/.ssh"
@@ -105,8 +114,8 @@ class Ssh(JobPlugin):
         self._path = flag(arguments, "ssh-key-file-path", _SSH_PATH)
         self._private = flag(arguments, "ssh-private-key", "")
         self._public = flag(arguments, "ssh-public-key", "")
-        port = flag(arguments, "ssh-port", _SSH_PORT)
-        self._port = port if 0 < port <= 65535 else _SSH_PORT
+        port = port_flag(arguments, "ssh-port", _SSH_PORT)
+        self._port = port if 0 < port <= MAX_PORT else _SSH_PORT
 
     def objects(self, job: Job, *, is_new: bool) -> Iterable[Create | Apply]:
         if not is_new:

@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from importlib.metadata import entry_points
 from typing import Final, TypeVar
 
-from muster.api import UserError
+from muster.api import Problem, UserError
+from muster.api.fields import nearest
 from muster.api.objects.batch import Job, JobTask
 from muster.controllers.contract import Apply, Create, Json, Target, owner_reference
 from muster.controllers.job_plugins.keys import key_pair
 
 GROUP: Final = "muster.job_plugins"
+MAX_PORT: Final = 65535
 #: Reads what the others have put into a pod.
 _LAST: Final = "hcclrank"
 _Value = TypeVar("_Value", str, int, bool)
@@ -47,11 +49,56 @@ class JobPlugin:
         """Complete the document of a pod before it is made."""
 
 
+class Arguments(list[str]):
+    """The arguments of one plugin as a Job gives them, and what was asked of them: the rest has no effect."""
+
+    def __init__(self, given: Iterable[str]) -> None:
+        super().__init__(given)
+        #: Names that were asked for, and whether a value may stand in the next argument.
+        self.asked: dict[str, bool] = {}
+        #: Tasks that the Job must have, by the argument that names them.
+        self.tasks: dict[str, str] = {}
+        #: Values that can be read, and that nothing can be done with.
+        self.faults: list[str] = []
+
+    def names(self) -> Iterator[str]:
+        """Each argument without its value, as it is written."""
+        is_value = False
+        for argument in self:
+            key, given, _ = argument.partition("=")
+            if not is_value:
+                yield key
+            is_value = not is_value and not given and self.asked.get(_name(key), False)
+
+    def problems(self, job: Job) -> Iterator[str]:
+        """Say what has no effect, or not the one that is meant."""
+        for key in self.names():
+            if _name(key) not in self.asked or not key.startswith("-"):
+                yield self._unknown(key)
+        yield from self.faults
+        for name, task in self.tasks.items():
+            if task_named(job, task) is None:
+                known = ", ".join(each.name for each in job.spec.tasks)
+                yield f'--{name}: expected the name of a task, got "{task}"; there are {known}'
+
+    def _unknown(self, key: str) -> str:
+        if near := nearest(_name(key), self.asked):
+            return f'unknown argument "{key}"; did you mean --{near}?'
+        known = ", ".join(f"--{name}" for name in sorted(self.asked))
+        return f'unknown argument "{key}"; {f"known: {known}" if known else "the plugin takes none"}'
+
+
+def _name(key: str) -> str:
+    return key.lstrip("-")
+
+
 def flag(arguments: Sequence[str], name: str, default: _Value) -> _Value:
     """The value of an argument, written as --name=value or --name value; one dash will do, and the last one counts.
 
     Raises JobPluginError.
     """
+    if isinstance(arguments, Arguments):
+        arguments.asked[name] = not isinstance(default, bool)
     found = default
     for place, argument in enumerate(arguments):
         key, given, value = argument.partition("=")
@@ -63,6 +110,22 @@ def flag(arguments: Sequence[str], name: str, default: _Value) -> _Value:
             value = "".join(arguments[place + 1 : place + 2])
         found = _read(name, value, default)
     return found
+
+
+def task_flag(arguments: Sequence[str], name: str, default: str, *, is_needed: bool = False) -> str:
+    """The task that an argument names; `is_needed`: without the task that is meant by default nothing is done."""
+    task = flag(arguments, name, default)
+    if isinstance(arguments, Arguments) and (is_needed or name in map(_name, arguments.names())):
+        arguments.tasks[name] = task
+    return task
+
+
+def port_flag(arguments: Sequence[str], name: str, default: int) -> int:
+    """The port that an argument gives."""
+    port = flag(arguments, name, default)
+    if isinstance(arguments, Arguments) and not 0 < port <= MAX_PORT:
+        arguments.faults.append(f"--{name}: expected a port between 1 and {MAX_PORT}, got {port}")
+    return port
 
 
 def _read(name: str, value: str, default: _Value) -> _Value:
@@ -102,11 +165,27 @@ def plugins_of(job: Job, make_keys: Callable[[], tuple[str, str]] = key_pair) ->
             known = ", ".join(plugin_names())
             raise JobPluginError(f'expected one of {known}, got "{name}"', field=f"spec.plugins.{name}")
         try:
-            found[name] = make(job.spec.plugins[name])
+            found[name] = make(Arguments(job.spec.plugins[name]))
             found[name].make_keys = make_keys
         except JobPluginError as error:
             raise JobPluginError(error.text, field=f"spec.plugins.{name}") from None
     return found
+
+
+def argument_problems(job: Job) -> Iterator[Problem]:
+    """Arguments of a Job's plugins that have no effect, or not the one that is meant; the plugins go on without them.
+
+    Plugins that are not installed here are not asked, and neither are those that read their arguments themselves.
+    """
+    for name in sorted(_registered().keys() & job.spec.plugins.keys()):
+        field, given = f"spec.plugins.{name}", Arguments(job.spec.plugins[name])
+        try:
+            plugin = _registered()[name](given)
+        except JobPluginError as error:
+            yield Problem(field, error.text)
+            continue
+        if given.asked or type(plugin).__init__ is JobPlugin.__init__:
+            yield from (Problem(field, text) for text in given.problems(job))
 
 
 # -- what plugins have in common -------------------------------------------------------------------------------

@@ -19,6 +19,8 @@ from muster.controllers.job_plugins.contract import (
     hosts_of,
     metadata_of,
     open_port,
+    port_flag,
+    task_flag,
     task_named,
 )
 
@@ -41,9 +43,9 @@ class PyTorch(JobPlugin):
 
     def __init__(self, arguments: Sequence[str]) -> None:
         super().__init__(arguments)
-        self._master = flag(arguments, "master", "master")
-        self._worker = flag(arguments, "worker", "worker")
-        self._port = flag(arguments, "port", 23456)
+        self._master = task_flag(arguments, "master", "master", is_needed=True)
+        self._worker = task_flag(arguments, "worker", "worker")
+        self._port = port_flag(arguments, "port", 23456)
         self._waits = flag(arguments, "wait-master-enabled", default=False)
         self._wait_s = flag(arguments, "wait-master-timeout", 300)
         self._image = flag(arguments, "wait-master-image", "busybox:1.36.1")
@@ -77,9 +79,9 @@ class Mpi(JobPlugin):
 
     def __init__(self, arguments: Sequence[str]) -> None:
         super().__init__(arguments)
-        self._master = flag(arguments, "master", "master")
-        self._worker = flag(arguments, "worker", "worker")
-        self._port = flag(arguments, "port", 22)
+        self._master = task_flag(arguments, "master", "master", is_needed=True)
+        self._worker = task_flag(arguments, "worker", "worker")
+        self._port = port_flag(arguments, "port", 22)
 
     def shape(self, pod: Json, job: Job, task: JobTask, index: int) -> None:
         del index
@@ -98,8 +100,8 @@ class TensorFlow(JobPlugin):
 
     def __init__(self, arguments: Sequence[str]) -> None:
         super().__init__(arguments)
-        self._roles = {flag(arguments, role, role): role for role in ("ps", "worker", "chief", "evaluator")}
-        self._port = flag(arguments, "port", 2222)
+        self._roles = {task_flag(arguments, role, role): role for role in ("ps", "worker", "chief", "evaluator")}
+        self._port = port_flag(arguments, "port", 2222)
 
     def shape(self, pod: Json, job: Job, task: JobTask, index: int) -> None:
         if sum(each.replicas for each in job.spec.tasks) == 1 and len(job.spec.tasks) == 1:
@@ -120,14 +122,14 @@ class Ray(JobPlugin):
 
     def __init__(self, arguments: Sequence[str]) -> None:
         super().__init__(arguments)
-        self._head = flag(arguments, "head", "head")
+        self._head = task_flag(arguments, "head", "head", is_needed=True)
         self._head_container = flag(arguments, "headContainer", "head")
-        self._worker = flag(arguments, "worker", "worker")
+        self._worker = task_flag(arguments, "worker", "worker")
         self._worker_container = flag(arguments, "workerContainer", "worker")
         self._ports = {
-            "gcs": flag(arguments, "port", 6379),
-            "dashboard": flag(arguments, "dashboardPort", 8265),
-            "client-server": flag(arguments, "clientPort", 10001),
+            "gcs": port_flag(arguments, "port", 6379),
+            "dashboard": port_flag(arguments, "dashboardPort", 8265),
+            "client-server": port_flag(arguments, "clientPort", 10001),
         }
 
     def objects(self, job: Job, *, is_new: bool) -> Iterable[Create | Apply]:
@@ -175,8 +177,8 @@ class HcclRank(JobPlugin):
 
     def __init__(self, arguments: Sequence[str]) -> None:
         super().__init__(arguments)
-        self._master = flag(arguments, "master", "master")
-        self._worker = flag(arguments, "worker", "worker")
+        self._master = task_flag(arguments, "master", "master")
+        self._worker = task_flag(arguments, "worker", "worker")
 
     def shape(self, pod: Json, job: Job, task: JobTask, index: int) -> None:
         annotations = pod["metadata"].setdefault("annotations", {})

@@ -10,7 +10,12 @@ from muster.api import UserError
 from muster.controllers.contract import Json
 from muster.controllers.grouping.table import at
 
-_REQUIREMENT: Final = re.compile(r"\s*(?P<path>[\w.\[\]\-/]+)\s*(?P<operator>==|=|!=|>|<)\s*(?P<value>[^,]*?)\s*")
+_REQUIREMENT: Final = re.compile(
+    r"\s*(?P<path>[\w.\[\]\-/]+)"
+    r"(?:\s*(?P<operator>==|=|!=|>|<)\s*(?P<value>[^,()]*?)|\s+(?P<set>in|notin)\s*\((?P<values>[^()]*)\))\s*"
+)
+#: Commas between requirements, not those inside of a set of values.
+_BETWEEN: Final = re.compile(r",(?![^()]*\))")
 _TOKEN: Final = re.compile(r"\s*(&&|\|\||!|\(|\)|[\w-]+(?:\.\w+)?)")
 #: How a task is over, by the word behind its name.
 _ENDS: Final[Mapping[str, tuple[str, ...]]] = {
@@ -28,14 +33,18 @@ _ENDS: Final[Mapping[str, tuple[str, ...]]] = {
 
 def holds(condition: str, document: Json) -> bool:
     """Whether all requirements on fields are met, such as "status.succeeded > 0"; none is never. Raises UserError."""
-    return bool(condition) and all(_is_so(each, document) for each in condition.split(","))
+    return bool(condition) and all(_is_so(each, document) for each in _BETWEEN.split(condition))
 
 
 def _is_so(requirement: str, document: Json) -> bool:
     found = _REQUIREMENT.fullmatch(requirement)
     if found is None:
         raise UserError(f'expected a requirement such as "status.phase = Completed", got "{requirement}"')
-    value, wanted = at(document, found["path"]), found["value"].strip("\"'")
+    value = at(document, found["path"])
+    if found["set"]:
+        is_one = _text(value) in [each.strip("\"' ") for each in found["values"].split(",")]
+        return value is not None and is_one == (found["set"] == "in")
+    wanted = found["value"].strip("\"'")
     match found["operator"]:
         case "!=":
             return value is not None and _text(value) != wanted

@@ -40,10 +40,10 @@ def workflow(scene: Scene) -> Wish:
     if spec.get("suspend") is True or spec.get("shutdown"):
         return Wish(leaving=active)
     play = _Play(scene, spec)
-    state = play.template(str(spec.get("entrypoint") or ""), play.name, play.given(spec.get("arguments"), {}), 0)
+    state = play.template(play.own(spec.get("entrypoint")), play.name, play.given(spec.get("arguments"), {}), 0)
     if state != _RUNNING and spec.get("onExit"):
         ended = {**play.variables, "workflow.status": state}
-        if play.template(str(spec["onExit"]), f"{play.name}.onExit", ended, 0) == _RUNNING:
+        if play.template(play.own(spec["onExit"]), f"{play.name}.onExit", ended, 0) == _RUNNING:
             state = _RUNNING
     status: Json = {"phase": state, "progress": f"{play.n_done}/{play.n_steps}"}
     if state != _RUNNING:
@@ -61,13 +61,39 @@ def cron_workflow(scene: Scene) -> Wish:
 
 
 def _whole_spec(scene: Scene) -> Json:
-    """The spec, over that of the template that it names."""
-    name = mapping(scene.spec.get("workflowTemplateRef")).get("name")
-    template = scene.find("WorkflowTemplate", f"{scene.thing.namespace}/{name}") if name else None
-    if template is None:
+    """The spec, over that of the template that it names. Raises UserError when there is none of that name."""
+    reference = mapping(scene.spec.get("workflowTemplateRef"))
+    if not reference:
         return scene.spec
-    arguments = {**mapping(template.spec.get("arguments")), **mapping(scene.spec.get("arguments"))}
-    return {**template.spec, **scene.spec, "arguments": arguments}
+    named = _named_spec(scene, reference, "spec.workflowTemplateRef.name")
+    arguments = {**mapping(named.get("arguments")), **mapping(scene.spec.get("arguments"))}
+    return {**named, **scene.spec, "arguments": arguments}
+
+
+def _named_spec(scene: Scene, reference: Json, place: str) -> Json:
+    """The spec of the WorkflowTemplate, or with clusterScope the ClusterWorkflowTemplate, that a reference names."""
+    name, is_of_cluster = str(reference.get("name") or ""), reference.get("clusterScope") is True
+    kind = "ClusterWorkflowTemplate" if is_of_cluster else "WorkflowTemplate"
+    found = scene.find(kind, name if is_of_cluster else f"{scene.thing.namespace}/{name}")
+    if found is None:
+        raise UserError(f'expected a {kind} that is there, got "{name}"', field=place)
+    return found.spec
+
+
+@dataclass(frozen=True, slots=True)
+class _Template:
+    """A template, and those beside it, which its steps may name."""
+
+    body: Json
+    beside: Sequence[Json]
+
+
+def _named(name: str, beside: Sequence[Json], place: str = "spec.templates") -> _Template:
+    """The one of that name. Raises UserError."""
+    body = next((each for each in beside if each.get("name") == name), None)
+    if body is None:
+        raise UserError(f'expected the name of a template, got "{name}"', field=place)
+    return _Template(body, beside)
 
 
 @dataclass(slots=True)
@@ -113,22 +139,23 @@ class _Play:
 
     # -- templates -----------------------------------------------------------------------------------------
 
-    def template(self, name: str, path: str, variables: Variables, depth: int, given: Json | None = None) -> str:
-        """Play a template; returns how far it is. Raises UserError for one that is not there."""
-        found = given or next((each for each in _entries(self.spec.get("templates")) if each.get("name") == name), None)
-        if found is None:
-            raise UserError(f'expected the name of a template, got "{name}"', field="spec.templates")
+    def own(self, name: object) -> _Template:
+        """A template of the Workflow itself. Raises UserError for one that is not there."""
+        return _named(str(name or ""), _entries(self.spec.get("templates")))
+
+    def template(self, template: _Template, path: str, variables: Variables, depth: int) -> str:
+        """Play a template; returns how far it is. Raises UserError for one inside itself."""
+        found = template.body
         if depth > _DEPTH:
-            raise UserError(
-                f'template "{name}" is inside itself, or deeper than {_DEPTH} others', field="spec.templates"
-            )
+            what = f'template "{found.get("name")}" is inside itself, or deeper than {_DEPTH} others'
+            raise UserError(what, field="spec.templates")
         inputs = dict(variables)
         for each in _entries(mapping(found.get("inputs")).get("parameters")):
             inputs.setdefault(f"inputs.parameters.{each.get('name')}", each.get("value", each.get("default", "")))
         if "steps" in found:
-            return self._steps(found, path, inputs, depth)
+            return self._steps(template, path, inputs, depth)
         if "dag" in found:
-            return self._graph(mapping(found["dag"]), path, inputs, depth)
+            return self._graph(template, path, inputs, depth)
         self.n_steps += 1
         state = self._leaf(_filled_in(found, inputs), path)
         self.n_done += state in (_DONE, _SKIPPED)
@@ -204,17 +231,19 @@ class _Play:
 
     # -- steps and graphs ------------------------------------------------------------------------------------
 
-    def _steps(self, template: Json, path: str, variables: Variables, depth: int) -> str:
+    def _steps(self, template: _Template, path: str, variables: Variables, depth: int) -> str:
         """One group after the other; the steps of a group side by side."""
-        for number, group in enumerate(template["steps"] if isinstance(template["steps"], list) else ()):
+        groups = template.body["steps"]
+        for number, group in enumerate(groups if isinstance(groups, list) else ()):
             at_once = _entries(group if isinstance(group, list) else mapping(group).get("steps"))
-            states = [self._call(step, f"{path}[{number}]", variables, depth) for step in at_once]
+            calls = [(self._called(step, template), step) for step in at_once]
+            states = [self._call(called, step, f"{path}[{number}]", variables, depth) for called, step in calls]
             if _RUNNING in states or _FAILED in states:
                 return _RUNNING if _RUNNING in states else _FAILED
         return _DONE
 
-    def _graph(self, graph: Json, path: str, variables: Variables, depth: int) -> str:
-        tasks = {str(task.get("name")): task for task in _entries(graph.get("tasks"))}
+    def _graph(self, template: _Template, path: str, variables: Variables, depth: int) -> str:
+        tasks = {str(task.get("name")): task for task in _entries(mapping(template.body["dag"]).get("tasks"))}
         states: dict[str, str] = {}
         waiting = list(tasks)
         while ready := [name for name in waiting if _may_begin(tasks[name], states)]:
@@ -223,7 +252,7 @@ class _Play:
                 if not is_met(_needs(tasks[name]), states):
                     states[name] = "Omitted"
                     continue
-                states[name] = self._call(tasks[name], path, variables, depth)
+                states[name] = self._call(self._called(tasks[name], template), tasks[name], path, variables, depth)
         if _RUNNING in states.values():
             return _RUNNING
         if waiting:
@@ -233,8 +262,19 @@ class _Play:
             )
         return _FAILED if _FAILED in states.values() else _DONE
 
-    def _call(self, step: Json, path: str, variables: Variables, depth: int) -> str:
-        """Play the template that a step names, once, or once for each of its items."""
+    def _called(self, step: Json, caller: _Template) -> _Template:
+        """The template that a step holds, or names: of another object, or of the one that the step itself is of."""
+        inline, reference = step.get("inline"), mapping(step.get("templateRef"))
+        if isinstance(inline, dict):
+            return _Template(inline, caller.beside)
+        if not reference:
+            return _named(str(step.get("template") or ""), caller.beside)
+        place = f"the step {step.get('name')}: templateRef"
+        spec = _named_spec(self.scene, reference, f"{place}.name")
+        return _named(str(reference.get("template") or ""), _entries(spec.get("templates")), f"{place}.template")
+
+    def _call(self, called: _Template, step: Json, path: str, variables: Variables, depth: int) -> str:
+        """Play the template that a step calls, once, or once for each of its items."""
         states = []
         for number, item in enumerate(_items(_filled(step.get("withItems"), variables), step, variables)):
             name = f"{path}.{step.get('name')}" + ("" if item is None else f"({number})")
@@ -242,23 +282,10 @@ class _Play:
             if not _is_wanted(_filled(step.get("when"), known)):
                 states.append(_SKIPPED)
                 continue
-            inline = step.get("inline")
-            target = mapping(step.get("templateRef")).get("template") or step.get("template")
-            inputs = self.given(step.get("arguments"), known)
-            given = inline if isinstance(inline, dict) else self._of_other(step)
-            states.append(self.template(str(target or ""), name, inputs, depth + 1, given))
+            states.append(self.template(called, name, self.given(step.get("arguments"), known), depth + 1))
         state = next((word for word in (_RUNNING, _FAILED) if word in states), _DONE)
         goes_on = mapping(step.get("continueOn"))
         return _DONE if state == _FAILED and (goes_on.get("failed") or goes_on.get("error")) else state
-
-    def _of_other(self, step: Json) -> Json | None:
-        """The template of another object that a step names."""
-        reference = mapping(step.get("templateRef"))
-        if not reference:
-            return None
-        other = self.scene.find("WorkflowTemplate", f"{self.scene.thing.namespace}/{reference.get('name')}")
-        entries = _entries(other.spec.get("templates")) if other is not None else []
-        return next((each for each in entries if each.get("name") == reference.get("template")), None)
 
 
 # -- fields ----------------------------------------------------------------------------------------------------

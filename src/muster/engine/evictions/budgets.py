@@ -146,10 +146,12 @@ def evicted_in_session(snapshot: Snapshot) -> Rows:
 
 def disruption_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows) -> float:
     """Evicted ÷ requested, of the requested resource where it is largest; pods are not counted as a resource."""
-    pods = snapshot.axis.index["pods"]
-    amounts = zip(requests_of(snapshot, victims).tolist(), requests_of(snapshot, beneficiaries).tolist(), strict=True)
-    shares = (gone / asked for column, (gone, asked) in enumerate(amounts) if asked > 0 and column != pods)
-    return max(shares, default=0.0)
+    largest = 0.0
+    gone, asked = requests_of(snapshot, victims).tolist(), requests_of(snapshot, beneficiaries).tolist()
+    for column, amount in enumerate(asked):
+        if amount > 0 and column != snapshot.axis.index["pods"]:
+            largest = max(largest, gone[column] / amount)
+    return largest
 
 
 def within_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows, limit: float | None) -> bool:

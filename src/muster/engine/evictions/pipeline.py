@@ -106,6 +106,10 @@ class Strategy(ABC, Generic[C]):
     def candidates(self, job: int) -> C:
         """Whom the job might evict; false: nobody."""
 
+    def is_in_vain(self, tasks: Rows) -> bool:
+        """Whether it is known at once that nobody goes for any of these tasks, which are ordered by job."""
+        return False
+
     def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
         """Those of the jobs for whom somebody might go, as far as that is known at once."""
         return waiting
@@ -141,11 +145,13 @@ def run(
     """
     warn_of_limit(max_disruption_ratio, action)
     session.count_for(action)
-    waiting = placeable_jobs(session, schedulable_tasks(session))
-    hopeful = waiting
-    if not session.explains and not session.snapshot.nodes.state[RELEASING].any():
-        # What is free was given out; where nobody may go either, a turn would only find out why.
-        hopeful = strategy.hopeful(waiting)
+    tasks = schedulable_tasks(session)
+    # What is free was given out; where nobody may go either, a turn would only find out why.
+    spares_turns = not session.explains and not session.snapshot.nodes.state[RELEASING].any()
+    if spares_turns and strategy.is_in_vain(tasks):
+        return
+    waiting = placeable_jobs(session, tasks)
+    hopeful = strategy.hopeful(waiting) if spares_turns else waiting
     jobs = strategy.jobs(hopeful)
     pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, dict(waiting), looks_ahead)
     left_out = set(jobs)
@@ -204,11 +210,11 @@ class _Pipeline(Generic[C]):
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
-        need = Need(job, tasks)
         refusal = None if self.strategy.piecewise else why_not_ask(self.session, self.kind, job, tasks)
         if refusal is not None:
             self.session.note_no_eviction(job, self.action, refusal)
             return
+        need = Need(job, tasks)
         self.session.start_solution(self.kind, job)
         candidates = self.strategy.candidates(job)
         with self.session.statement(self.action) as statement:
@@ -256,7 +262,7 @@ class _Pipeline(Generic[C]):
     def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
         """Why a plan, which is in the statement, may not be done; None: it may."""
         session, limit = self.session, self.limit
-        victims = np.concatenate((plan.evicted, plan.moved)) if len(plan.moved) else plan.evicted
+        victims = plan.victims
         if len(victims) == 0:
             return None
         if not within_ratio(session.snapshot, victims, plan.placed, limit):

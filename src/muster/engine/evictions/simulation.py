@@ -38,6 +38,11 @@ class Plan:
     #: Why these; None: the operations say so themselves.
     record: VictimRecords | None = None
 
+    @property
+    def victims(self) -> Rows:
+        """Who goes, and who moves."""
+        return np.concatenate((self.evicted, self.moved)) if len(self.moved) else self.evicted
+
 
 class Simulation:
     """Changes for the benefit of one job; `why_not` says of a plan why it may not be done."""

@@ -10,6 +10,7 @@ from numpy.typing import NDArray
 from muster.snapshot import BEST_EFFORT, BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Mask, Rows, Snapshot, TaskStatus
 
 _NO_LIMIT: Final = 2**30
+_READY: Mask = np.isin(np.arange(len(TaskStatus)), READY_STATUSES)
 _COUNTED: Final = [*READY_STATUSES, BEST_EFFORT_PENDING]
 
 
@@ -177,13 +178,15 @@ def keep_minimum(snapshot: Snapshot, jobs: Rows, taken: Rows, moved: Rows) -> bo
     evicted and moved them. A job that is below its minimum loses nothing, nor does one whose tasks go together.
     """
     table = snapshot.tasks
-    for job in jobs[np.isin(jobs, table.job[taken])].tolist():
+    losers, gone, stays = (np.zeros(size, np.bool_) for size in (len(snapshot.jobs) + 1, len(table), len(table)))
+    losers[table.job[taken]] = gone[taken] = stays[moved] = True
+    for job in jobs[losers[jobs]].tolist():
         if snapshot.jobs.goes_whole[job]:
             return False
         own = snapshot.tasks_of(job)
         status = table.status[own]
         needs_no_place = (status == TaskStatus.PENDING) & ((table.flags[own] & BEST_EFFORT) != 0)
-        here = np.isin(status, READY_STATUSES) | needs_no_place | np.isin(own, moved)
-        if not holds_minimum(snapshot, job, own[here & ~np.isin(own, taken)]):
+        here = _READY[status] | needs_no_place | stays[own]
+        if not holds_minimum(snapshot, job, own[here & ~gone[own]]):
             return False
     return True

@@ -44,9 +44,9 @@ class Door:
     def __init__(self, session: Session, options: Options = DEFAULTS) -> None:
         self._session = session
         self._runs = Runs(session, options)
-        search = Search(self._runs)
-        self._start_rule = StartRule(self._runs, search)
-        self._nested = Nested(self._runs, search)
+        self._search = Search(self._runs)
+        self._start_rule = StartRule(self._runs, self._search)
+        self._nested = Nested(self._runs, self._search)
         #: Where queues are a tree, a gang without constraints starts and grows chunk by chunk.
         self._by_chunks = bool(session.asked(points.QUEUE_TURN))
 
@@ -104,16 +104,12 @@ class Door:
             chunk = next_tasks(session, job, tasks)
             if len(chunk) == 0:
                 return Outcome(Found.NOTHING, verdict=self._incomplete(job))
-            if not self._by_chunks and not queue_holds(session, job, chunk):
-                return Outcome(Found.NOTHING, verdict=JobVerdict(QUEUE_FULL, cls=int(table.cls[chunk[0]])))
             if is_nested or not has_domains:
                 next_step = replace(work, tasks=chunk, whole=True)
-                is_roomy = is_nested and not self._runs.options.groups_start_small
-                outcome = self._place_roomy(work, next_step, scope) if is_roomy else None
-                outcome = outcome or self._place_chunk(next_step, scope)
-                if not outcome:
-                    return outcome
-                return replace(outcome, left=NOBODY if len(chunk) == len(tasks) else tasks[~np.isin(tasks, chunk)])
+                outcome = (
+                    self._place_nested(work, next_step, scope) if is_nested else self._place_chunk(next_step, scope)
+                )
+                return replace(outcome, left=tasks[table.status[tasks] == TaskStatus.PENDING]) if outcome else outcome
             verdict = self._over_capacity(job, chunk)
             if verdict is not None:
                 return Outcome(Found.NOTHING, verdict=verdict)
@@ -168,20 +164,36 @@ class Door:
             statement.redo(promise(placed))
         return Outcome(Found.PROMISED, count)
 
-    def _place_roomy(self, work: Work, chunk: Work, scope: Scope) -> Outcome | None:
-        """Place a chunk of a nested gang where it would be if all that waits had places; None: not all have any."""
-        table, tasks = self._session.snapshot.tasks, work.tasks
-        is_promised = bool((table.nominated[chunk.tasks] != NO_ROW).any())
+    def _place_nested(self, work: Work, chunk: Work, scope: Scope) -> Outcome:
+        """Place a chunk of a nested gang: where it would be if all that waits had places, else by itself.
+
+        Where it has no place, others may have that serve as well.
+        """
+        table, tasks, is_small = self._session.snapshot.tasks, work.tasks, self._runs.options.groups_start_small
         is_alike = not is_entangled(work) and bool((table.role[tasks] == table.role[tasks[0]]).all())
         is_settled = is_alike and self._session.job_deficit(work.job) == 0
-        if is_promised or is_settled or not len(chunk.tasks) < len(tasks) <= PLANNED:
-            return None
-        mark = work.statement.mark()
-        if not self._nested.place(replace(work, whole=True), scope):
-            return None
-        places = places_since(work.statement, mark, len(table))
-        work.statement.rollback(mark)
-        return self._place_chunk(chunk, Scope(places=places))
+        is_promised = bool((table.nominated[chunk.tasks] != NO_ROW).any())
+        if not (is_small or is_settled or is_promised) and len(chunk.tasks) < len(tasks) <= PLANNED:
+            mark = work.statement.mark()
+            if self._nested.place(replace(work, whole=True), scope):
+                places = places_since(work.statement, mark, len(table))
+                work.statement.rollback(mark)
+                if outcome := self._place_held(chunk, Scope(places=places)):
+                    return outcome
+        outcome = self._place_held(chunk, scope)
+        if outcome or is_alike or scope.mask is not None or len(chunk.tasks) == len(tasks):
+            return outcome
+        found = self._nested.least(work)
+        if found is None:
+            return replace(outcome, verdict=self._search.qualify(work.job, outcome.verdict))
+        return self._place_held(replace(chunk, tasks=tasks[found[tasks] != NO_ROW]), Scope(places=found)) or outcome
+
+    def _place_held(self, chunk: Work, scope: Scope) -> Outcome:
+        """As `_place_chunk`, of what the queue may hold; where queues are a tree, those above it are asked there."""
+        if self._by_chunks or queue_holds(self._session, chunk.job, chunk.tasks):
+            return self._place_chunk(chunk, scope)
+        cls = int(self._session.snapshot.tasks.cls[chunk.tasks[0]])
+        return Outcome(Found.NOTHING, verdict=JobVerdict(QUEUE_FULL, cls=cls))
 
     def _place_all(self, work: Work, scope: Scope) -> bool:
         """Place exactly these tasks, or none."""

@@ -20,7 +20,7 @@ from numpy.typing import NDArray
 from muster.api import Topology
 from muster.engine.constraints import nodes_of_placed
 from muster.engine.domains import ROOT, room_for
-from muster.engine.gangs import NOBODY, requests_of
+from muster.engine.gangs import NOBODY, requests_of, role_deficit
 from muster.engine.placing.contract import Scope
 from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Search, SearchPart
@@ -85,11 +85,16 @@ class Nested:
             return True
         work.statement.rollback(mark)
         if scope.mask is None and self._search.knows(tasks):
-            verdict, places = work.verdict, self._search_places(job, tasks)
+            verdict, places = work.verdict, self._search_places(job, tasks, everything=True)
             if places is not None and self._runs.all_of(work, tasks, Scope(places=places)):
                 return True
             work.verdict = self._search.qualify(job, verdict)
         return False
+
+    def least(self, work: Work) -> Rows | None:
+        """Nodes by task row for as many of the tasks as the job lacks, whichever they are; None: none were found."""
+        is_known = work.job in self._parts and self._search.knows(work.tasks)
+        return self._search_places(work.job, work.tasks, everything=False) if is_known else None
 
     # -- in order ----------------------------------------------------------------------------------------------
 
@@ -153,8 +158,10 @@ class Nested:
             left = left[~mine]
         return True
 
-    def _choose(self, job: int, part: Part, tasks: Rows, mask: Mask | None) -> tuple[Rows, NDArray[np.int8] | None]:
-        return choose_domains(self._session, part, tasks, mask, self._held(job, part))
+    def _choose(
+        self, job: int, part: Part, tasks: Rows, mask: Mask | None, needed: int | None = None
+    ) -> tuple[Rows, NDArray[np.int8] | None]:
+        return choose_domains(self._session, part, tasks, mask, self._held(job, part), needed)
 
     def _held(self, job: int, part: Part) -> Rows:
         """Nodes of the tasks of a part that have a place."""
@@ -163,27 +170,30 @@ class Nested:
 
     # -- by an exact search ------------------------------------------------------------------------------------
 
-    def _search_places(self, job: int, tasks: Rows) -> Rows | None:
-        """The node of every task, by task row; None: none were found."""
+    def _search_places(self, job: int, tasks: Rows, *, everything: bool) -> Rows | None:
+        """The nodes of all tasks, or of as many as the job lacks, by task row; None: none were found."""
         topology = self._session.snapshot.topology
         parts = [SearchPart(NO_ROW, NOBODY, (topology, np.array([ROOT], np.intp)))]
-        is_possible = self._list(parts, job, self._parts[job], 0, tasks)
-        return self._search.places(job, parts, everything=True).places if is_possible else None
+        is_possible = self._list(parts, job, self._parts[job], 0, tasks, everything=everything)
+        return self._search.places(job, parts, everything=everything).places if is_possible else None
 
-    def _list(self, parts: list[SearchPart], job: int, part: Part, parent: int, tasks: Rows) -> bool:
-        """Note a part and those inside it; False: one of them has no candidate at all."""
+    def _list(
+        self, parts: list[SearchPart], job: int, part: Part, parent: int, tasks: Rows, *, everything: bool
+    ) -> bool:
+        """Note a part and those inside it; False: one of them has no candidate at all, and is needed."""
         if len(tasks) == 0:
             return True
         candidates = None
         if part.topology is not None and part.required is not None:
-            candidates = part.topology, self._choose(job, part, tasks, None)[0]
+            candidates = part.topology, self._choose(job, part, tasks, None, None if everything else 1)[0]
             if len(candidates[1]) == 0:
-                return False
+                roles = set(self._session.snapshot.tasks.role[tasks].tolist())
+                return not everything and not any(role_deficit(self._session.snapshot, role) for role in roles)
         inner = [(group, group.members(self._session.snapshot, tasks)) for group in part.parts]
         own = ~np.any([mine for _, mine in inner] or [np.zeros(len(tasks), np.bool_)], axis=0)
         number = len(parts)
         parts.append(SearchPart(parent, tasks[own], candidates))
-        return all(self._list(parts, job, group, number, tasks[mine]) for group, mine in inner)
+        return all(self._list(parts, job, group, number, tasks[mine], everything=everything) for group, mine in inner)
 
     # -- reasons -----------------------------------------------------------------------------------------------
 
@@ -199,7 +209,8 @@ class Nested:
         if len(domains):
             room = slot_counts(self._session, topology, tasks, mask)[domains]
             best = int(np.argmax(room))
-            detail += f"; {topology.names[domains[best]]} comes closest with room for {room[best]}"
+            how = f" with room for {room[best]}" if room[best] < len(tasks) else ", but they do not fit there together"
+            detail += f"; {topology.names[domains[best]]} comes closest{how}"
         task = int(tasks[0])
         return JobVerdict(TOPOLOGY, detail, int(self._session.snapshot.tasks.cls[task]), task)
 
@@ -252,20 +263,22 @@ def read_parts(session: Session, job: int) -> Part:
 
 
 def choose_domains(
-    session: Session, part: Part, tasks: Rows, mask: Mask | None, held: Rows
+    session: Session, part: Part, tasks: Rows, mask: Mask | None, held: Rows, needed: int | None = None
 ) -> tuple[Rows, NDArray[np.int8] | None]:
     """Domains to try for tasks of a part on the nodes of a mask, in order; and the preference among nodes, if any.
 
-    `held`: nodes of its pods that have a place. Nothing that could work is dropped.
+    `held`: nodes of its pods that have a place; `needed`: so many of the tasks, if not all. Nothing that could work is
+    dropped.
     """
+    needed = len(tasks) if needed is None else needed
     snapshot, topology = session.snapshot, part.topology
     assert topology is not None
     usable = np.ones(len(snapshot.nodes), np.int64) if mask is None else mask.astype(np.int64)
     width = topology.sums(usable)
     total = requests_of(snapshot, tasks)
     room = topology.sums(np.maximum(snapshot.nodes.future_idle(), 0) * usable[:, None])
-    fitting = (width > 0) & (room >= total).all(axis=1)
-    fitting &= slot_counts(session, topology, tasks, mask) >= len(tasks)
+    fitting = (width > 0) & (slot_counts(session, topology, tasks, mask) >= needed)
+    fitting &= (room >= total).all(axis=1) | (needed < len(tasks))
     # Not those with the same usable nodes as a narrower one that is tried before.
     widest_child = np.zeros(len(topology), np.int64)
     np.maximum.at(widest_child, topology.parent[1:], width[1:])

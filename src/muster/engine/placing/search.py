@@ -16,12 +16,12 @@ from numpy.typing import NDArray
 
 from muster.engine.constraints import constraint_of, domain_of
 from muster.engine.domains import holding, search_gradients
-from muster.engine.gangs import ready_count
+from muster.engine.gangs import role_deficit
 from muster.engine.placing.runs import Runs, Work
 from muster.framework import FITS, JobVerdict, Session, points
 from muster.framework.reasons import PLACES_SEARCH_ENDED
 from muster.kernels.search import ENDED, NONE, Gang, make_desk, packed, search_places
-from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, Amounts, Mask, Rows, TaskStatus, TopologyTable
+from muster.snapshot import NO_ROW, Amounts, Mask, Rows, TaskStatus, TopologyTable
 from muster.snapshot.labels import LabelTopology
 
 #: What putting a problem together counts for, in steps.
@@ -128,8 +128,6 @@ class Search:
                 parts.append(SearchPart(0, tasks, None if inside is None else (network, inside), need, policy))
             elif everything:
                 return Answer(is_proof=True)
-        if not parts:
-            return Answer(is_proof=True)
         # Those with the fewest candidates first, as they are the hardest; those that may go anywhere last.
         table, tasks = session.snapshot.tasks, work.tasks
         kinds = _numbered(table.role[tasks])[1] * len(tasks) + _numbered(table.cls[tasks])[1]
@@ -140,8 +138,8 @@ class Search:
 
     def places(self, job: int, parts: Sequence[SearchPart], *, everything: bool) -> Answer:
         """Nodes for all tasks, or for as many as the job takes to start: on what is free, else on what will be."""
-        problem = _Problem(self._runs, parts)
-        if len(problem.rows) == 0:
+        problem = _Problem(self._runs, parts) if any(len(part.tasks) for part in parts) else None
+        if problem is None or len(problem.rows) == 0:
             return Answer(is_proof=True)
         gang = problem.gang(job, everything=everything)
         for free in problem.kinds_of_room():
@@ -243,10 +241,7 @@ class _Problem:
         needs = [sum(map(len, self._tasks)) if everything else max(1, session.job_deficit(job))]
         is_gang = bool(session.asked(points.JOB_READY)) and not everything
         minimums = is_gang and 0 < snapshot.jobs.min_roles_total[job] <= snapshot.jobs.min_member[job]
-        for role in self._roles.tolist():
-            counts = snapshot.roles.counts[role]
-            have = ready_count(counts) + int(counts[BEST_EFFORT_PENDING])
-            needs.append(max(0, int(snapshot.roles.minimum[role]) - have) if minimums else 0)
+        needs += [role_deficit(snapshot, role) if minimums else 0 for role in self._roles.tolist()]
         policies = {NO_ROW: NO_ROW}
         for number, policy in enumerate(snapshot.jobs.records[job].sub_groups):
             ready = sum(

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from muster.api import KubeObject, Node, UserError, load_files, to_base_all
+from muster.api import KubeObject, Node, Quantity, UserError, format_amount, load_files, to_base_all
 from muster.api.errors import seconds_of
-from muster.api.resources import GPU
+from muster.api.resources import GPU, to_base
+from muster.explain.words import counted
 from muster.lab.sources.decision_logs import read_log
 from muster.lab.sources.object_jobs import split
 from muster.lab.sources.tables import JobFilter, read_jobs, read_nodes, uniform_nodes
-from muster.lab.trace import Trace
+from muster.lab.trace import Trace, TraceJob
 
 #: Ends of names of tables; everything else holds objects.
 _TABLES: Final = (".csv", ".txt", ".sacct")
@@ -54,6 +55,32 @@ def read_inputs(jobs: Path, nodes: str, part: Part) -> tuple[Trace, list[KubeObj
     return trace, objects
 
 
+def notes_on(trace: Trace, objects: Sequence[KubeObject]) -> Iterator[str]:
+    """What a reader of the figures has to know: rows that were left out, and jobs that can never start."""
+    for reason, count in trace.left_out.items():
+        yield f"{trace.source}: {count:,} left out: {reason}"
+    offered = [to_base_all(node.status.allocatable) for node in objects if isinstance(node, Node)]
+    names = {name for each in offered for name in each}
+    most = {name: max(each.get(name, 0) for each in offered) for name in names}
+    total = {name: sum(each.get(name, 0) for each in offered) for name in names}
+    never = [found for job in trace.jobs if (found := _out_of_reach(job, most, total))]
+    if never:
+        yield f"{trace.source}: {counted(len(never), 'job')} can never start, such as {never[0]}"
+
+
+def _out_of_reach(job: TraceJob, most: Mapping[str, int], total: Mapping[str, int]) -> str:
+    """Why a job of a table fits on no empty cluster; "": it may."""
+    for name, text in job.requests:
+        amount, largest = to_base(name, Quantity(text)), most.get(name, 0)
+        if amount > largest:
+            has = format_amount(name, largest)
+            return f"{job.name}: a pod asks for {format_amount(name, amount)} {name}, the largest node has {has}"
+        if amount * job.n_tasks > total.get(name, 0):
+            needed, all_nodes = (format_amount(name, sum_) for sum_ in (amount * job.n_tasks, total.get(name, 0)))
+            return f"{job.name}: its pods ask for {needed} {name}, all nodes have {all_nodes}"
+    return ""
+
+
 def node_gpus(objects: Sequence[KubeObject]) -> list[float]:
     """GPUs of each node among objects."""
     return [to_base_all(node.status.allocatable).get(GPU, 0) / 1000 for node in objects if isinstance(node, Node)]
@@ -74,6 +101,8 @@ def _nodes(given: str) -> list[KubeObject]:
         return [*uniform_nodes(int(match[1]), int(match[2]), int(match[3]) if match[3] else None)]
     if not given:
         return []
+    if not Path(given).exists():
+        raise UserError(f'--nodes: expected a file, or so many equal nodes such as 88x8, got "{given}"')
     if _is_table(Path(given)):
         return [*read_nodes(Path(given))]
     skipped = ("Pod", "PodGroup", "ClusterSnapshot")

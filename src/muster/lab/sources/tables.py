@@ -15,17 +15,21 @@ import gzip
 import io
 import math
 import re
+import zlib
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from muster.api import HyperNode, Node, NodeStatus, ObjectMeta, Quantity, UserError, decode
+from muster.api.fields import did_you_mean
 from muster.api.names import HOSTNAME
+from muster.api.objects.batch import MAX_JOB_PODS
 from muster.api.objects.meta import Condition
 from muster.api.resources import GPU
+from muster.api.validate import check
 from muster.lab.trace import Trace, TraceJob
 
 #: What columns are called, by what they mean.
@@ -41,10 +45,19 @@ JOB_COLUMNS: Final[Mapping[str, str]] = {
     "priority": "priority",
     "user": "user",
 }
+#: Those of Kubernetes' own are higher.
+_MAX_PRIORITY: Final = 10**9
+#: A clock that counts seconds from 1970 has come to the year 5138.
+_MAX_S: Final = 1e11
+#: More of anything than all nodes together have, and little enough to be counted in thousandths.
+MAX_AMOUNT: Final = 2**50
+#: More nodes than any cluster has.
+MAX_NODES: Final = 100_000
 _NEEDED: Final = ("submit", "duration")
 #: What a node without a word on a resource has of it: more than anybody asks for.
 _PLENTY: Final = {"cpu": "4096", "memory": "64Ti"}
 _NO_NAME: Final = re.compile(r"[^a-z0-9.-]+")
+_NODE_COLUMNS: Final = ("name", "cpus", "mem_gib", "gpus", "gpu_type", "rack", "zone")
 _SACCT: Final = ("JobID", "Submit", "ElapsedRaw", "NNodes", "ReqTRES")
 _SIZES: Final = {"": 2**20, "K": 2**10, "M": 2**20, "G": 2**30, "T": 2**40}
 
@@ -74,10 +87,40 @@ def read_jobs(path: Path, wanted: JobFilter | None = None) -> Trace:
         head = lines.readline()
         lines.seek(0)
         if "|" in head and "JobID" in head:
-            rows = _sacct_rows(csv.DictReader(lines, delimiter="|"), str(path))
+            rows = _sacct_rows(_Table(lines, str(path), "|"))
         else:
-            rows = _rows(csv.DictReader(lines), {**JOB_COLUMNS, **wanted.columns}, str(path))
+            rows = _rows(_Table(lines, str(path)), {**JOB_COLUMNS, **wanted.columns}, wanted.columns)
         return _trace(rows, wanted, str(path))
+
+
+class _Table:
+    """Rows of a table by the names in its first line. Raises UserError, in rows with the number of the line."""
+
+    def __init__(self, lines: io.TextIOBase, source: str, delimiter: str = ",") -> None:
+        self.source = source
+        self._reader = csv.reader(lines, delimiter=delimiter, strict=True)
+        self.columns = [name.strip() for name in self._cells() or ()]
+        twice = next((name for name, count in Counter(self.columns).items() if name and count > 1), None)
+        if twice is not None:
+            raise UserError(f'expected a name of its own for every column, got "{twice}" twice', place=f"{source}:1")
+
+    def __iter__(self) -> Iterator[tuple[str, dict[str, str]]]:
+        """Where each row stands, and its cells; a row may leave out the last ones."""
+        while (cells := self._cells()) is not None:
+            place = f"{self.source}:{self._reader.line_num}"
+            if len(cells) > len(self.columns):
+                text = f"expected as many cells as the first line has, {len(self.columns)}, got {len(cells)}"
+                raise UserError(text, place=place)
+            if cells:
+                given = [*cells, *([""] * (len(self.columns) - len(cells)))]
+                yield place, {name: cell.strip() for name, cell in zip(self.columns, given, strict=True)}
+
+    def _cells(self) -> list[str] | None:
+        try:
+            return next(self._reader, None)
+        except csv.Error as error:
+            place = f"{self.source}:{self._reader.line_num + 1}"
+            raise UserError(f"expected a table of comma-separated values: {error}", place=place) from None
 
 
 def _text(path: Path) -> io.TextIOBase:
@@ -86,9 +129,10 @@ def _text(path: Path) -> io.TextIOBase:
     except OSError as error:
         raise UserError(f"cannot read the trace: {error.strerror}", place=str(path)) from None
     try:
-        return io.StringIO((gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig"))
-    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError):
+        text = (gzip.decompress(raw) if raw[:2] == b"\x1f\x8b" else raw).decode("utf-8-sig")
+    except (UnicodeDecodeError, gzip.BadGzipFile, EOFError, zlib.error):
         raise UserError("expected a table in UTF-8, plain or packed with gzip", place=str(path)) from None
+    return io.StringIO(text, newline=None)  # whatever ends its lines
 
 
 def _trace(rows: Iterator[TraceJob | str], wanted: JobFilter, source: str) -> Trace:
@@ -109,7 +153,8 @@ def _trace(rows: Iterator[TraceJob | str], wanted: JobFilter, source: str) -> Tr
         left_out.update({"beyond --limit": max(0, len(jobs) - wanted.limit)})
         del jobs[wanted.limit :]
     if not jobs:
-        raise UserError("expected at least one job, got none that counts", place=source)
+        why = ", ".join(f"{count:,}: {reason}" for reason, count in left_out.items() if count)
+        raise UserError(f"expected at least one job, got none{f' that counts ({why})' if why else ''}", place=source)
     base = wanted.since_s or jobs[0].submit_s
     named = Counter(job.name for job in jobs)
     twice = next((name for name, count in named.items() if count > 1), None)
@@ -135,21 +180,22 @@ def _moved(job: TraceJob, base: float, queue: str) -> TraceJob:
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _rows(table: csv.DictReader[str], columns: Mapping[str, str], source: str) -> Iterator[TraceJob | str]:
-    present = set(table.fieldnames or ())
-    for meaning in _NEEDED:
-        if columns[meaning] not in present:
+def _rows(table: _Table, columns: Mapping[str, str], named: Mapping[str, str]) -> Iterator[TraceJob | str]:
+    for meaning in (*_NEEDED, *named):
+        if len(table.columns) == 1 and any(mark in table.columns[0] for mark in ";\t"):
+            raise UserError("expected commas between cells", place=f"{table.source}:1")
+        if columns[meaning] not in table.columns:
             raise UserError(
-                f'there is no column "{columns[meaning]}"; there are {", ".join(sorted(present)) or "none"}; '
+                f'there is no column "{columns[meaning]}"; there are {", ".join(sorted(table.columns)) or "none"}; '
                 f"name it with --column {meaning}=NAME",
-                place=source,
+                place=table.source,
             )
-    for number, row in enumerate(table, start=2):
-        cells = {meaning: (row.get(name) or "").strip() for meaning, name in columns.items()}
+    for number, (place, row) in enumerate(table, start=2):
+        cells = {meaning: row.get(name, "") for meaning, name in columns.items()}
         try:
             yield _job(cells, columns, number)
         except UserError as error:
-            raise error.located(place=f"{source}:{number}") from None
+            raise error.located(place=place) from None
 
 
 def _job(cells: Mapping[str, str], columns: Mapping[str, str], number: int) -> TraceJob | str:
@@ -161,8 +207,9 @@ def _job(cells: Mapping[str, str], columns: Mapping[str, str], number: int) -> T
         GPU: _amount(cells, "gpus", columns),
     }
     tasks = _number(cells, "tasks", columns) if cells["tasks"] else 1.0
-    if tasks < 1 or tasks != int(tasks):
-        raise UserError(f'expected a whole number of pods, got "{cells["tasks"]}"', field=columns["tasks"])
+    if not 1 <= tasks <= MAX_JOB_PODS or tasks != int(tasks):
+        text = f'expected a whole number of pods from 1 to {MAX_JOB_PODS}, got "{cells["tasks"]}"'
+        raise UserError(text, field=columns["tasks"])
     return TraceJob(
         name=object_name(cells["id"]) or f"job-{number:06d}",
         submit_s=_number(cells, "submit", columns),
@@ -171,8 +218,21 @@ def _job(cells: Mapping[str, str], columns: Mapping[str, str], number: int) -> T
         requests=tuple((name, text) for name, text in requests.items() if text),
         queue=object_name(cells["queue"]) or "default",
         user=cells["user"],
-        priority=int(cells["priority"]) if cells["priority"].lstrip("-").isdigit() else None,
+        priority=_priority(cells["priority"], columns["priority"]),
     )
+
+
+def _priority(text: str, column: str) -> int | None:
+    if not text:
+        return None
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not abs(number) <= _MAX_PRIORITY or number != int(number):
+        wanted = f"a whole number between -{_MAX_PRIORITY} and {_MAX_PRIORITY}"
+        raise UserError(f'expected {wanted}, got "{text}"', field=column)
+    return int(number)
 
 
 def _number(cells: Mapping[str, str], meaning: str, columns: Mapping[str, str]) -> float:
@@ -180,8 +240,9 @@ def _number(cells: Mapping[str, str], meaning: str, columns: Mapping[str, str]) 
         number = float(cells[meaning])
     except ValueError:
         number = math.nan
-    if not 0 <= number < math.inf:
-        raise UserError(f'expected a number from 0 on, got "{cells[meaning]}"', field=columns[meaning])
+    if not 0 <= number < _MAX_S:
+        wanted = f"below {_MAX_S:g}" if number > 0 else "from 0 on"
+        raise UserError(f'expected a number {wanted}, got "{cells[meaning]}"', field=columns[meaning])
     return number
 
 
@@ -190,6 +251,8 @@ def _amount(cells: Mapping[str, str], meaning: str, columns: Mapping[str, str], 
     if not cells[meaning]:
         return ""
     number = _number(cells, meaning, columns) * unit
+    if number > MAX_AMOUNT:
+        raise UserError(f'expected at most {MAX_AMOUNT // unit}, got "{cells[meaning]}"', field=columns[meaning])
     if not number:
         return ""
     return str(int(number)) if number == int(number) else f"{round(number * 1000)}m"
@@ -203,37 +266,39 @@ def object_name(text: str) -> str:
 # -- sacct -------------------------------------------------------------------------------------------------------------
 
 
-def _sacct_rows(table: csv.DictReader[str], source: str) -> Iterator[TraceJob | str]:
+def _sacct_rows(table: _Table) -> Iterator[TraceJob | str]:
     """Jobs of `sacct --parsable2 --format JobID,Submit,ElapsedRaw,NNodes,ReqTRES,Partition,User,...`; steps are not."""
-    missing = [name for name in _SACCT if name not in (table.fieldnames or ())]
+    missing = [name for name in _SACCT if name not in table.columns]
     if missing:
         raise UserError(
             f'there is no column "{missing[0]}"; export with sacct --parsable2 --format '
             f"{','.join((*_SACCT, 'Partition', 'User'))}",
-            place=source,
+            place=table.source,
         )
-    for number, row in enumerate(table, start=2):
-        if "." in (row["JobID"] or ""):
+    for place, cells in table:
+        if "." in cells["JobID"]:
             continue  # a step of the job above
         try:
-            yield _sacct_job(row)
+            yield _sacct_job(cells)
         except UserError as error:
-            raise error.located(place=f"{source}:{number}") from None
+            raise error.located(place=place) from None
 
 
-def _sacct_job(row: Mapping[str, str | None]) -> TraceJob | str:
-    cells = {name: (value or "").strip() for name, value in row.items()}
-    if not cells["ElapsedRaw"].isdigit() or int(cells["ElapsedRaw"]) == 0:
+def _sacct_job(cells: Mapping[str, str]) -> TraceJob | str:
+    if not cells["ElapsedRaw"] or not (run_s := _number(cells, "ElapsedRaw", {"ElapsedRaw": "ElapsedRaw"})):
         return "never ran"
     try:
-        submit = datetime.fromisoformat(cells["Submit"]).replace(tzinfo=UTC).timestamp()
-    except ValueError:
+        moment = datetime.fromisoformat(cells["Submit"])
+        submit = (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    except (ValueError, OverflowError):
         raise UserError(
             f'expected a moment such as 2025-01-31T12:00:00, got "{cells["Submit"]}"', field="Submit"
         ) from None
-    nodes = int(cells["NNodes"]) if cells["NNodes"].isdigit() else 0
-    if nodes < 1:
+    if cells["NNodes"] in ("", "0"):
         return "has no node"
+    nodes = int(cells["NNodes"]) if cells["NNodes"].isdecimal() else 0
+    if not 1 <= nodes <= MAX_JOB_PODS:
+        raise UserError(f'expected a number of nodes such as 4, got "{cells["NNodes"]}"', field="NNodes")
     asked = dict(part.partition("=")[::2] for part in cells["ReqTRES"].split(",") if part)
     gpus = next((asked[name] for name in sorted(asked) if name.startswith("gres/gpu")), "0")
     each = {
@@ -244,7 +309,7 @@ def _sacct_job(row: Mapping[str, str | None]) -> TraceJob | str:
     return TraceJob(
         name=object_name(cells["JobID"]),
         submit_s=submit,
-        run_s=float(cells["ElapsedRaw"]),
+        run_s=run_s,
         n_tasks=nodes,
         requests=tuple((name, text) for name, text in each.items() if text),
         queue=object_name(cells.get("Partition", "")) or "default",
@@ -270,23 +335,40 @@ def _share(text: str, nodes: int, where: str) -> str:
 def read_nodes(path: Path) -> list[Node | HyperNode]:
     """Read a table of nodes; racks and zones, where there are any, become HyperNodes. Raises UserError."""
     with _text(path) as lines:
-        table = csv.DictReader(lines)
-        if "name" not in (table.fieldnames or ()):
+        table = _Table(lines, str(path))
+        if "name" not in table.columns:
             raise UserError('expected a table with a column "name", and cpus, mem_gib, gpus', place=str(path))
+        unknown = [name for name in table.columns if name not in _NODE_COLUMNS]
+        for name in unknown:
+            if near := did_you_mean(name, _NODE_COLUMNS):
+                raise UserError(f'unknown column "{name}"{near}', place=f"{path}:1")
         rows = list(table)
-    nodes = []
-    for number, row in enumerate(rows, start=2):
+    nodes: dict[str, Node] = {}
+    for place, row in rows:
         try:
-            nodes.append(_node({name: (value or "").strip() for name, value in row.items() if name}))
+            node = _usable(_node(row), row["name"], nodes)
         except UserError as error:
-            raise error.located(place=f"{path}:{number}") from None
+            raise error.located(place=place) from None
+        nodes[node.name] = node
     if not nodes:
         raise UserError("expected at least one node, got none", place=str(path))
-    return [*nodes, *_domains(rows)]
+    try:
+        return [*nodes.values(), *_domains(row for _, row in rows)]
+    except UserError as error:
+        raise error.located(place=str(path)) from None
+
+
+def _usable(node: Node, name: str, others: Collection[str]) -> Node:
+    if not node.name or node.name in others:
+        raise UserError(f'expected a name of its own for every node, got "{name}"', field="name")
+    check(node)
+    return node
 
 
 def uniform_nodes(count: int, gpus: int, cpus: int | None = None, mem_gib: int | None = None) -> list[Node]:
-    """So many equal nodes."""
+    """So many equal nodes. Raises UserError."""
+    if not 1 <= count <= MAX_NODES:
+        raise UserError(f"--nodes: expected from 1 to {MAX_NODES:,} nodes, got {count:,}")
     cells = {"cpus": "" if cpus is None else str(cpus), "mem_gib": "" if mem_gib is None else str(mem_gib)}
     width = len(str(count))
     return [_node({**cells, "name": f"node-{row:0{width}d}", "gpus": str(gpus)}) for row in range(1, count + 1)]
@@ -312,16 +394,20 @@ def _node(cells: Mapping[str, str]) -> Node:
     )
 
 
-def _domains(rows: Iterable[Mapping[str, str | None]]) -> list[HyperNode]:
+def _domains(rows: Iterable[Mapping[str, str]]) -> list[HyperNode]:
     """A HyperNode for every rack, and above them for every zone."""
     racks: dict[str, list[str]] = {}
     zones: dict[str, set[str]] = {}
     for row in rows:
-        rack, zone = object_name(row.get("rack") or ""), object_name(row.get("zone") or "")
+        rack, zone = object_name(row.get("rack", "")), object_name(row.get("zone", ""))
         if rack:
-            racks.setdefault(rack, []).append(object_name(row["name"] or ""))
+            racks.setdefault(rack, []).append(object_name(row["name"]))
             if zone:
                 zones.setdefault(zone, set()).add(rack)
+    for rack in racks:
+        around = sorted(zone for zone, inside in zones.items() if rack in inside)
+        if len(around) > 1:
+            raise UserError(f'expected every rack in one zone, got rack "{rack}" in {" and ".join(around)}')
     found = [_hyper_node(f"rack-{name}", 1, "Node", members) for name, members in racks.items()]
     above = [
         _hyper_node(f"zone-{name}", 2, "HyperNode", [f"rack-{rack}" for rack in sorted(inside)])

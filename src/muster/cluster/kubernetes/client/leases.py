@@ -21,6 +21,7 @@ from typing import Final
 import msgspec
 
 from muster.api import BackendError
+from muster.api.definitions import MANAGED_BY
 from muster.cluster.kubernetes.client.requests import FORBIDDEN, ApiError, Client
 
 log = logging.getLogger("muster.kubernetes")
@@ -44,16 +45,20 @@ class _Meta(msgspec.Struct, rename="camel", omit_defaults=True):
     name: str
     namespace: str
     resource_version: str = ""
+    #: Kept as found; ours is among them, so that whoever wants to know who leads finds all leases by it.
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
 
 
-class _Lease(msgspec.Struct, rename="camel"):
+class Lease(msgspec.Struct, rename="camel"):
+    """A lease as the server has it, as far as candidates and readers look at it."""
+
     metadata: _Meta
     spec: _Spec
     api_version: str = "coordination.k8s.io/v1"
     kind: str = "Lease"
 
 
-_LEASE = msgspec.json.Decoder(_Lease)
+_LEASE = msgspec.json.Decoder(Lease)
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,7 +171,7 @@ class Election:
         began = elapsed_s()
         found = await self._read(client)
         if found is None:
-            wanted = _Lease(_Meta(self._options.name, self._options.namespace), _Spec())
+            wanted = Lease(_Meta(self._options.name, self._options.namespace), _Spec())
         elif self._may_take(found, began):
             wanted = found
         else:
@@ -187,7 +192,7 @@ class Election:
         # Counted from before the request: the others count from when it arrived.
         self._held_until = began + self._options.duration_s * (1 - _MARGIN)
 
-    def _may_take(self, found: _Lease, moment: float) -> bool:
+    def _may_take(self, found: Lease, moment: float) -> bool:
         spec = found.spec
         if spec.holder_identity in ("", self._options.identity):
             return True
@@ -196,7 +201,7 @@ class Election:
             self._seen = (version, moment)
         return moment - self._seen[1] > (spec.lease_duration_seconds or self._options.duration_s)
 
-    async def _write(self, client: Client, lease: _Lease, *, is_new: bool) -> None:
+    async def _write(self, client: Client, lease: Lease, *, is_new: bool) -> None:
         now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         spec = lease.spec
         if spec.holder_identity != self._options.identity:
@@ -205,13 +210,14 @@ class Election:
         spec.holder_identity = self._options.identity
         spec.lease_duration_seconds = self._options.duration_s
         spec.renew_time = now
+        lease.metadata.labels.update(MANAGED_BY)
         body = msgspec.json.encode(lease)
         if is_new:
             await client.request("POST", self._collection, body)
         else:
             await client.request("PUT", self._path, body)
 
-    async def _read(self, client: Client) -> _Lease | None:
+    async def _read(self, client: Client) -> Lease | None:
         try:
             return _LEASE.decode(await client.request("GET", self._path))
         except ApiError as fault:

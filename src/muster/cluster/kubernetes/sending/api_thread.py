@@ -181,11 +181,11 @@ class ApiThread:
         idle = time.monotonic() - election.taken_at
         return f"leads since {idle:.0f} s without knowing what the leader before did" if idle > limit_s else ""
 
-    def ask(self, path: str, body: bytes) -> bytes:
-        """Post a question that changes nothing; from any other thread. Raises BackendError."""
+    def ask(self, path: str, body: bytes | None = None) -> bytes:
+        """Post a question that changes nothing, or read a path; from any other thread. Raises BackendError."""
         if not self._started.is_set() or self._loop is None or self._loop.is_closed():
             raise BackendError("not connected", retryable=True)
-        question = self.client.request("POST", path, body, timeout_s=_ASK_SECONDS)
+        question = self.client.request("GET" if body is None else "POST", path, body, timeout_s=_ASK_SECONDS)
         asked = asyncio.run_coroutine_threadsafe(question, self._loop)
         try:
             return asked.result(_ASK_SECONDS + 1.0)

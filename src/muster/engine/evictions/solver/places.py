@@ -10,7 +10,7 @@ units that make one more place, and that can be told from the counts alone. One 
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -56,9 +56,6 @@ class Places:
             free = self.free[node] = self.free_on(node)
         return free
 
-    def _places_on(self, node: int) -> int:
-        return self._slots(self._free_on(node))
-
     def gain(self, node: int) -> int:
         """Places at most, here and elsewhere, when everybody offered on the node goes with the rest of their jobs."""
         elsewhere = self.spread_gain - self._gain(node, self.spread.get(node)) if self.spread_gain else 0
@@ -67,7 +64,8 @@ class Places:
     def _gain(self, node: int, freed: list[int] | None) -> int:
         if freed is None or not self.usable[node]:
             return 0
-        return self._slots(_sum(self._free_on(node), freed)) - self._places_on(node)
+        free = self._free_on(node)
+        return self._slots(_sum(free, freed)) - self._slots(free)
 
     def take(self, unit: Unit) -> None:
         """A unit goes for good: count its room as free."""
@@ -75,23 +73,17 @@ class Places:
             self.have += self._gain(node, freed)
             self.free[node] = _sum(self._free_on(node), freed)
 
-    def can_spare(self, unit: Unit) -> bool:
-        """Would there be enough places without the room of a unit that was taken?"""
-        return self.have - self._loss(unit) >= self.wanted
-
-    def give_back(self, unit: Unit) -> None:
-        """A unit that was taken stays after all."""
-        self.have -= self._loss(unit)
-        for node, freed in zip(unit.nodes, unit.freed, strict=True):
-            self.free[node] = [a - b for a, b in zip(self._free_on(node), freed, strict=True)]
-
-    def _loss(self, unit: Unit) -> int:
-        lost = 0
-        for node, freed in zip(unit.nodes, unit.freed, strict=True):
-            if self.usable[node]:
-                left = [a - b for a, b in zip(self._free_on(node), freed, strict=True)]
-                lost += self._places_on(node) - self._slots(left)
-        return lost
+    def suffice_without(self, back: Iterable[Unit]) -> bool:
+        """Would there be enough places if these units, which were taken, stayed after all?"""
+        free: dict[int, list[int]] = {}
+        left = self.have
+        for unit in back:
+            for node, freed in zip(unit.nodes, unit.freed, strict=True):
+                before = free.get(node) or self.free[node]
+                free[node] = [a - b for a, b in zip(before, freed, strict=True)]
+                if self.usable[node]:
+                    left += self._slots(free[node]) - self._slots(before)
+        return left >= self.wanted
 
     def _slots(self, free: list[int]) -> int:
         slots = self.wanted if not self.request else min([free[r] // amount for r, amount in self.request])
@@ -137,6 +129,8 @@ class FreePlaces:
 
     def suffices(self, pending: Rows) -> bool:
         """Could all of `pending` have a place now?"""
+        if len(pending) == 1:
+            return self._slots(int(self._snapshot.tasks.cls[pending[0]]))[1] > 0
         classes, wanted = _classes(self._snapshot, pending)
         return all(self._slots(cls)[1] >= count for cls, count in zip(classes, wanted, strict=True))
 
@@ -228,7 +222,11 @@ def _added(places: Places, waiting: list[Unit], last: Unit, upto: int | None = N
     """Units that make one more place: those of the first `upto` that wait on a node of the last one offered."""
     for node in last.nodes:
         if places.gain(node) > 0:
-            offered = waiting[:upto]
-            jobs = {unit.job for unit in offered if node in unit.nodes}
-            return [unit for unit in offered if unit.job in jobs]
+            return of_jobs_on(node, waiting[:upto])
     return []
+
+
+def of_jobs_on(node: int, units: Sequence[Unit]) -> list[Unit]:
+    """Of these units, all that belong to jobs which have one on the node."""
+    jobs = {unit.job for unit in units if node in unit.nodes}
+    return [unit for unit in units if unit.job in jobs]

@@ -17,10 +17,10 @@ import numpy as np
 from muster.engine.constraints import constraint_of, domain_of, has_topology
 from muster.engine.domains import search_space
 from muster.engine.evictions.budgets import Budgets, within_ratio
-from muster.engine.evictions.simulation import Simulation, joined, trim
-from muster.engine.evictions.solver.places import FreePlaces, Places, could_suffice, forecast
+from muster.engine.evictions.simulation import Plan, Simulation, joined, trim
+from muster.engine.evictions.solver.places import FreePlaces, Places, could_suffice, forecast, of_jobs_on
 from muster.engine.evictions.solver.pool import Unit, VictimLine
-from muster.engine.evictions.solver.trial import TrialResult, Trials
+from muster.engine.evictions.solver.trial import Trials
 from muster.engine.evictions.surplus import keep_minimum
 from muster.framework import Eviction, Purpose, Scenario, ScenarioFilter, Session
 from muster.snapshot import Rows, Statement, TaskStatus
@@ -54,26 +54,8 @@ class SolverOptions:
     take_back_binds: bool = False
     #: Break and move gangs also for those who have their minimum and want more; if not, these take spare pods only.
     growth_breaks_gangs: bool = False
-
-
-@dataclass(slots=True)
-class Offered:
-    """Units that may go, in order, and where."""
-
-    units: list[Unit] = field(default_factory=list)
-    jobs_on: dict[int, set[int]] = field(default_factory=dict)
-    #: By job: the numbers of its units.
-    _of_job: dict[int, list[int]] = field(default_factory=dict)
-
-    def add(self, unit: Unit) -> None:
-        self._of_job.setdefault(unit.job, []).append(len(self.units))
-        self.units.append(unit)
-        for node in unit.nodes:
-            self.jobs_on.setdefault(node, set()).add(unit.job)
-
-    def tasks_of(self, jobs: Iterable[int]) -> Rows:
-        """The tasks of all units of the jobs, in order."""
-        return joined([self.units[number].tasks for number in sorted(n for job in jobs for n in self._of_job[job])])
+    #: Serve everybody in a dry run as the next allocate will; if not, a job of which something runs as KAI does.
+    looks_ahead: bool = True
 
 
 class TrialsUsedUp(Exception):  # noqa: N818 - not an error: the search was told to stop here
@@ -98,6 +80,8 @@ class Search:
     made: int = 0
     #: Victims at hand that could stay in the last step; see `Trials.run`.
     _stayed: Rows = field(default_factory=lambda: _NOBODY)
+    #: Whether the last dry run had worked, and was not valid.
+    _refused: bool = False
     _statement: Statement = field(init=False)
     _base: int = field(init=False)
     _filters: Sequence[ScenarioFilter] = field(init=False)
@@ -107,10 +91,10 @@ class Search:
         self._base = self._statement.mark()
         self._filters = self.session.scenario_filters(self.kind, self.simulation.job)
 
-    def solve(self, pending: Rows) -> TrialResult | None:
+    def solve(self, pending: Rows) -> Plan | None:
         """Find victims for all of `pending`; None: there are none."""
         if self.options.trim and self.places.suffices(pending):
-            outcome, _ = self._attempt(pending, _NOBODY, _NOBODY)
+            outcome = self._attempt(pending, _NOBODY, _NOBODY)
             if outcome is not None:
                 return outcome
         if has_topology(self.session, self.simulation.job):
@@ -129,7 +113,7 @@ class Search:
                 self._statement.rollback(self._base)
         return self._solve_by_steps(pending)
 
-    def _solve_in_domains(self, pending: Rows) -> TrialResult | None:
+    def _solve_in_domains(self, pending: Rows) -> Plan | None:
         """As `solve`, for a gang that must, or would rather, stay inside a domain: one domain after the other.
 
         A part of such a gang has no place of its own, so it does not grow task by task.
@@ -158,7 +142,7 @@ class Search:
         broken = {job for job in jobs if not keep_minimum(snapshot, np.array([job], np.intp), going, promised)}
         return [unit for unit in self.units if unit.job in broken or unit in taken]
 
-    def _trimmed(self, pending: Rows, outcome: TrialResult) -> TrialResult:
+    def _trimmed(self, pending: Rows, outcome: Plan) -> Plan:
         """The solution that the simulation holds, without what it does not need.
 
         A unit goes back whole; what a gang could spare goes back only if its core does not leave. Most units are told
@@ -174,17 +158,19 @@ class Search:
         for count in counts:
             for unit in kept:
                 count.take(unit)
-        spare = [unit for unit in kept if all(count.can_spare(unit) for count in counts)]
+        spare = [unit for unit in kept if all(count.suffice_without([unit]) for count in counts)]
 
         def works(needed: list[Unit]) -> bool:
             """Whether these of the spare units are enough, with all that is needed; that is the solution then."""
             nonlocal outcome, found
             back = set(spare).difference(needed)
             left = [unit for unit in kept if unit not in back]
-            if any(_has_later(unit, kept, left) for unit in back) or not _are_enough(counts, back):
+            if any(_has_later(unit, kept, left) for unit in back):
+                return False
+            if not all(count.suffice_without(back) for count in counts):
                 return False
             victims = joined([unit.tasks for unit in left])
-            smaller, _ = self._attempt(pending, victims, victims, going=victims)
+            smaller = self._attempt(pending, victims, victims, going=victims)
             is_smaller = smaller is not None and len(smaller.victims) < len(outcome.victims)
             if smaller is not None and is_smaller:
                 outcome, found = smaller, list(self._statement.operations[self._base :])
@@ -198,74 +184,75 @@ class Search:
         self._statement.redo(found)
         return outcome
 
-    def _parts_of(self, outcome: TrialResult) -> list[Unit]:
+    def _parts_of(self, outcome: Plan) -> list[Unit]:
         """The units of which somebody goes, in order."""
         gone = set(outcome.victims.tolist())
         return [unit for unit in self.units if not gone.isdisjoint(unit.tasks.tolist())]
 
-    def _follow(self, pending: Rows, chosen: list[Unit]) -> TrialResult | None:
+    def _follow(self, pending: Rows, chosen: list[Unit]) -> Plan | None:
         """Dry-run what the forecast says."""
         victims = joined([unit.tasks for unit in chosen])
         if not self._passes(pending, victims, _NOBODY, victims):
             return None
-        return self._attempt(pending, victims, victims, going=victims)[0]
+        return self._attempt(pending, victims, victims, going=victims)
 
-    def _solve_by_steps(self, pending: Rows) -> TrialResult | None:
-        tasks, jumped = 1, False
+    def _solve_by_steps(self, pending: Rows) -> Plan | None:
+        jumped = False
         outcome = self._grow(pending[:1], _NOBODY)
-        while outcome is not None and tasks < len(pending):
+        while outcome is not None and (tasks := len(outcome.placed)) < len(pending):
             self._statement.rollback(self._base)
             recorded = self._keep(outcome)
             further = None if jumped or not self._may_jump(outcome) else self._jump(pending, tasks, recorded)
             jumped = further is not None
-            tasks, outcome = further or (tasks + 1, self._grow(pending[: tasks + 1], recorded))
+            outcome = further or self._grow(pending[: tasks + 1], recorded)
         if outcome is not None:
             return self._trimmed(pending, outcome)
         self._statement.rollback(self._base)
         return None
 
-    def _keep(self, outcome: TrialResult) -> Rows:
+    def _keep(self, outcome: Plan) -> Rows:
         """Victims for the next step: the rest of a gang stays at hand where a part of it had to go."""
         kept = joined([unit.tasks for unit in self._parts_of(outcome)])
         if not self.options.trim:
             self._stayed = kept[~np.isin(kept, outcome.victims)]
         return kept
 
-    def _may_jump(self, outcome: TrialResult) -> bool:
+    def _may_jump(self, outcome: Plan) -> bool:
         """Whether steps may be left out: what is not trimmed depends on who could stay, or was moved where, on the way.
 
         Who had no place among fewer has none among more; and a search that has taken nobody takes somebody.
         """
         return self.options.trim or (len(outcome.evicted) > 0 and len(outcome.moved) == 0)
 
-    def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> tuple[int, TrialResult] | None:
-        """How far the victims at hand reach beyond `tasks`, with the outcome; None: not one further."""
+    def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> Plan | None:
+        """As far as the victims at hand reach beyond `tasks`; None: not one further."""
         mark = self._statement.mark()
         self.simulation.evict(recorded)
         reach = self.places.reach(pending, tasks)
         while reach > tasks:
-            outcome, _ = self._attempt(pending[:reach], recorded, recorded)
+            outcome = self._attempt(pending[:reach], recorded, recorded)
             if outcome is not None:
-                return reach, outcome
+                return outcome
             reach = tasks + (reach - tasks) // 2
         self._statement.rollback(mark)
         return None
 
-    def _grow(self, pending: Rows, recorded: Rows) -> TrialResult | None:
+    def _grow(self, pending: Rows, recorded: Rows) -> Plan | None:
         """Find places for `pending`, beginning with the victims `recorded`."""
         mark = self._statement.mark()
         self.simulation.evict(recorded)
         if len(recorded) and self.places.suffices(pending):
-            outcome, _ = self._attempt(pending, recorded, recorded)
+            outcome = self._attempt(pending, recorded, recorded)
             if outcome is not None:
                 return outcome
         taken = set(recorded.tolist())
-        offered, everybody = Offered(), recorded
+        offered: list[Unit] = []
+        everybody = recorded
         counts = self.places.count(pending)
         for unit in self._all_units():
             if int(unit.tasks[0]) in taken:
                 continue
-            offered.add(unit)
+            offered.append(unit)
             everybody = np.concatenate((everybody, unit.tasks))
             for count in counts:
                 count.offer(unit)
@@ -283,22 +270,22 @@ class Search:
             yield unit
 
     def _try_nodes(
-        self, pending: Rows, recorded: Rows, everybody: Rows, offered: Offered, counts: list[Places]
-    ) -> TrialResult | None:
+        self, pending: Rows, recorded: Rows, everybody: Rows, offered: list[Unit], counts: list[Places]
+    ) -> Plan | None:
         """Dry runs for the nodes of the job offered last, each with all that was offered of the jobs there."""
         snapshot = self.session.snapshot
-        tried: list[set[int]] = [set()]
-        for node in sorted(set(snapshot.tasks.node[snapshot.tasks_of(offered.units[-1].job)].tolist())):
-            jobs = offered.jobs_on.get(node, set())
-            if jobs in tried or not could_suffice(counts, node):
+        tried: list[list[Unit]] = [[]]
+        for node in sorted(set(snapshot.tasks.node[snapshot.tasks_of(offered[-1].job)].tolist())):
+            units = of_jobs_on(node, offered) if could_suffice(counts, node) else []
+            if units in tried:
                 continue
-            tried.append(set(jobs))
-            potential = offered.tasks_of(jobs)
+            tried.append(units)
+            potential = joined([unit.tasks for unit in units])
             if not self._passes(pending, everybody, recorded, potential):
                 continue
             both = np.concatenate((recorded, potential))
-            outcome, refused = self._attempt(pending, both, everybody, going=potential)
-            if outcome is not None or refused:
+            outcome = self._attempt(pending, both, everybody, going=potential)
+            if outcome is not None or self._refused:
                 return outcome  # what the validators refuse they refuse with this offer, whatever the node
         return None
 
@@ -314,13 +301,8 @@ class Search:
                 return False
         return not self.budgets or bool(self.budgets.allowed(potential).all())
 
-    def _attempt(
-        self, pending: Rows, victims: Rows, offered: Rows, *, going: Rows = _NOBODY
-    ) -> tuple[TrialResult | None, bool]:
-        """One dry run without `victims`, of whom those in `going` are still there; what fails leaves no trace.
-
-        The second part says whether validators refused what had worked.
-        """
+    def _attempt(self, pending: Rows, victims: Rows, offered: Rows, *, going: Rows = _NOBODY) -> Plan | None:
+        """One dry run without `victims`, of whom those in `going` are still there; what fails leaves no trace."""
         if self.made >= self.most:
             raise TrialsUsedUp
         self.made += 1
@@ -329,14 +311,14 @@ class Search:
         self.simulation.evict(going)
         outcome = self.trials.run(pending, victims, self._stayed)
         limit = self.options.max_disruption_ratio
-        is_refused = outcome is not None and (
+        self._refused = outcome is not None and (
             (limit is not None and not within_ratio(self.session.snapshot, outcome.victims, pending, limit))
-            or not self.trials.judge(outcome, pending, offered)
+            or not self.trials.judge(outcome, offered)
         )
-        if outcome is None or is_refused:
+        if outcome is None or self._refused:
             self._statement.rollback(mark)
-            return None, is_refused
-        return outcome, False
+            return None
+        return outcome
 
 
 def _has_later(unit: Unit, units: Sequence[Unit], going: Sequence[Unit]) -> bool:
@@ -344,19 +326,7 @@ def _has_later(unit: Unit, units: Sequence[Unit], going: Sequence[Unit]) -> bool
     return any(later.job == unit.job and later in going for later in units[units.index(unit) + 1 :])
 
 
-def _are_enough(counts: Sequence[Places], back: Iterable[Unit]) -> bool:
-    """Whether there are places enough when these units, which were taken, stay after all."""
-    for count in counts:
-        for unit in back:
-            count.give_back(unit)
-    enough = all(count.have >= count.wanted for count in counts)
-    for count in counts:
-        for unit in back:
-            count.take(unit)
-    return enough
-
-
-def _holds(outcome: TrialResult, chosen: Sequence[Unit]) -> bool:
+def _holds(outcome: Plan, chosen: Sequence[Unit]) -> bool:
     """Whether a forecast came true to the letter: all units go, or all move.
 
     Who stays, or moves while others go, would have been left alone by growth where it took them first; what they

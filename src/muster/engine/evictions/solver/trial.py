@@ -11,12 +11,11 @@ what allocate will do.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Hashable, Mapping
-from dataclasses import dataclass
 
 import numpy as np
 
 from muster.api.resources import is_gpu
-from muster.engine.evictions.simulation import Simulation
+from muster.engine.evictions.simulation import Plan, Simulation
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.gangs import next_tasks
 from muster.engine.lines import Key, QueueTree
@@ -31,21 +30,15 @@ _RECALL = OperationKind.RECALL
 _NOBODY: Rows = np.empty(0, np.intp)
 
 
-@dataclass(frozen=True, slots=True)
-class TrialResult:
-    """Who has no place at the end of a trial, and who has another one."""
-
-    evicted: Rows
-    moved: Rows
-    #: Both.
-    victims: Rows
-
-
 class Trials:
     """Dry runs, for one beneficiary after the other."""
 
-    def __init__(self, session: Session, waiting: Waiting, kind: Eviction, places: FreePlaces) -> None:
+    def __init__(
+        self, session: Session, waiting: Waiting, kind: Eviction, places: FreePlaces, *, looks_ahead: bool
+    ) -> None:
+        """`looks_ahead`: turns are those of the next allocate; if not, as KAI takes them in its dry runs."""
         self._session = session
+        self._looks_ahead = looks_ahead
         self._places = places
         self._waiting = waiting
         self._kind = kind
@@ -54,12 +47,10 @@ class Trials:
         asks = session.snapshot.classes.requests[:, 0, self._gpus]
         self._gpu_classes: list[bool] = np.any(asks > 0, axis=1).tolist()
         self._job = NO_ROW
-        #: Nodes where GPUs were or would go free before the dry runs, as of a length of the touch log.
-        self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
-        self._counted = -1
-        #: Whether the beneficiary can only be served on such nodes.
+        #: Whether the beneficiary can only be served on nodes where GPUs are free, or go free and are promised to
+        #: nobody, and which these were before the dry runs.
         self._needs_gpus = False
-        self._keys: dict[tuple[int, int], Key] = {}
+        self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
         self._origins: Rows = _NOBODY
         #: Whether a node of some victim is not opened.
         self._closed = False
@@ -72,22 +63,8 @@ class Trials:
         classes = snapshot.tasks.cls[snapshot.tasks_of(job)].tolist()
         self._needs_gpus = all(self._gpu_classes[cls] for cls in classes)
         if self._needs_gpus:
-            self._count_gpus()
-        self._keys.clear()
-
-    def _count_gpus(self) -> None:
-        """Find the nodes with a GPU that is free, or that goes free and is promised to nobody."""
-        snapshot, state = self._session.snapshot, self._session.snapshot.nodes.state
-        if self._counted < 0:
-            gpus = state[:, :, self._gpus].sum(axis=2)
+            gpus = snapshot.nodes.state[:, :, self._gpus].sum(axis=2)
             self._with_gpus = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
-        else:
-            for node in set(snapshot.touch_log[self._counted : snapshot.touched].tolist()):
-                planes = state[:, node].tolist()
-                free = sum(planes[ALLOCATABLE][gpu] - planes[USED][gpu] for gpu in self._gpus)
-                going = sum(planes[RELEASING][gpu] - planes[PIPELINED][gpu] for gpu in self._gpus)
-                self._with_gpus[node] = free > 0 or going > 0
-        self._counted = snapshot.touched
 
     def _scope(self, tasks: Rows) -> Scope:
         """The nodes for a victim's tasks; a task that needs a GPU fits nowhere else anyway.
@@ -107,7 +84,7 @@ class Trials:
         reach[self._origins] = True
         return Scope(mask=reach)
 
-    def run(self, pending: Rows, victims: Rows, stayed: Rows = _NOBODY) -> TrialResult | None:
+    def run(self, pending: Rows, victims: Rows, stayed: Rows = _NOBODY) -> Plan | None:
         """Place `pending` and, in turn, whoever of `victims` (all evicted by now) still fits; None: no place.
 
         `stayed`: victims that are only here because others of their gang had to go; their nodes are not opened.
@@ -131,9 +108,8 @@ class Trials:
                     break
         status = self._session.snapshot.tasks.status[victims]
         if set(status.tolist()) == {_RELEASING}:
-            return TrialResult(victims, victims[:0], victims)
-        evicted, moved = victims[status == _RELEASING], victims[status == _PIPELINED]
-        return TrialResult(evicted, moved, np.concatenate((evicted, moved)))
+            return Plan(pending, victims)
+        return Plan(pending, victims[status == _RELEASING], victims[status == _PIPELINED])
 
     def _bring_back(self, job: int, evicted: Rows) -> bool:
         """Let a victim's gang have the next chunk of what was taken from it; False: it has no place, or goes whole."""
@@ -145,15 +121,12 @@ class Trials:
         return bool(self._simulation.place(tasks, self._scope(tasks), PROMISES, Goal.ALL, job=job))
 
     def _key(self, job: int) -> Key:
-        """Order of a job in its queue; it depends on how much of its gang is left."""
-        counts = self._session.snapshot.jobs.counts[job]
-        state = (job, int(counts[_RELEASING]))
-        key = self._keys.get(state)
-        if key is None:
-            key = self._keys[state] = self._session.job_key(job)
-        return key
+        """Where a job stands in its queue; in KAI the beneficiary stands there as a gang that has nothing yet."""
+        if job == self._job and not self._looks_ahead:
+            return self._session.victim_key(job, _NOBODY)
+        return self._session.job_key(job)
 
-    def judge(self, outcome: TrialResult, pending: Rows, offered: Rows) -> bool:
+    def judge(self, outcome: Plan, offered: Rows) -> bool:
         """Is the outcome of a trial acceptable? `offered` are all victims that the search has come across."""
         if self._kind is Eviction.CONSOLIDATE and len(outcome.evicted):
             return False
@@ -163,7 +136,7 @@ class Trials:
                 lost = operation.tasks[np.isin(operation.tasks, outcome.evicted)].tolist()
                 if not all(pods[task].spec.node_name for task in lost):
                     return False  # who waited was promised a place at the cost of others, who would go for nothing
-        scenario = Scenario(self._kind, self._job, pending, offered, outcome.evicted, outcome.moved)
+        scenario = Scenario(self._kind, self._job, outcome.placed, offered, outcome.evicted, outcome.moved)
         return self._session.is_valid_scenario(scenario)
 
 
@@ -236,9 +209,12 @@ class Turns:
         for leaf, own in by_leaf.items():
             # Who is compared with nobody needs no key.
             alone = len(own) == 1 and (len(by_leaf) == 1 or leaf not in waiting.lines)
-            self._left[leaf] = [((), own[0])] if alone else sorted([(key_of(job), job) for job in own], reverse=True)
+            places: list[Place] = [(() if alone else key_of(job), job) for job in own]
+            self._left[leaf] = sorted(places, reverse=True)
+        #: By leaf, who stands first in it: of the dry run, or of those who wait.
+        self._firsts: dict[int, Place] = {}
         if len(by_leaf) > 1:
-            occupied = [leaf for leaf in {**waiting.lines, **self._left} if self._first(leaf) is not None]
+            occupied = [leaf for leaf in {**waiting.lines, **self._left} if self._has_first(leaf)]
             self._tree = QueueTree(session.snapshot.queues.steps, occupied, self._turn_key)
 
     def pop(self) -> int | None:
@@ -246,33 +222,38 @@ class Turns:
         while len(self._left) > 1:
             leaf = self._tree.next_leaf(self._turn_key)
             assert leaf is not None
-            own, first = self._left.get(leaf), self._first(leaf)
-            if own and own[-1] is first:
+            own, job = self._left.get(leaf), None
+            if own and own[-1] is self._firsts[leaf]:
                 job = self._serve(leaf)
-                self._tree.changed(leaf, self._turn_key, occupied=self._first(leaf) is not None)
+            else:
+                self._pass_over(leaf)
+            if len(self._left) > 1:
+                self._tree.changed(leaf, self._turn_key, occupied=self._has_first(leaf))
+            if job is not None:
                 return job
-            self._pass_over(leaf)
-            self._tree.changed(leaf, self._turn_key, occupied=self._first(leaf) is not None)
         return self._serve(next(iter(self._left))) if self._left else None
 
-    def _first(self, leaf: int) -> Place | None:
-        """Who stands first in a leaf: of the dry run, or of those who wait."""
-        line, at = self._waiting.lines.get(leaf, ()), self._passed.get(leaf, 0)
+    def _has_first(self, leaf: int) -> bool:
+        """Find out who stands first in a leaf; False: nobody."""
+        line, at, own = self._waiting.lines.get(leaf, ()), self._passed.get(leaf, 0), self._left.get(leaf)
         while at < len(line) and line[at][1] in self._own:
             at += 1
         self._passed[leaf] = at
-        own = self._left.get(leaf)
-        if at == len(line) or (own and own[-1] < line[at]):
-            return own[-1] if own else None
-        return line[at]
+        if own and (at == len(line) or own[-1] < line[at]):
+            self._firsts[leaf] = own[-1]
+        elif at < len(line):
+            self._firsts[leaf] = line[at]
+        return bool(own) or at < len(line)
 
     def _pass_over(self, leaf: int) -> None:
-        line, shape = self._waiting.lines[leaf], None
-        while (first := self._first(leaf)) is not None and self._passed[leaf] < len(line):
-            if first is not line[self._passed[leaf]] or shape not in (None, self._waiting.shape(first[1])):
-                return
-            shape = self._waiting.shape(first[1])
+        """Pass over who stands first in a leaf, and all behind it that are like it."""
+        line, shape = self._waiting.lines[leaf], self._waiting.shape(self._firsts[leaf][1])
+        while self._waiting.shape(self._firsts[leaf][1]) == shape:
             self._passed[leaf] += 1
+            if not self._has_first(leaf) or self._passed[leaf] == len(line):
+                return
+            if self._firsts[leaf] is not line[self._passed[leaf]]:
+                return
 
     def _serve(self, leaf: int) -> int:
         _, job = self._left[leaf].pop()
@@ -281,6 +262,4 @@ class Turns:
         return job
 
     def _turn_key(self, queue: int, leaf: int) -> Key:
-        first = self._first(leaf)
-        assert first is not None
-        return self._session.queue_turn_key(queue, first[1])
+        return self._session.queue_turn_key(queue, self._firsts[leaf][1])

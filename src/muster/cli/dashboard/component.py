@@ -1,0 +1,135 @@
+"""The dashboard as a part of `muster run`: alone in this process, or beside a scheduler in a process of its own.
+
+Beside others it gets an interpreter, watches and memory of its own and gives way to them on the processor: nothing that
+a browser asks for can hold up a cycle. It is started again when it ends, and ends when the process that began it does.
+"""
+
+from __future__ import annotations
+
+import logging
+import multiprocessing
+import os
+import signal
+import threading
+from dataclasses import dataclass
+from multiprocessing.process import BaseProcess
+from pathlib import Path
+from typing import Final
+
+from muster.cli.dashboard.sources import address_of
+from muster.cli.services import logging_to_stderr
+from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER, Shard
+from muster.ui.live import LiveFeed
+from muster.ui.runs import Runs
+from muster.ui.serve import ServeOptions, serve
+
+log = logging.getLogger("muster.ui")
+
+#: How much less a dashboard beside a scheduler counts for the processor.
+_NICENESS: Final = 5
+#: Seconds until one that has ended is started again.
+_AGAIN_S: Final = 5.0
+#: Seconds that it has to end its streams.
+_GRACE_S: Final = 5.0
+
+
+@dataclass(frozen=True, slots=True)
+class Dashboard:
+    """What the dashboard of a cluster needs; other processes get it as it is."""
+
+    kubeconfig: Path | None = None
+    context: str | None = None
+    config: str | None = None
+    scheduler_names: tuple[str, ...] = ()
+    shard: Shard = WHOLE_CLUSTER
+    #: Where leases are, for those who may not look everywhere.
+    namespace: str = ""
+    listen: str = "127.0.0.1:8330"
+    cert: Path | None = None
+    key: Path | None = None
+
+
+def serve_dashboard(dashboard: Dashboard) -> None:
+    """Serve until SIGTERM or SIGINT. Raises UserError."""
+    with logging_to_stderr():
+        # What the next cycle would do is on the page; in the log it would look as if it were done.
+        logging.getLogger("muster").setLevel(logging.WARNING)
+        log.setLevel(logging.INFO)
+        _serve(dashboard)
+
+
+def _serve(dashboard: Dashboard) -> None:
+    feed = LiveFeed(
+        dashboard.kubeconfig,
+        dashboard.context,
+        dashboard.scheduler_names,
+        dashboard.config,
+        # Whoever works on a NodeShard sees the whole cluster; the page shows it.
+        shard=Shard(dashboard.shard.node_selector, dashboard.shard.node_pool),
+        namespace=dashboard.namespace,
+    )
+    host, port = address_of(dashboard.listen, "--ui-listen")
+    options = ServeOptions(host, port, ask=feed.ask, cert=dashboard.cert, key=dashboard.key)
+    serve(feed, Runs(), options, lambda address: log.info("event=dashboard address=%s", address))
+
+
+def _serve_beside(dashboard: Dashboard) -> None:
+    """What the process of its own does."""
+    os.nice(_NICENESS)
+    parent = multiprocessing.parent_process()
+    assert parent is not None  # we were started by one
+
+    def end_with_it() -> None:
+        parent.join()
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    threading.Thread(target=end_with_it, name="muster-parent", daemon=True).start()
+    serve_dashboard(dashboard)
+
+
+class DashboardService:
+    """The process, as other parts of `muster run` see it."""
+
+    def __init__(self, dashboard: Dashboard) -> None:
+        self._dashboard = dashboard
+        self._stopping = threading.Event()
+        self._process: BaseProcess | None = None
+        self._thread = threading.Thread(target=self._watch, name="muster-ui", daemon=True)
+
+    def start(self) -> None:
+        """Begin; returns at once."""
+        self._thread.start()
+
+    def stop(self) -> None:
+        """End it, and wait until it has."""
+        self._stopping.set()
+        process = self._process
+        if process is not None and process.is_alive():
+            process.terminate()
+            process.join(_GRACE_S)
+            if process.is_alive():
+                process.kill()
+        if self._thread.is_alive():
+            self._thread.join()
+
+    def trouble(self) -> str:
+        """A dashboard that is away is no reason to end what schedules."""
+        return ""
+
+    def unready(self) -> str:
+        """The same."""
+        return ""
+
+    def _watch(self) -> None:
+        # A fork would share locks, threads and connections of the scheduler.
+        context = multiprocessing.get_context("spawn")
+        while not self._stopping.is_set():
+            process = context.Process(target=_serve_beside, args=(self._dashboard,), name="muster-ui", daemon=True)
+            process.start()
+            self._process = process
+            if self._stopping.is_set():  # it may have looked before there was a process
+                process.terminate()
+            process.join()
+            if self._stopping.wait(_AGAIN_S):
+                return
+            log.error("event=dashboard-ended code=%s", process.exitcode)

@@ -1,0 +1,334 @@
+"""Reservation: the job at the head of its queue that cannot start gets nodes and a time, and nobody may delay it.
+
+When a job has found no place, the earliest moment is looked for at which it would: jobs that are expected to have ended
+by then are taken away in a dry run, and the job is placed at the one door, so that gangs, classes and the network count
+as they do when it starts. Others may start now if they are expected to end before that moment, or where they leave the
+nodes of the reservation the room that it needs. `strict` lets nobody pass who stands behind; `easy` reserves for the
+first that cannot start, `conservative` for several.
+
+Run times come from `Session.run_times`. Of a job that nobody knows anything about the end is not waited for, and it
+never ends before anything. Reservations are made anew in every cycle: what ends early is used, and what ends late moves
+them.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
+
+import msgspec
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from muster.api import UserError, parse_seconds
+from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix
+from muster.engine.gangs import pending_tasks_of, requests_of
+from muster.framework.plugin import Arguments, Eviction, OrderKey, Plugin, Rejection, Scenario
+from muster.framework.reasons import HELD_BACK
+from muster.framework.run_times import Expected
+from muster.kernels.planes import ALLOCATABLE
+from muster.snapshot import GATED, NO_ROW, Amounts, Mask, Rows, TaskStatus
+from muster.snapshot.columns import N_COUNTS, OCCUPYING_STATUSES
+from muster.snapshot.records import stamp_text
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+#: So many nodes of a reservation are named.
+_NAMED = 4
+#: Tasks that take room on their node, or are promised it, and are not about to leave.
+_STAYS: Mask = np.isin(np.arange(N_COUNTS), (*OCCUPYING_STATUSES, TaskStatus.PIPELINED))
+_STAYS[TaskStatus.RELEASING] = False
+
+
+class ReservationArguments(Arguments, frozen=True, kw_only=True):
+    """Arguments of the reservation plugin."""
+
+    mode: Annotated[
+        Literal["easy", "conservative", "strict"],
+        Meta(
+            description="For whom room is reserved: the first job of a queue that cannot start (easy), the first ones "
+            "(conservative), or nobody starts who stands behind it (strict)."
+        ),
+    ] = "easy"
+    depth: Annotated[
+        int, Meta(ge=1, le=1000, description="Conservative: for how many jobs of a queue room is reserved.")
+    ] = 8
+    order: Annotated[
+        Literal["queue", "shortest"],
+        Meta(description="Of those that may start before it, who goes first: as the queue has it, or the shortest."),
+    ] = "queue"
+    patience: Annotated[
+        str | float,
+        Meta(
+            description="Room is reserved for a job once it has waited for so long: 6h, or seconds. Until then others "
+            "may pass it; with `order: shortest` those who have not waited as long go by their run times, after those "
+            "who have."
+        ),
+    ] = msgspec.field(default=0.0)
+    margin: Annotated[
+        float, Meta(ge=1, le=100, description="Run times of jobs that would start early are taken so many times.")
+    ] = msgspec.field(default=1.0)
+
+
+@dataclass(frozen=True, slots=True)
+class Reserved:
+    """Places for a job from a moment on."""
+
+    job: int
+    at: float
+    tasks: Rows
+    nodes: Rows
+    #: Until when the job is expected to run then.
+    until: float
+    #: The nodes, each once, and what the job needs of them.
+    rows: Rows
+    needs: Amounts
+
+
+class Reservation(Plugin):
+    """Reserves room for jobs that wait, and keeps others from delaying them."""
+
+    name = "reservation"
+    summary = "Reserve nodes and a time for the job at the head of a queue; others start if they do not delay it."
+    Args: ClassVar[type[Arguments]] = ReservationArguments
+    wants_run_times = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        self._options = cast("ReservationArguments", arguments)
+        try:
+            self._patience = parse_seconds(self._options.patience)
+        except ValueError as error:
+            raise UserError(f"plugin reservation: arguments: patience: {error}") from error
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        self.reserved: list[Reserved] = []
+        #: Queues with a job that could not start, and the first such job.
+        self._blocked: dict[int, int] = {}
+        self._counts: dict[int, int] = {}
+        self._expected: dict[int, Expected | None] = {}
+        #: By job that runs, in the order of their ends: when, and its tasks.
+        self._ends: list[tuple[float, Rows]] | None = None
+        self._masks: dict[bytes, Mask] = {}
+        #: By job with a reservation: what its nodes will have then, while nothing more is touched.
+        self._rooms: dict[int, tuple[int, Amounts]] = {}
+
+    # -- who comes first -----------------------------------------------------------------------------------------
+
+    def job_order(self, job: int) -> OrderKey:
+        """Nothing before somebody waits; then the shortest first, if that is wanted.
+
+        With patience, those whose patience is at an end, as they came; then the shortest first, if that is wanted.
+        """
+        if self._options.order != "shortest":
+            return 0.0
+        if self._patience:
+            return 0.0 if self._has_waited(job) else 1.0 + self._seconds(job)
+        return self._seconds(job) if int(self.session.snapshot.jobs.queue[job]) in self._blocked else 0.0
+
+    def job_orders(self, jobs: Rows) -> NDArray[np.float64]:
+        if self._options.order != "shortest":
+            return np.zeros(len(jobs))
+        return np.array([self.job_order(job) for job in jobs.tolist()], np.float64)
+
+    def queue_closed(self, queue: int) -> Rejection | None:
+        first = self._blocked.get(queue)
+        if self._options.mode != "strict" or first is None:
+            return None
+        return Rejection(HELD_BACK, f"behind {self.session.snapshot.jobs.records[first].id}")
+
+    def _has_waited(self, job: int) -> bool:
+        """Whether the patience of a job is at an end."""
+        return self.session.now - float(self.session.snapshot.jobs.created[job]) >= self._patience
+
+    def job_waits(self, job: int) -> bool:
+        snapshot = self.session.snapshot
+        if not self._has_waited(job):
+            return False
+        queue = int(snapshot.jobs.queue[job])
+        is_first = self._blocked.setdefault(queue, job) == job
+        depth = self._options.depth if self._options.mode == "conservative" else 1
+        if self._options.mode == "strict" or self._counts.get(queue, 0) >= depth:
+            return False
+        self._counts[queue] = self._counts.get(queue, 0) + 1
+        found = self._reserve(job)
+        if found is not None:
+            self.reserved.append(found)
+            self.session.look_again(found.at)
+            self._tell(found)
+        return is_first and self._options.order == "shortest" and not self._patience
+
+    def _tell(self, found: Reserved) -> None:
+        """Add to why the job waits what it waits for."""
+        verdict = self.session.verdicts.get(found.job)
+        if verdict is not None:
+            names = sorted(self.session.snapshot.nodes.names[row] for row in found.rows.tolist())
+            more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+            when = stamp_text(math.ceil(found.at))
+            detail = f"reserved from {when}: {', '.join(names[:_NAMED])}{more}"
+            said = f"{verdict.detail}; {detail}" if verdict.detail else detail
+            self.session.record(found.job, replace(verdict, detail=said))
+
+    # -- who may start before ------------------------------------------------------------------------------------
+
+    def start_nodes(self, job: int, tasks: Rows) -> Rejection | Mask | None:
+        jobs = self.session.snapshot.jobs
+        first = self._blocked.get(int(jobs.queue[job]), job)
+        if self._options.mode == "strict":
+            return None if first == job else Rejection(HELD_BACK, f"behind {jobs.records[first].id}")
+        expected = self._expectation(job)
+        at_most = math.inf if expected is None else expected.at_most * self._options.margin
+        ends = self.session.now + at_most
+        delayed = [known for known in self.reserved if known.job != job and known.at < ends]
+        if not delayed:
+            return None
+        allowed: Mask = np.ones(len(self.session.snapshot.nodes), np.bool_)
+        for known in delayed:
+            allowed[known.rows[~self._leaves_room(known, tasks)]] = False
+        # One object for equal masks: whoever has found no place there need not be tried again.
+        return self._masks.setdefault(allowed.tobytes(), allowed)
+
+    def _leaves_room(self, known: Reserved, tasks: Rows) -> Mask:
+        """On which nodes of a reservation these tasks would leave it what it needs, however many of them go there."""
+        snapshot = self.session.snapshot
+        asked = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].max(axis=0)
+        room = self._room_then(known) - known.needs
+        idle = np.maximum(snapshot.nodes.idle()[known.rows], 0)
+        wanted = asked > 0
+        fit = (idle[:, wanted] // asked[wanted]).min(axis=1, initial=len(tasks))
+        many = np.minimum(fit, len(tasks))
+        leaves: Mask = (room >= many[:, None] * asked).all(axis=1)
+        return leaves
+
+    def _room_then(self, known: Reserved) -> Amounts:
+        """What the nodes of a reservation will have when it begins, as things stand now."""
+        snapshot = self.session.snapshot
+        touched, room = self._rooms.get(known.job, (-1, known.needs))
+        if touched != snapshot.touched:
+            table = snapshot.tasks
+            inside: Mask = np.zeros(len(snapshot.nodes) + 1, np.bool_)  # the last place is that of NO_ROW
+            inside[known.rows] = True
+            here = np.flatnonzero(inside[table.node] & _STAYS[table.status])
+            stays = [task for task in here.tolist() if self._end_of(int(table.job[task])) > known.at]
+            held: Amounts = np.zeros_like(known.needs)
+            where = np.searchsorted(known.rows, table.node[stays])
+            np.add.at(held, where, snapshot.classes.requests[table.cls[stays], 0])
+            room = snapshot.nodes.state[ALLOCATABLE, known.rows] - held
+            self._rooms[known.job] = snapshot.touched, room
+        return room
+
+    # -- who may make room for itself ----------------------------------------------------------------------------
+
+    def scenario_validator(self, kind: Eviction, scenario: Scenario) -> bool:
+        """Whoever makes room by evictions, and whoever has to move, delays nobody for whom room is reserved either."""
+        return all(
+            self._is_kept(known, scenario) for known in self.reserved if not self._comes_before(scenario.evictor, known)
+        )
+
+    def _comes_before(self, job: int, known: Reserved) -> bool:
+        """Whether a job need not wait for a reservation: it is its own, an earlier one's, or it matters more."""
+        jobs = self.session.snapshot.jobs
+        if jobs.queue[job] == jobs.queue[known.job] and jobs.priority[job] > jobs.priority[known.job]:
+            return True
+        holders = [reserved.job for reserved in self.reserved]
+        return job in holders[: holders.index(known.job) + 1]
+
+    def _is_kept(self, known: Reserved, scenario: Scenario) -> bool:
+        """Whether the nodes of a reservation that tasks would come to have the room that it needs, when it begins."""
+        coming = np.concatenate((scenario.pending, scenario.moved))
+        touched = np.isin(known.rows, self.session.snapshot.tasks.node[coming])
+        if not touched.any():
+            return True
+        return bool((self._room_then(known) >= known.needs)[touched].all())
+
+    # -- when a job could start ----------------------------------------------------------------------------------
+
+    def _reserve(self, job: int) -> Reserved | None:
+        """The earliest moment at which a job has places, as far as run times are known; None: nobody knows one."""
+        session, snapshot = self.session, self.session.snapshot
+        tasks = pending_tasks_of(snapshot, job)
+        tasks = session.sort_tasks(tasks[(snapshot.tasks.flags[tasks] & GATED) == 0])
+        if len(tasks) == 0:
+            return None
+        ends = self._running()
+        free = np.maximum(snapshot.nodes.future_idle(), 0).sum(axis=0)
+        needed = requests_of(snapshot, tasks[: max(1, session.job_deficit(job))])
+        coming = np.cumsum([requests_of(snapshot, rows) for _, rows in ends], axis=0) if ends else np.zeros((0, 1))
+        with session.statement() as statement:
+            simulation = Simulation(session, job, statement)
+            for known in self.reserved:
+                simulation.put(known.tasks, known.nodes)
+            found: dict[int, list[tuple[Rows, Rows]]] = {}
+
+            def works(count: int) -> bool:
+                if ((free + (coming[count - 1] if count else 0)) < needed).any():
+                    return False
+                placed = simulation.placements(tasks, joined([rows for _, rows in ends[:count]]))
+                if placed is not None:
+                    found[count] = [(operation.tasks, operation.nodes) for operation in placed]
+                return placed is not None
+
+            count = shortest_prefix(len(ends), works)
+            statement.rollback()
+        if count is None:
+            return None
+        at = max(session.now, ends[count - 1][0] if count else session.now)
+        return self._made(job, at, found[count])
+
+    def _made(self, job: int, at: float, places: list[tuple[Rows, Rows]]) -> Reserved:
+        snapshot = self.session.snapshot
+        tasks, nodes = joined([part[0] for part in places]), joined([part[1] for part in places])
+        rows, where = np.unique(nodes, return_inverse=True)
+        needs: Amounts = np.zeros((len(rows), len(snapshot.axis)), np.int64)
+        np.add.at(needs, where, snapshot.classes.requests[snapshot.tasks.cls[tasks], 0])
+        return Reserved(job, at, tasks, nodes, at + self._seconds(job), rows.astype(np.intp), needs)
+
+    def _running(self) -> list[tuple[float, Rows]]:
+        """Jobs of which the end is known, the first to end first, with the tasks that they hold."""
+        if self._ends is None:
+            self._ends = sorted(self._find_ends(), key=lambda entry: (entry[0], int(entry[1][0])))
+        return self._ends
+
+    def _find_ends(self) -> Iterator[tuple[float, Rows]]:
+        table = self.session.snapshot.tasks
+        here = np.flatnonzero(
+            (table.node != NO_ROW)
+            & (table.job != NO_ROW)
+            & np.isin(table.status, (TaskStatus.BOUND, TaskStatus.RUNNING))
+        ).astype(np.intp)
+        here = here[np.argsort(table.job[here], kind="stable")]
+        jobs, firsts = np.unique(table.job[here], return_index=True)
+        for job, own in zip(jobs.tolist(), np.split(here, firsts)[1:], strict=True):
+            end = self._end_of(job)
+            if end < math.inf:
+                yield end, own
+
+    def _end_of(self, job: int) -> float:
+        """When a job that runs, or starts now, is expected to end; infinite: nobody knows."""
+        if job == NO_ROW:
+            return math.inf
+        session, record = self.session, self.session.snapshot.jobs.records[job]
+        now, counts = session.now, session.snapshot.jobs.counts[job]
+        expected = self._expectation(job)
+        if expected is None:
+            return math.inf
+        if counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED]:
+            return now + expected.seconds  # it starts now, or begins again elsewhere
+        return now + expected.remaining(max(0.0, now - session.run_times.since(record, now)))
+
+    def _seconds(self, job: int) -> float:
+        """How long a job is expected to run; infinite: nobody knows."""
+        expected = self._expectation(job)
+        return math.inf if expected is None else expected.seconds
+
+    def _expectation(self, job: int) -> Expected | None:
+        if job not in self._expected:
+            snapshot = self.session.snapshot
+            pods = (snapshot.tasks.pods[task] for task in snapshot.tasks_of(job).tolist())
+            self._expected[job] = self.session.run_times.of(snapshot.jobs.records[job], pods)
+        return self._expected[job]

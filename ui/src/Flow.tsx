@@ -1,0 +1,88 @@
+// Who gave to whom, as a picture: givers on the left, takers on the right, ribbons as thick as what went over.
+
+import type { ComponentChildren } from "preact";
+import { useMemo } from "preact/hooks";
+import { useLook } from "./NodeMap";
+import { hue, theme } from "./paint";
+
+export interface Stream {
+  from: string;
+  to: string;
+  amount: number;
+}
+
+interface Side {
+  name: string;
+  total: number;
+  y: number;
+}
+
+const BLOCK = 46;
+const GAP = 10;
+const THICK = 30;
+const THIN = 3;
+
+/** Those of one side, in the order in which they come, with what went over in all. */
+function sideOf(streams: Stream[], key: "from" | "to", most: number): Side[] {
+  const totals = new Map<string, number>();
+  for (const stream of streams) totals.set(stream[key], (totals.get(stream[key]) ?? 0) + stream.amount);
+  const above = ((most - totals.size) * (BLOCK + GAP)) / 2;
+  return [...totals].map(([name, total], i) => ({ name, total, y: above + i * (BLOCK + GAP) }));
+}
+
+export function Flow(props: {
+  streams: Stream[];
+  /** What stands at a name, and what is said about it. */
+  giver: (name: string, total: number) => ComponentChildren;
+  taker: (name: string, total: number) => ComponentChildren;
+  heads: [string, string];
+}) {
+  const { streams } = props;
+  const look = useLook();
+  const colours = useMemo(() => theme(), [look]);
+  const most = Math.max(new Set(streams.map((one) => one.from)).size, new Set(streams.map((one) => one.to)).size);
+  const [givers, takers] = [sideOf(streams, "from", most), sideOf(streams, "to", most)];
+  const height = most * (BLOCK + GAP) - GAP;
+  const largest = Math.max(1, ...givers.map((side) => side.total), ...takers.map((side) => side.total));
+  const thickness = (amount: number): number => Math.max(THIN, (THICK * amount) / largest);
+  return (
+    <figure class="flow">
+      <div class="flow-heads" aria-hidden="true"><span>{props.heads[0]}</span><span>{props.heads[1]}</span></div>
+      <div class="flow-body" style={{ height: `${height}px` }}>
+        <Column sides={givers} say={props.giver} />
+        <svg viewBox={`0 0 100 ${height}`} preserveAspectRatio="none" aria-hidden="true">
+          {ribbons(streams, givers, takers, thickness).map((ribbon) => (
+            <path key={ribbon.key} d={ribbon.path} fill={colours.hues[hue(ribbon.from)]} opacity={colours.dark ? 0.6 : 0.45} />
+          ))}
+        </svg>
+        <Column sides={takers} say={props.taker} />
+      </div>
+    </figure>
+  );
+}
+
+function Column({ sides, say }: { sides: Side[]; say: (name: string, total: number) => ComponentChildren }) {
+  return (
+    <ul>
+      {sides.map((side) => (
+        <li key={side.name} style={{ top: `${side.y}px`, height: `${BLOCK}px` }}>{say(side.name, side.total)}</li>
+      ))}
+    </ul>
+  );
+}
+
+function ribbons(streams: Stream[], givers: Side[], takers: Side[], thickness: (amount: number) => number) {
+  const begin = (sides: Side[]): Map<string, number> =>
+    new Map(sides.map((side) => [side.name, side.y + (BLOCK - thickness(side.total)) / 2]));
+  const [left, right] = [begin(givers), begin(takers)];
+  return streams.map((stream) => {
+    const thick = thickness(stream.amount);
+    const [a, b] = [left.get(stream.from) as number, right.get(stream.to) as number];
+    left.set(stream.from, a + thick);
+    right.set(stream.to, b + thick);
+    const tip = b + thick / 2;
+    // The end is a point: who gets is where it points to.
+    const path = `M0 ${a} C45 ${a} 45 ${b} 90 ${b} L100 ${tip} L90 ${b + thick} C45 ${b + thick} 45 ${a + thick} 0 ${a + thick} Z`;
+    return { key: `${stream.from} ${stream.to}`, from: stream.from, path };
+  });
+}

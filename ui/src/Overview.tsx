@@ -1,0 +1,64 @@
+// Under the map: who waits first and why, and what was decided last. Asked for once the map is drawn.
+
+import type { CycleCard, Jobs } from "./api";
+import { duration, number, plural } from "./format";
+import { Chip, JobLink, Link, Panel, Reason, When } from "./parts";
+import { linkTo, status, useAt, useData, useValue } from "./store";
+
+const SHOWN = 5;
+/** Of more jobs the list takes long to make; it has its own page. */
+const MOST_JOBS = 3000;
+
+export function Overview() {
+  const feed = useValue(status);
+  const jobs = feed && feed.running !== null ? feed.running + (feed.waiting ?? 0) : -1;
+  if (jobs < 0 || jobs > MOST_JOBS) return null;
+  return (
+    <div class="columns">
+      <Waiting />
+      <Latest />
+    </div>
+  );
+}
+
+function Waiting() {
+  const { data } = useData<Jobs>(`/api/jobs?state=waiting,promised&limit=${SHOWN}`);
+  return (
+    <Panel title="Who waits, first in line first" aside={<Link href={linkTo("/jobs")}>all jobs</Link>}>
+      {!data && <p class="muted">Reading …</p>}
+      {data?.found === 0 && <p class="muted">Nobody waits.</p>}
+      <ul class="brief">
+        {data?.jobs.map((row) => (
+          <li key={row.job}>
+            <JobLink job={row.job} /> <span class="muted">for {duration(row.ageSeconds)}</span> {row.state !== "waiting" && <Chip state={row.state} />}
+            <p><Reason text={row.reason} /></p>
+          </li>
+        ))}
+      </ul>
+      {data && data.found > SHOWN && <Link href={linkTo("/jobs", { state: "waiting,promised" })}>{number(data.found - SHOWN)} more</Link>}
+    </Panel>
+  );
+}
+
+const VERBS: Record<string, string> = { bind: "bound", evict: "evicted", nominate: "promised" };
+
+function Latest() {
+  const at = useAt();
+  const { data } = useData<{ cycles: CycleCard[] }>(`/api/decisions?limit=${SHOWN}${at === null ? "" : `&before=${at + 1}`}`);
+  const groups = (data?.cycles ?? []).flatMap((card) => card.groups.map((group) => ({ card, group }))).slice(0, SHOWN);
+  return (
+    <Panel title="Decided last" aside={<Link href={linkTo("/decisions")}>all decisions</Link>}>
+      {data && groups.length === 0 && <p class="muted">Nothing has been decided yet.</p>}
+      <ul class="brief">
+        {groups.map(({ card, group }, i) => (
+          <li key={i}>
+            <span class={`verb is-${group.kind}`}>{VERBS[group.kind] ?? group.kind}</span>
+            <JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span>
+            {group.kind === "evict" && group.beneficiary && <> for <JobLink job={group.beneficiary} /></>}
+            <Link href={linkTo("/decisions", { cycle: String(card.cycle) })} class="quiet"><When time={card.time} /></Link>
+          </li>
+        ))}
+      </ul>
+    </Panel>
+  );
+}
