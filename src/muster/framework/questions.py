@@ -331,8 +331,8 @@ class PlacingQuestions(Asking):
         return self._ask_often(points.OVER_CAPACITY, job, tasks)
 
     def over_quota(self, job: int, tasks: Rows) -> Rejection | None:
-        """Why a job that is not preemptible may not have these tasks; None: it may."""
-        return self._ask_often(points.OVER_QUOTA, job, tasks)
+        """Why a job that is not preemptible may not have these tasks; None: it may, or is preemptible."""
+        return None if self.snapshot.jobs.preemptible[job] else self._ask_often(points.OVER_QUOTA, job, tasks)
 
 
 def _numbers(keys: Sequence[Any]) -> NDArray[Any]:

@@ -78,9 +78,10 @@ class NodeTable:
         free: Amounts = self.state[ALLOCATABLE] - self.state[USED]
         return free
 
-    def future_idle(self) -> Amounts:
-        """What will be free once terminating pods are gone and promised places are taken."""
-        free: Amounts = self.idle() + self.state[RELEASING] - self.state[PIPELINED]
+    def future_idle(self, rows: Rows | slice = np.s_[:]) -> Amounts:
+        """What will be free, on all or some nodes, once terminating pods are gone and promised places are taken."""
+        has, used, leaving, promised = (self.state[plane, rows] for plane in (ALLOCATABLE, USED, RELEASING, PIPELINED))
+        free: Amounts = has - used + leaving - promised
         return free
 
     def future_idle_of(self, row: int) -> list[int]:

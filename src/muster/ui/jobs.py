@@ -136,7 +136,8 @@ def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
     entries: list[Json] = [{"time": created, "cycle": None, "kind": "created", "text": "created", "pods": []}]
     said = ("", "")
     for moment in moments:
-        before, after = [], []
+        before: list[Json] = []
+        after: list[Json] = []
         for update in moment.updates:
             if update["job"] == job:
                 told = update["message"] or update["phase"]

@@ -133,7 +133,7 @@ def test_paths_are_beside_the_file_that_names_them(tmp_path: Path) -> None:
     first.mkdir()
     second.mkdir()
     (second / "mine.crt").write_text("-----BEGIN CERTIFICATE-----")
-    (second / "mine.key").write_text("-----BEGIN KEY-----")
+    (second / "mine.key").write_text("-----BEGIN PRIVATE KEY-----")
     (first / "config").write_text(json.dumps({"current-context": "here"}))
     user = {"client-certificate": "mine.crt", "client-key": "mine.key"}
     cluster = {"insecure-skip-tls-verify": True, "tls-server-name": "inside", "proxy-url": "http://proxy:1"}
@@ -142,7 +142,7 @@ def test_paths_are_beside_the_file_that_names_them(tmp_path: Path) -> None:
     assert access == Access(
         "http://127.0.0.1:1",
         certificate="-----BEGIN CERTIFICATE-----",
-        key="-----BEGIN KEY-----",
+        key="-----BEGIN PRIVATE KEY-----",
         is_verified=False,
         tls_name="inside",
         proxy="http://proxy:1",

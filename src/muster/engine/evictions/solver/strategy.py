@@ -67,7 +67,7 @@ class SolverStrategy(Strategy[VictimLine]):
         if options.pass_over_blocked:
             able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
-        self._trials = Trials(session, self._waiting, self._kind, self._places)
+        self._trials = Trials(session, self._waiting, self._kind, self._places, looks_ahead=options.looks_ahead)
         return asking
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
