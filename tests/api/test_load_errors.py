@@ -1,5 +1,6 @@
 """Every mistake in a file is told with file, document, object, field and what is expected."""
 
+from itertools import pairwise
 from pathlib import Path
 
 import pytest
@@ -204,3 +205,15 @@ def test_text_that_is_not_utf_8_names_the_line(tmp_path: Path) -> None:
     file.write_bytes(b"a: 1\nb: \xff\xfe\n")
     with pytest.raises(UserError, match=r"a\.yaml:2: expected text in UTF-8$"):
         load_files([file])
+
+
+def test_a_document_that_aliases_make_huge_is_refused_at_once() -> None:
+    lines = ["a: &a [x, x, x, x, x, x, x, x, x]"]
+    lines += [f"{new}: &{new} [{', '.join([f'*{old}'] * 9)}]" for old, new in pairwise("abcdefghij")]
+    with pytest.raises(UserError, match=r"bomb.yaml: not YAML: its aliases make 4,\d+,\d+,\d+ values of 30"):
+        load_text("\n".join(lines), "bomb.yaml")
+
+
+def test_a_few_aliases_are_fine() -> None:
+    text = "apiVersion: v1\nkind: Node\nmetadata: {name: n1, labels: &l {a: b}, annotations: *l}\n"
+    assert load_text(text).objects[0].metadata.annotations == {"a": "b"}

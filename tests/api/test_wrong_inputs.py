@@ -26,7 +26,11 @@ MEMBER = "{type: Node, selector: {exactMatch: {name: n1}}}"
 QUOTA = "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: r, namespace: a}\n"
 CLAIM = "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: a}\n"
 DEVICES = "apiVersion: resource.k8s.io/v1\nkind: ResourceClaim\nmetadata: {name: d, namespace: a}\n"
+COMMAND = "apiVersion: bus.volcano.sh/v1alpha1\nkind: Command\nmetadata: {name: m, namespace: a}\n"
+VOLUME = "apiVersion: v1\nkind: PersistentVolume\nmetadata: {name: v}\n"
 SUBJECTS = {
+    COMMAND: "Command a/m",
+    VOLUME: "PersistentVolume v",
     CLAIM: "PersistentVolumeClaim a/c",
     DEVICES: "ResourceClaim a/d",
     NODE: "Node n1",
@@ -167,6 +171,19 @@ REFUSED = [
         KAI_QUEUE,
         "spec: {resources: {gpu: {quota: 1e400}}}",
         "spec.resources.gpu.quota: expected zero or more, or -1 for unlimited, got inf",
+    ),
+    (
+        VOLUME,
+        "spec: {capacity: {storage: 1Gi}, volumeMode: block}",
+        'spec.volumeMode: expected "Filesystem" or "Block", got "block"',
+    ),
+    (
+        VOLUME,
+        "spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOften]}",
+        (
+            'spec.accessModes[0]: expected "ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany" or "ReadWriteOncePod", '
+            'got "ReadWriteOften"'
+        ),
     ),
     (BUDGET, "spec: {minAvailabel: 1}", "spec.minAvailabel: unknown field; did you mean minAvailable?"),
     (QUOTA, "spec: {hards: {cpu: 1}}", "spec.hards: unknown field; did you mean hard?"),
@@ -594,6 +611,28 @@ def test_queues_above_themselves_are_noted_with_the_whole_way() -> None:
 
 #: What can be used and may not be meant.
 NOTED = [
+    (COMMAND, "action: AbortJob", "target: expected a Job of Volcano, got something else; nobody carries it out"),
+    (
+        COMMAND,
+        "action: AbortJob\ntarget: {apiVersion: batch.volcano.sh/v1alpha1, kind: Job, name: nope, uid: u}",
+        'target.name: there is no Job "nope" in namespace a of the input',
+    ),
+    (
+        CLAIM,
+        "spec: {volumeName: nope, resources: {requests: {storage: 1Gi}}}",
+        'spec.volumeName: there is no PersistentVolume "nope" in the input',
+    ),
+    (
+        CLAIM,
+        "spec: {storageClassName: fast, resources: {requests: {storage: 1Gi}}}",
+        'spec.storageClassName: there is no StorageClass "fast" in the input',
+    ),
+    (
+        CLAIM,
+        "spec: {resources: {requests: {storag: 1Gi}}}",
+        'spec.resources.requests: expected an amount such as {storage: "10Gi"}, got none',
+    ),
+    (DEVICES, "spec: {}", "spec.devices.requests: expected at least one request for devices, got none that is read"),
     (
         HYPER_NODE,
         "spec: {tier: 1, members: [{type: Node, selector: {labelMatch: {}}}]}",

@@ -38,6 +38,10 @@ def user(**fields: Any) -> list[dict[str, Any]]:
     return [{"name": "u", "user": {name.replace("_", "-"): value for name, value in fields.items()}}]
 
 
+def pem(what: str) -> str:
+    return base64.b64encode(f"-----BEGIN {what}-----\n".encode()).decode()
+
+
 NO_PEM = base64.b64encode(b"no certificate").decode()
 WRONG: list[tuple[object, str]] = [
     ("", "the kubeconfig is empty; name another with --kubeconfig or $KUBECONFIG"),
@@ -108,6 +112,27 @@ WRONG: list[tuple[object, str]] = [
     (
         config(users=[{"name": "u", "user": {"tokenFile": "nowhere"}}]),
         'users u: tokenFile: "nowhere" cannot be read: No such file or directory',
+    ),
+    (
+        config(users=user(exec={"command": "sh", "args": "-c"})),
+        'users u: exec.args: expected a list, got "-c"',
+    ),
+    (
+        config(users=user(**{"client-certificate-data": pem("PRIVATE KEY"), "client-key-data": pem("CERTIFICATE")})),
+        "users u: client-certificate-data: expected a certificate in PEM, got something else",
+    ),
+    (
+        config(users=user(**{"client-certificate-data": pem("CERTIFICATE"), "client-key-data": pem("CERTIFICATE")})),
+        "users u: client-key-data: expected a private key in PEM, got something else",
+    ),
+    (
+        config(clusters=cluster(**{"insecure-skip-tls-verify": "yes"})),
+        'clusters c: insecure-skip-tls-verify: expected true or false, got "yes"',
+    ),
+    (config(users=user(tokenFile="/dev/null")), 'users u: tokenFile: expected a token in "/dev/null", got nothing'),
+    (
+        yaml.safe_dump(config()) + "---\nkind: Config\n",
+        "expected one document, got 2; several files may stand in $KUBECONFIG",
     ),
     (config(users=user(token=[1])), "users u: token: expected a string, got a list"),
     (

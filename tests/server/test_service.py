@@ -19,7 +19,8 @@ class Unreachable:
     def begin(self) -> None:
         pass
 
-    def start(self) -> None:
+    def start(self, *, take: Callable[[list[Event]], None]) -> None:
+        del take
         self.is_starting.set()
         assert self._stopped.wait(20), "nobody stopped it"
 

@@ -12,7 +12,7 @@ from muster.admission.pods import label, pod_name, template_pod, template_proble
 from muster.admission.request import Settings
 from muster.api import Pod, Problem, Quantity, ResourceRequirements
 from muster.api.errors import Problems, at_least, choices, one_of
-from muster.api.objects.batch import Job, JobTask, LifecyclePolicy, PartitionPolicy
+from muster.api.objects.batch import ACTIONS, Job, JobTask, LifecyclePolicy, PartitionPolicy
 from muster.api.resources import CPU, MEMORY
 from muster.api.validate import network_topology, size_problems, uncountable
 
@@ -27,16 +27,6 @@ EVENTS: Final = (
     "TaskCompleted",
     "TaskFailed",
     "Unknown",
-)
-ACTIONS: Final = (
-    "AbortJob",
-    "CompleteJob",
-    "RestartJob",
-    "RestartPartition",
-    "RestartPod",
-    "RestartTask",
-    "ResumeJob",
-    "TerminateJob",
 )
 
 

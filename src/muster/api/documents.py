@@ -105,6 +105,11 @@ _Loader.yaml_implicit_resolvers = _resolvers()
 _Loader.add_constructor(_INT, _construct_int)
 
 
+#: Aliases may make a document so many times larger, and small ones as large as this.
+_MAX_GROWTH: Final = 10
+_SMALL: Final = 100_000
+
+
 def yaml_shapes() -> Shapes:
     """A reader of YAML that meets the same shapes again and again; it knows what `read_yaml` knows."""
     return Shapes(_single, _Loader.yaml_implicit_resolvers)
@@ -133,15 +138,37 @@ def read_yaml(text: str, file: str, lines_before: int = 0) -> Iterator[TextDocum
 
 def _yaml_documents(text: str) -> Iterator[TextDocument]:
     loader = _Loader(text)
+    has_aliases = "&" in text and "*" in text
     try:
         while loader.check_node():
             node = loader.get_node()
             if node is not None:
+                if has_aliases:
+                    _check_size(node)
                 # Depth first, so that an alias to a mapping around it is an error and not a cycle.
                 loader.deep_construct = True
                 yield TextDocument(loader.construct_document(node), node.start_mark.line + 1)
     finally:
         loader.dispose()
+
+
+def _check_size(document: yaml.Node) -> None:
+    """Refuse a document that is small only because it names its own parts again and again. Raises ValueError."""
+    sizes: dict[int, int] = {}
+    todo = [document]
+    while todo:
+        node = todo[-1]
+        parts = [part for pair in node.value for part in pair] if isinstance(node, yaml.MappingNode) else ()
+        parts = node.value if isinstance(node, yaml.SequenceNode) else parts
+        new = [part for part in parts if id(part) not in sizes]
+        if new and id(node) not in sizes:
+            sizes[id(node)] = 1  # a cycle comes back here; it is told when the document is made
+            todo += new
+            continue
+        sizes[id(node)] = 1 + sum(sizes.get(id(part), 1) for part in parts)
+        todo.pop()
+    if sizes[id(document)] > _MAX_GROWTH * len(sizes) + _SMALL:
+        raise ValueError(f"its aliases make {sizes[id(document)]:,} values of {len(sizes):,}")
 
 
 def _yaml_error(error: yaml.MarkedYAMLError, file: str, text: str) -> UserError:

@@ -44,6 +44,7 @@ _UNSATISFIABLE: Final = ("DoNotSchedule", "ScheduleAnyway")
 _BINDING_MODES: Final = ("Immediate", "WaitForFirstConsumer")
 _ACCESS_MODES: Final = ("ReadWriteOnce", "ReadOnlyMany", "ReadWriteMany", "ReadWriteOncePod")
 _VOLUME_MODES: Final = ("Filesystem", "Block")
+_VOLUME_PHASES: Final = ("Pending", "Available", "Bound", "Released", "Failed")
 _CLAIM_PHASES: Final = ("Pending", "Bound", "Lost")
 _TOLERATION_OPERATORS: Final = ("Equal", "Exists", "Lt", "Gt")
 _PHASES: Final = ("Pending", "Running", "Succeeded", "Failed", "Unknown")
@@ -376,6 +377,10 @@ def _quota_amounts(quota: ResourceQuota) -> Problems:
 
 def _volume(volume: PersistentVolume) -> Problems:
     yield from _volume_amounts(volume)
+    for index, mode in enumerate(volume.spec.access_modes):
+        yield from one_of(f"spec.accessModes[{index}]", mode, _ACCESS_MODES)
+    yield from one_of("spec.volumeMode", volume.spec.volume_mode, _VOLUME_MODES)
+    yield from one_of("status.phase", volume.status.phase, _VOLUME_PHASES)
     if volume.spec.node_affinity is not None:
         yield from _node_selector("spec.nodeAffinity.required", volume.spec.node_affinity.required)
 

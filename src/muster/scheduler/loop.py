@@ -30,7 +30,7 @@ from muster.scheduler.job_log import JobLog
 from muster.scheduler.job_updates import UnchangedJobs, finished_jobs
 from muster.scheduler.object_updates import HyperNodeStatuses, QueueStatuses
 from muster.snapshot import Intake, Mirror, Snapshot
-from muster.snapshot.messages import HyperNodeUpdate
+from muster.snapshot.messages import Event, HyperNodeUpdate
 
 log = logging.getLogger("muster.scheduler")
 # Keeps the random streams of cycles apart for every seed a person would choose.
@@ -96,9 +96,13 @@ class Scheduler:
             self.strikes = Strikes()
         self.config = config
 
+    def take(self, events: Iterable[Event]) -> None:
+        """Take in some of what a cluster tells, ahead of a picture."""
+        self.intake.take(events, self.cluster.now())
+
     def observe(self) -> Snapshot:
         """Take in everything that has happened and return the present picture."""
-        self.intake.take(self.cluster.poll(), self.cluster.now())
+        self.take(self.cluster.poll())
         return self.intake.snapshot()
 
     def run_once(self) -> CycleResult:

@@ -29,6 +29,7 @@ from muster.server.metrics import Metrics
 from muster.server.reload import CertificateFiles, ConfigFile
 from muster.server.status import GIVE_UP_AFTER, Health, StatusServer, TokenReviews
 from muster.snapshot import NO_ROW, Mirror, TaskStatus
+from muster.snapshot.messages import Event
 from muster.snapshot.records import stamp_text
 
 log = logging.getLogger("muster.server")
@@ -54,7 +55,7 @@ class LiveCluster(Cluster, Protocol):
 
     def begin(self) -> None: ...
 
-    def start(self) -> None: ...
+    def start(self, *, take: Callable[[list[Event]], None]) -> None: ...
 
     def stop(self) -> None: ...
 
@@ -133,7 +134,7 @@ class Service:
             gc.disable()  # nothing of what is read now will go soon; `settle_memory` turns it on
             self._cluster.begin()
             warm_up(self.scheduler.config, self.scheduler.registry)
-            self._cluster.start()
+            self._cluster.start(take=self.scheduler.take)
             if not self._stopping.is_set():
                 self._get_ready()
             while not self._stopping.is_set():

@@ -70,6 +70,27 @@ def shape_of(pod: Pod, devices: Mapping[str, int]) -> PodShape:
     return PodShape(request, scoring, _encode((request, scoring, _constraints(pod))), flags)
 
 
+def has_same_shape(one: Pod, other: Pod) -> bool:
+    """Whether two pods, or versions of one, have the same shape for certain: cheaper to ask than to derive it twice.
+
+    Not asked of pods with device claims, whose shape depends on those. The node does not matter.
+    """
+    volumes = one.spec.volumes  # most are tokens and settings, whose names differ from pod to pod
+    if mounts_of(one) or mounts_of(other):
+        if one.metadata.uid != other.metadata.uid:
+            return False
+        volumes = other.spec.volumes
+    changed = msgspec.structs.replace(other.spec, node_name=one.spec.node_name, volumes=volumes)
+    return changed == one.spec and _marks(one) == _marks(other)
+
+
+def _marks(pod: Pod) -> tuple[object, ...]:
+    """What a shape depends on beside the spec."""
+    metadata = pod.metadata
+    preemptable = metadata.annotations.get(names.PREEMPTABLE), metadata.labels.get(names.PREEMPTABLE)
+    return (*preemptable, *map(metadata.annotations.get, _RANKING), is_critical(pod))
+
+
 def needs_live_check(pod: Pod) -> bool:
     """Do other pods decide where this pod may go, or how good a node is for it?"""
     spec = pod.spec

@@ -91,14 +91,14 @@ class Columns:
         """Rows in use, and the free ones between them."""
         return self._rows.size
 
-    def add(self) -> int:
-        """Hand out a row of zeros."""
+    def add(self, **values: float) -> int:
+        """Hand out a row with these values, else zeros."""
         row = self._rows.take()
         if self.size > self._room():
             for name, column in self._columns.items():
                 self._columns[name] = np.concatenate([column, np.zeros_like(column)])
-        for column in self._columns.values():
-            column[row] = 0
+        for name, column in self._columns.items():
+            column[row] = values.get(name, 0)
         return row
 
     def remove(self, row: int) -> None:
@@ -106,6 +106,11 @@ class Columns:
         self._rows.give_back(row)
         if self._room() > _FIRST_SIZE and self.size < self._room() // 4:
             self._cut(max(_FIRST_SIZE, 2 * self.size))
+
+    def get(self, row: int, *names: str) -> list[int]:
+        """What columns of a row hold."""
+        columns = self._columns
+        return [columns[name].item(row) for name in names]
 
     def set(self, row: int, **values: float) -> None:
         """Set columns of a row."""
@@ -241,7 +246,8 @@ class GroupBook(Generic[K]):
 
     def enter(self, row: int) -> None:
         """Count a task in."""
-        self.columns["uses"][row] += 1
+        (uses,) = self.columns.get(row, "uses")
+        self.columns.set(row, uses=uses + 1)
 
     def leave(self, row: int, keep: Container[K] = ()) -> None:
         """Count a task out; with the last the group goes, unless its key is among those to keep."""

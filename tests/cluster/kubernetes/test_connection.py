@@ -133,7 +133,7 @@ def test_paths_are_beside_the_file_that_names_them(tmp_path: Path) -> None:
     first.mkdir()
     second.mkdir()
     (second / "mine.crt").write_text("-----BEGIN CERTIFICATE-----")
-    (second / "mine.key").write_text("-----BEGIN KEY-----")
+    (second / "mine.key").write_text("-----BEGIN PRIVATE KEY-----")
     (first / "config").write_text(json.dumps({"current-context": "here"}))
     user = {"client-certificate": "mine.crt", "client-key": "mine.key"}
     cluster = {"insecure-skip-tls-verify": True, "tls-server-name": "inside", "proxy-url": "http://proxy:1"}
@@ -142,7 +142,7 @@ def test_paths_are_beside_the_file_that_names_them(tmp_path: Path) -> None:
     assert access == Access(
         "http://127.0.0.1:1",
         certificate="-----BEGIN CERTIFICATE-----",
-        key="-----BEGIN KEY-----",
+        key="-----BEGIN PRIVATE KEY-----",
         is_verified=False,
         tls_name="inside",
         proxy="http://proxy:1",
@@ -150,11 +150,14 @@ def test_paths_are_beside_the_file_that_names_them(tmp_path: Path) -> None:
 
 
 def test_certificates_may_stand_in_the_kubeconfig_itself(tmp_path: Path) -> None:
-    parts = {"client-certificate-data": "-----BEGIN A", "client-key-data": "-----BEGIN B"}
+    parts = {
+        "client-certificate-data": "-----BEGIN CERTIFICATE-----A",
+        "client-key-data": "-----BEGIN PRIVATE KEY-----B",
+    }
     path = kubeconfig(tmp_path, {name: base64.b64encode(text.encode()).decode() for name, text in parts.items()})
     access = read_kubeconfig(str(path), None)
     assert access is not None
-    assert (access.certificate, access.key) == ("-----BEGIN A", "-----BEGIN B")
+    assert (access.certificate, access.key) == tuple(parts.values())
 
 
 def test_the_account_of_a_pod_is_used_inside_of_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

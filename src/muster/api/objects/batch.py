@@ -18,6 +18,17 @@ from muster.api.objects.scheduling import NetworkTopology
 Json = dict[str, Any]  # Any: documents as they were written
 #: As many pods as Kubernetes supports in one cluster: counting out two thousand million costs everybody else.
 MAX_JOB_PODS: Final = 150_000
+#: What policies and Commands do to a Job.
+ACTIONS: Final = (
+    "AbortJob",
+    "CompleteJob",
+    "RestartJob",
+    "RestartPartition",
+    "RestartPod",
+    "RestartTask",
+    "ResumeJob",
+    "TerminateJob",
+)
 
 
 class LifecyclePolicy(K8sModel):

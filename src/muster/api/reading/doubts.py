@@ -11,7 +11,7 @@ from typing import Any, Final
 
 from muster.api.fields import did_you_mean
 from muster.api.names import HOSTNAME
-from muster.api.objects.claims import PersistentVolumeClaim
+from muster.api.objects.claims import PersistentVolume, PersistentVolumeClaim, ResourceClaim, requested_devices
 from muster.api.objects.meta import KubeObject, ObjectMeta
 from muster.api.objects.node import Node
 from muster.api.objects.pod import Container, Pod
@@ -55,7 +55,9 @@ class Doubts:
             ResourceQuota: self._of_quota,
             PodDisruptionBudget: self._of_budget,
             PriorityClass: self._of_class,
+            PersistentVolume: _of_volume,
             PersistentVolumeClaim: _of_claim,
+            ResourceClaim: _of_devices,
             HyperNode: self._of_hyper_node,
             Topology: self._of_topology,
         }
@@ -217,8 +219,21 @@ def _of_kai_queue(queue: KaiQueue) -> Iterator[Doubt]:
             yield f"spec.resources.{name}.limit", text
 
 
+_STORAGE: Final = "storage"
+
+
+def _of_volume(volume: PersistentVolume) -> Iterator[Doubt]:
+    if _STORAGE not in volume.spec.capacity:
+        yield "spec.capacity", 'expected an amount such as {storage: "10Gi"}, got none; no claim gets it'
+
+
+def _of_devices(claim: ResourceClaim) -> Iterator[Doubt]:
+    if not requested_devices(claim):
+        yield "spec.devices.requests", "expected at least one request for devices, got none that is read"
+
+
 def _of_claim(claim: PersistentVolumeClaim) -> Iterator[Doubt]:
-    if not claim.spec.resources.requests and not claim.spec.volume_name:
+    if _STORAGE not in claim.spec.resources.requests and not claim.spec.volume_name:
         yield "spec.resources.requests", 'expected an amount such as {storage: "10Gi"}, got none'
 
 

@@ -7,25 +7,27 @@ would treat it. Notes of one kind about the same name are one line.
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
-from typing import NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 
-from muster.api.errors import UserError
+from muster.api.errors import UserError, choices
 from muster.api.fields import did_you_mean
 from muster.api.names import DEFAULT_QUEUE, KAI_PRIORITY_CLASSES, ROOT_QUEUE
-from muster.api.objects.batch import Job, JobFlow, JobTemplate
-from muster.api.objects.claims import ResourceClaim
+from muster.api.objects.batch import ACTIONS, Command, Job, JobFlow, JobSpec, JobTemplate
+from muster.api.objects.claims import PersistentVolume, PersistentVolumeClaim, ResourceClaim, StorageClass
 from muster.api.objects.meta import KubeObject
 from muster.api.objects.node import Node
 from muster.api.objects.pod import CRITICAL_CLASSES, Pod, group_of
 from muster.api.objects.scheduling import (
     KaiPodGroup,
+    KaiPodGroupSpec,
     KaiQueue,
     KaiTopologyConstraint,
     NetworkTopology,
     PodGroup,
+    PodGroupSpec,
     PriorityClass,
     Queue,
 )
@@ -92,39 +94,32 @@ def _remarks(loaded: Sequence[Loaded], names: Mapping[type[KubeObject], set[str]
     classes = names[PriorityClass] | CRITICAL_CLASSES | KAI_PRIORITY_CLASSES.keys()
     groups = names[PodGroup] | names[KaiPodGroup]
     queues = names[Queue] | names[KaiQueue] | {DEFAULT_QUEUE, ROOT_QUEUE}
+    kai_queues = queues - ({ROOT_QUEUE} - names[Queue])
     networks, trees = _Networks(loaded), _Trees(loaded)
     doubts = Doubts([each.object for each in loaded])
+
+    def of_gang(spec: JobSpec | PodGroupSpec | KaiPodGroupSpec, known: Collection[str]) -> list[_Found]:
+        return [*_class(spec.priority_class_name, classes), *_named("spec.queue", "Queue", spec.queue, known)]
+
+    # Any: each takes the type it stands beside.
+    of_kind: dict[type[KubeObject], Callable[[Any], Iterable[_Found]]] = {
+        Pod: lambda pod: _of_pod(pod, classes, names, groups),
+        HyperNode: lambda hyper: _of_hyper_node(hyper, names),
+        Job: lambda job: of_gang(job.spec, queues),
+        JobFlow: lambda flow: _of_flow(flow, names[JobTemplate]),
+        Command: lambda command: _of_command(command, names[Job]),
+        PersistentVolumeClaim: lambda claim: _of_claim(claim, names),
+        PodGroup: lambda group: [*of_gang(group.spec, queues), *networks.of_group(group)],
+        KaiPodGroup: lambda group: [*of_gang(group.spec, kai_queues), *networks.of_kai_group(group)],
+        Queue: trees.of_queue,
+        KaiQueue: trees.of_queue,
+    }
     for each in loaded:
         thing = each.object
         for field, text in doubts.about(thing):
             yield Remark(each, field, text, text)
-        if isinstance(thing, Pod):
-            found: Iterable[_Found] = _of_pod(thing, classes, names, groups)
-        elif isinstance(thing, HyperNode):
-            found = _of_hyper_node(thing, names)
-        elif isinstance(thing, Job):
-            found = [
-                *_class(thing.spec.priority_class_name, classes),
-                *_named("spec.queue", "Queue", thing.spec.queue, queues),
-            ]
-        elif isinstance(thing, JobFlow):
-            found = _of_flow(thing, names[JobTemplate])
-        elif isinstance(thing, PodGroup):
-            found = [
-                *_class(thing.spec.priority_class_name, classes),
-                *_named("spec.queue", "Queue", thing.spec.queue, queues),
-                *networks.of_group(thing),
-            ]
-        elif isinstance(thing, KaiPodGroup):
-            found = [
-                *_class(thing.spec.priority_class_name, classes),
-                *_named("spec.queue", "Queue", thing.spec.queue, queues - ({ROOT_QUEUE} - names[Queue])),
-                *networks.of_kai_group(thing),
-            ]
-        elif isinstance(thing, Queue | KaiQueue):
-            found = trees.of_queue(thing)
-        else:
-            continue
+        find = of_kind.get(type(thing))
+        found = () if find is None else find(thing)
         for field, text in found:
             # Every pod may be on a node of its own, and all of those are missing for one reason.
             yield Remark(each, field, text, "" if field == "spec.nodeName" else text)
@@ -159,6 +154,25 @@ def _of_flow(flow: JobFlow, templates: Collection[str]) -> Iterator[_Found]:
         if part.name and f"{flow.namespace}/{part.name}" not in templates:
             text = f'there is no JobTemplate "{part.name}" in namespace {flow.namespace} of the input'
             yield f"spec.flows[{index}].name", text
+
+
+def _of_command(command: Command, jobs: Collection[str]) -> Iterator[_Found]:
+    if command.action not in ACTIONS:
+        yield "action", f'expected {choices(ACTIONS)}, got "{command.action}"'
+    target = command.target
+    if target is None or target.kind != Job.kind:
+        yield "target", "expected a Job of Volcano, got something else; nobody carries it out"
+    elif f"{command.namespace}/{target.name}" not in jobs:
+        yield "target.name", f'there is no Job "{target.name}" in namespace {command.namespace} of the input'
+
+
+def _of_claim(claim: PersistentVolumeClaim, names: Mapping[type[KubeObject], set[str]]) -> Iterator[_Found]:
+    yield from _named("spec.volumeName", "PersistentVolume", claim.spec.volume_name, names[PersistentVolume])
+    if not claim.spec.volume_name:
+        storage = claim.spec.storage_class_name or ""
+        volumes = names[PersistentVolume]  # which may be of a class that nobody described
+        if not volumes:
+            yield from _named("spec.storageClassName", "StorageClass", storage, names[StorageClass])
 
 
 def _of_pod(

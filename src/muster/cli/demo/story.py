@@ -12,7 +12,7 @@ import sys
 import textwrap
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from rich.console import Console
 from rich.text import Text
@@ -48,6 +48,10 @@ _ABOUT = {
     "research/pretrain": "gang of 2, all or nothing",
     "research/ring": "4 whole nodes under one spine, in rank order",
 }
+
+
+#: Columns that the commands of the end take, where there is room for what they are good for beside them.
+_COMMANDS: Final = 78
 
 
 def tell(console: Console | None = None) -> None:
@@ -162,8 +166,12 @@ def _close(console: Console) -> None:
         ("config show", "the configuration"),
         ("ui --demo --open", "in your browser"),
     ):
-        line = f"{_program()} {command}"
-        console.print(Text.assemble(f"   {line:<75}  ", (meaning, "dim")), soft_wrap=True)
+        line = f"   {_program()} {command}"
+        if max(len(line), _COMMANDS) + 2 + len(meaning) > console.width:  # the line is to be copied, so it stays whole
+            console.print(Text(f"   # {meaning}", style="dim"))
+            console.print(Text(line), soft_wrap=True)
+        else:
+            console.print(Text.assemble(f"{line:<{_COMMANDS}}  ", (meaning, "dim")))
 
 
 def reached(path: Path) -> str:
@@ -188,17 +196,19 @@ def _program() -> str:
 
 def _step(console: Console, number: str, title: str) -> None:
     console.print()
-    console.print(Text.assemble((f"{number}  ", "bold cyan"), (title, "bold")))
+    for place, line in enumerate(textwrap.wrap(title, console.width - 3)):
+        console.print(Text.assemble((f"{'' if place else number:<3}", "bold cyan"), (line, "bold")))
 
 
-def _say(console: Console, *lines: str) -> None:
-    for line in lines:
-        console.print(Text(f"   {line}", style="dim"), soft_wrap=True)
+def _say(console: Console, *sentences: str) -> None:
+    for line in textwrap.wrap(" ".join(sentences), console.width - 3):
+        console.print(Text(f"   {line}", style="dim"))
 
 
 def _decisions(console: Console, result: SimulationResult, after_s: float) -> None:
     """Print one line per job that got nodes after a moment: what it is, how many pods, and where."""
     table = plain_table("   job", "bound", "on", "what it is")
+    table.columns[0].no_wrap = True
     bound: dict[str, list[dict[str, Any]]] = {}  # Any: entries of the documented JSON
     for entry in result.to_json()["decisions"]:
         if entry["kind"] == "bind" and entry["time"] >= after_s:

@@ -43,6 +43,8 @@ HALF_BOUND_SECONDS: Final = 30.0
 #: Seconds that a pod waits for its claims to be bound.
 VOLUME_WAIT_SECONDS: Final = 600.0
 START_SECONDS: Final = 120.0
+#: Seconds between looks at what has been read while more is on its way.
+_READ_AHEAD_SECONDS: Final = 0.02
 
 
 class KubernetesCluster:
@@ -97,9 +99,29 @@ class KubernetesCluster:
         """Connect, and begin to read everything; `start` waits for the end of it."""
         self._api.begin()
 
-    def start(self, timeout_s: float = START_SECONDS) -> None:
-        """Connect and read everything. Raises MusterError."""
-        self._api.start(timeout_s)
+    def start(
+        self, timeout_s: float = START_SECONDS, take: Callable[[list[messages.Event]], None] | None = None
+    ) -> None:
+        """Connect and read everything; `take` gets what has come while more is on its way. Raises MusterError."""
+        began = time.monotonic()
+        self._api.begin()
+        if take is not None:
+            self._hand_over(take, began + timeout_s)
+        self._api.start(timeout_s, began)
+
+    def _hand_over(self, take: Callable[[list[messages.Event]], None], until: float) -> None:
+        """Hand over what is read, pods after everything else that is there: they are looked at anew for their gangs."""
+        held: list[messages.Event] = []
+        while not self._api.wait(_READ_AHEAD_SECONDS) and time.monotonic() < until:
+            events, answers = self._inbox.take()
+            for settle in answers:
+                settle()
+            held += [event for event in events if isinstance(event.object, Pod)]
+            others = [event for event in events if not isinstance(event.object, Pod)]
+            if self._api.has_groups():
+                others, held = [*others, *held], []
+            take(self._take_in(others))
+        take(self._take_in(held))
 
     def stop(self) -> None:
         """Finish what is under way and disconnect."""
@@ -169,18 +191,22 @@ class KubernetesCluster:
         self._evictions.tell_reasons()
         self._object_reports.tell_node_shard()
         # What was assumed or given back is older than what the watches say now.
-        made = self._assumptions.drain()
-        if self._view is not None:
-            events = [seen for event in events for seen in self._view.observe(event)]
-        seen = [*made, *map(self._note, events)]
-        if self._api.is_beside_volcano or self._awaits_groups:
-            for event in events:
-                self._awaited_groups.observe(event, owned_only=not self._api.is_beside_volcano)
+        seen = [*self._assumptions.drain(), *self._take_in(events)]
         self._queues.make_missing()
         self._evictions.look_at_beneficiaries(self._is_waiting)
         self._bindings.settle()
         seen += [*self._assumptions.drain(), *self._bindings.drain()]
         self._partial_gangs.take_over(self.now())
+        return seen
+
+    def _take_in(self, events: list[messages.Event]) -> list[messages.Event]:
+        """Let everybody here know of what the watches say; returns what the scheduler is to see of it."""
+        if self._view is not None:
+            events = [seen for event in events for seen in self._view.observe(event)]
+        seen = [*map(self._note, events)]
+        if self._api.is_beside_volcano or self._awaits_groups:
+            for event in events:
+                self._awaited_groups.observe(event, owned_only=not self._api.is_beside_volcano)
         return seen
 
     def _note(self, event: messages.Event) -> messages.Event:

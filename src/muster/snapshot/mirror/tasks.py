@@ -9,11 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-import msgspec
 import numpy as np
 
 from muster.api import KaiPodGroup, Pod, PodGroup, ResourceClaim, group_of, pod_index
-from muster.snapshot.classes import NOBODY, ClassBook, PodShape, ResourceUses, shape_of
+from muster.snapshot.classes import NOBODY, ClassBook, PodShape, ResourceUses, has_same_shape, shape_of
 from muster.snapshot.columns import FINISHED_STATUSES, NO_ROW, Rows, TaskStatus, status_of
 from muster.snapshot.devices import PodHolds
 from muster.snapshot.growing import Columns, Names, kept, renumber
@@ -58,6 +57,8 @@ class TaskBook:
         #: Jobs whose tasks have to be put in order again.
         self._unranked: set[int] = set()
         self._shapes: dict[int, PodShape] = {}
+        #: The last pod of which a shape was derived: pods that come one after the other are often alike.
+        self._model: tuple[Pod, PodShape] | None = None
 
     # -- jobs ----------------------------------------------------------------------------------------------
 
@@ -100,7 +101,7 @@ class TaskBook:
         self.columns.set(task, role=role, subgroup=subgroup)
 
     def _leave_groups(self, task: int) -> None:
-        job, role, subgroup = (int(self.columns[name][task]) for name in ("job", "role", "subgroup"))
+        job, role, subgroup = self.columns.get(task, "job", "role", "subgroup")
         if role != NO_ROW:
             self.columns.set(task, role=NO_ROW, subgroup=NO_ROW)
             self.jobs.leave_groups(job, role, subgroup)
@@ -142,9 +143,13 @@ class TaskBook:
 
     def _shape_of(self, row: int | None, pod: Pod) -> PodShape:
         """The pod's shape; most events change nothing that it depends on, so the old one is kept then."""
-        if row is not None and not pod.spec.resource_claims and _same_shape(self.pods[row], pod):
+        if pod.spec.resource_claims:
+            return shape_of(pod, self._pod_holds.devices_of(pod))
+        if row is not None and has_same_shape(self.pods[row], pod):
             return self._shapes[row]
-        return shape_of(pod, self._pod_holds.devices_of(pod))
+        if self._model is None or not has_same_shape(self._model[0], pod):
+            self._model = pod, shape_of(pod, {})
+        return self._model[1]
 
     def _check_member(self, pod: Pod) -> JobRecord | None:
         """Look at the pod as a member of its job; returns the job if the pod is one of its own. Raises UserError."""
@@ -157,13 +162,12 @@ class TaskBook:
         return None
 
     def _add_task(self, pod: Pod) -> int:
-        row = self.columns.add()
+        row = self.columns.add(job=NO_ROW, cls=NO_ROW, role=NO_ROW, subgroup=NO_ROW, node=NO_ROW, nominated=NO_ROW)
         if row == len(self.pods):
             self.pods.append(NOBODY)
             self.ids.append("")
-        self.ids[row] = pod.key
-        self.rows[pod.key] = row
-        self.columns.set(row, **dict.fromkeys(("job", "cls", "role", "subgroup", "node", "nominated"), NO_ROW))
+        self.ids[row] = key = pod.key
+        self.rows[key] = row
         return row
 
     def _job_of(self, pod: Pod, lone: JobRecord | None) -> int:
@@ -176,7 +180,7 @@ class TaskBook:
         return self.jobs.rows[job_id]
 
     def _move_to_job(self, task: int, job: int) -> None:
-        old = int(self.columns["job"][task])
+        (old,) = self.columns.get(task, "job")
         if old == job:
             return
         self._leave_groups(task)
@@ -192,7 +196,7 @@ class TaskBook:
 
     def _set_used(self, row: int, cls: int, node: int, nominated: int) -> None:
         """Set the class and the nodes of a task, and give back those that it had."""
-        old_cls, old_node, old_nominated = (int(self.columns[name][row]) for name in ("cls", "node", "nominated"))
+        old_cls, old_node, old_nominated = self.columns.get(row, "cls", "node", "nominated")
         self.columns.set(row, cls=cls, node=node, nominated=nominated)
         if old_cls != NO_ROW:
             self.classes.give_back(old_cls)
@@ -307,15 +311,6 @@ class TaskBook:
         self._shapes = {int(moved[row]): shape for row, shape in self._shapes.items()}
         self.holds = {int(moved[row]): hold for row, hold in self.holds.items()}
         self.jobs.members = [{int(moved[row]) for row in members} for members in self.jobs.members]
-
-
-def _same_shape(old: Pod, new: Pod) -> bool:
-    """Whether two versions of a pod ask for the same; which node it is on does not matter."""
-    return (
-        old.metadata.labels == new.metadata.labels
-        and old.metadata.annotations == new.metadata.annotations
-        and msgspec.structs.replace(new.spec, node_name=old.spec.node_name) == old.spec
-    )
 
 
 def _groupless(job_id: str, queue: str = "") -> JobRecord:

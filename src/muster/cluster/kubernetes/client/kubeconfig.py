@@ -34,6 +34,8 @@ _DATA: Final = {
 }
 
 
+#: What certificates and private keys begin with.
+_PEM: Final = ("CERTIFICATE-----", "PRIVATE KEY-----")
 #: Ways to say who one is that take more than reading.
 _ELSEWHERE: Final = ("exec", "auth-provider", "username")
 
@@ -85,6 +87,9 @@ def _read(file: Path) -> Json:
     documents = [known.content for known in read_yaml(text, str(file)) if known.content is not None]
     if not documents:
         raise UserError(f"the kubeconfig is empty; {_HINT}", place=str(file))
+    if len(documents) > 1:
+        text = f"expected one document, got {len(documents)}; several files may stand in $KUBECONFIG"
+        raise UserError(text, place=str(file))
     if not isinstance(documents[0], dict):
         text = f"expected a mapping with clusters, contexts and users, got {describe_value(documents[0])}"
         raise UserError(text, place=str(file))
@@ -181,6 +186,10 @@ def _check_cluster(config: _Config, cluster: _Part, field: str) -> str:
     if address is None or address.scheme not in ("https", "http") or not address.netloc or not _has_port(address):
         shown = describe_value(server)
         raise config.fault(f'expected an address such as "https://10.0.0.1:6443", got {shown}', f"{field}: server")
+    skips = cluster.says.get("insecure-skip-tls-verify")
+    if skips is not None and not isinstance(skips, bool):
+        text = f"expected true or false, got {describe_value(skips)}"
+        raise config.fault(text, f"{field}: insecure-skip-tls-verify")
     trusted = ""
     for written, _, text in _pems(config, cluster, field):
         try:
@@ -206,15 +215,20 @@ def _check_user(config: _Config, user: _Part, field: str) -> dict[str, str]:
     if len(found) == 1:
         raise config.fault("expected a client certificate with its key, got one of the two", field)
     for written, name, text in found:
-        if "-----BEGIN" not in text:
-            what = "a key" if "key" in name else "a certificate"
+        what = "a private key" if "key" in name else "a certificate"
+        if _PEM["key" in name] not in text:
             raise config.fault(f"expected {what} in PEM, got something else", f"{field}: {written}")
     token = says.get("token")
     if token is not None and not isinstance(token, str):
         raise config.fault(f"expected a string, got {describe_value(token)}", f"{field}: token")
     token_file = says.get("tokenFile")
-    if isinstance(token_file, str) and not (folder / token_file).is_file():
-        raise config.fault(f'"{token_file}" cannot be read: No such file or directory', f"{field}: tokenFile")
+    if isinstance(token_file, str):
+        try:
+            empty = not (folder / token_file).read_bytes().strip()
+        except OSError as fault:
+            raise config.fault(f'"{token_file}" cannot be read: {fault.strerror}', f"{field}: tokenFile") from None
+        if empty:
+            raise config.fault(f'expected a token in "{token_file}", got nothing', f"{field}: tokenFile")
     _check_plugin(config, says.get("exec"), f"{field}: exec", folder)
     return {name: text for _, name, text in found}
 
@@ -224,6 +238,9 @@ def _check_plugin(config: _Config, plugin: object, field: str, folder: Path) -> 
         return
     if not isinstance(plugin, dict) or not isinstance(plugin.get("command"), str):
         raise config.fault(f"expected a mapping with a command, got {describe_value(plugin)}", field)
+    for name in ("args", "env"):
+        if not isinstance(plugin.get(name) or [], list):
+            raise config.fault(f"expected a list, got {describe_value(plugin[name])}", f"{field}.{name}")
     command = plugin["command"]
     found = shutil.which(str(folder / command) if "/" in command and not command.startswith("/") else command)
     if found is None:

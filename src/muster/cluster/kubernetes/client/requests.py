@@ -203,7 +203,7 @@ class Client:
         where = f"the API server {self._connection.server} (of {self._connection.origin})"
         said = " ".join(str(fault).split())
         if fault.status == NO_ANSWER:
-            return BackendError(f"{where} does not answer: {said}", retryable=True)
+            return BackendError(f"{where} does not answer: {said.removeprefix('no answer ')}", retryable=True)
         if fault.status == UNKNOWN_USER:
             return BackendError(f"{where} does not accept your credentials", retryable=False)
         return BackendError(f"{where} answers {said}", retryable=fault.retryable)

@@ -95,16 +95,30 @@ class ApiThread:
             self._has_begun = True
             self._thread.start()
 
-    def start(self, timeout_s: float) -> None:
-        """Connect, and return when everything that exists has been read, or `stop` was called. Raises MusterError."""
+    def start(self, timeout_s: float, began: float | None = None) -> None:
+        """Connect, and return when everything that exists has been read, or `stop` was called. Raises MusterError.
+
+        The time counts from `began`, where somebody has waited before.
+        """
         self.begin()
         if self._is_stopped:
             return
-        if not self._started.wait(timeout_s):
+        waited = 0.0 if began is None else time.monotonic() - began
+        if not self._started.wait(max(0.0, timeout_s - waited)):
             troubles = [each.trouble for each in self._reflectors if each.trouble and not each.synced.is_set()]
             what = "; ".join(["the API server did not list everything in time", *troubles])
             raise BackendError(f"{what} ({timeout_s:.0f} s)", retryable=True)
         self.check()
+
+    def wait(self, seconds: float) -> bool:
+        """Wait a while; whether everything that exists has been read, or nothing more will be."""
+        return self._is_stopped or self._started.wait(seconds)
+
+    def has_groups(self) -> bool:
+        """Whether all PodGroups that exist have been read; from any thread."""
+        return bool(self._following) and all(
+            each.synced.is_set() for each in list(self._reflectors) if each.kind in (PodGroup, KaiPodGroup)
+        )
 
     def stop(self) -> None:
         """Finish what is urgent and under way, then end the thread; from any thread."""

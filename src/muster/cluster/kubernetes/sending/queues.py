@@ -3,8 +3,10 @@
 `RequestQueue` takes requests there: a bounded number at once, in the order given. Urgent ones (binding, evicting,
 nominating) and others (statuses, conditions) have queues of their own, so that no binding waits behind a report; while
 many urgent ones are under way, reports wait, and later trickle: they take the server's time from what somebody waits
-for. A report that has not been sent yet is replaced by a newer one about the same thing. A request that has to wait for
-something says so (`Later`); it takes up no worker meanwhile and keeps no queue busy.
+for. Those that nobody acts upon (`is_patient`) wait until no urgent one is; if that goes on, they are sent at the pace
+at which they come, some seconds late. A report that has not been sent yet is replaced by a newer one about the same
+thing. A request that has to wait for something says so (`Later`); it takes up no worker meanwhile and keeps no queue
+busy.
 `Inbox` brings back what happened since the scheduler last asked: events of the watches and answers to what was sent.
 What can change no decision (a pod has started, a status that we wrote ourselves) wakes the reader too, but only after a
 while, so that it comes together with more of its kind.
@@ -29,6 +31,8 @@ _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
 #: Between two requests of a queue that has waited that long while the other one is busy still.
 _TRICKLE_SECONDS: Final = 0.2
+#: For how long after the last request more of them are expected.
+_LINGER_SECONDS: Final = 0.2
 #: How long what is not urgent may wait for company, in seconds.
 CALM_SECONDS: Final = 0.5
 
@@ -55,6 +59,8 @@ class Request:
     run: Send
     #: Told the answer, in the event loop.
     done: Callable[[str], None]
+    #: Whether it may wait until the queue that its own yields to is still.
+    is_patient: bool = False
 
 
 class RequestQueue:
@@ -67,11 +73,16 @@ class RequestQueue:
         self._next_at: float | None = None
         self._n_submitted = 0
         self._n_settled = 0
+        self._settled_at = -_LINGER_SECONDS
         #: Requests that wait for something else than a worker.
         self._put_off: set[asyncio.Task[None]] = set()
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Hashable, Request] = {}
         self._order: asyncio.Queue[Hashable] = asyncio.Queue()
+        #: What waits with patience, in order.
+        self._patient: dict[Hashable, None] = {}
+        self._has_patient = asyncio.Event()
+        self._pacing = self._loop.create_task(self._let_go(), name=f"{name}-patient")
         self._workers = [self._loop.create_task(self._work(), name=f"{name}-{number}") for number in range(n_workers)]
 
     def submit(self, requests: Sequence[Request]) -> None:
@@ -84,24 +95,60 @@ class RequestQueue:
         """Whether more than half of the workers have something to do; from any thread."""
         return self._n_submitted - self._n_settled - len(self._put_off) > self._n_workers // 2
 
+    def is_still(self) -> bool:
+        """Whether nothing is under way, nor has been a moment ago; inside the loop."""
+        is_empty = self._n_submitted - self._n_settled - len(self._put_off) <= 0
+        return is_empty and self._loop.time() - self._settled_at >= _LINGER_SECONDS
+
     async def drain(self) -> None:
         """Wait until everything that was submitted is answered."""
+        while self._patient:
+            await asyncio.sleep(_LOOK_SECONDS)
         await self._order.join()
 
     async def stop(self) -> None:
         """Drop what is waiting and end the workers."""
-        tasks = [*self._workers, *self._put_off]
+        tasks = [*self._workers, self._pacing, *self._put_off]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take(self, requests: Sequence[Request]) -> None:
         for request in requests:
+            is_patient = request.is_patient and self._yields_to is not None
             if request.about in self._waiting:
                 self._n_settled += 1
+                if request.about in self._patient and not is_patient:
+                    del self._patient[request.about]
+                    self._order.put_nowait(request.about)
+            elif is_patient:
+                self._patient[request.about] = None
+                self._has_patient.set()
             else:
                 self._order.put_nowait(request.about)
             self._waiting[request.about] = request
+
+    async def _let_go(self) -> None:
+        """Put what waits with patience in line: all when the other queue is still, or so many that it keeps pace."""
+        patience_ends: float | None = None
+        while True:
+            await self._has_patient.wait()
+            moment = self._loop.time()
+            if self._yields_to is None or self._yields_to.is_still():
+                patience_ends = None
+                for about in self._patient:
+                    self._order.put_nowait(about)
+                self._patient.clear()
+            elif patience_ends is None:
+                patience_ends = moment + _PATIENCE_SECONDS
+            elif moment >= patience_ends and self._order.empty():
+                n_due = max(1, round(len(self._patient) * _LOOK_SECONDS / _PATIENCE_SECONDS))
+                for about in list(self._patient)[:n_due]:
+                    del self._patient[about]
+                    self._order.put_nowait(about)
+            if not self._patient:
+                self._has_patient.clear()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _work(self) -> None:
         while True:
@@ -122,6 +169,7 @@ class RequestQueue:
 
     def _settle(self, request: Request, answer: str) -> None:
         self._n_settled += 1
+        self._settled_at = self._loop.time()
         request.done(answer)
         self._order.task_done()
 
