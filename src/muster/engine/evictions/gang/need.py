@@ -1,7 +1,7 @@
 """What a job needs before it may start, and where it could be if all who might give way did; plain sums over nodes.
 
-It needs the pending tasks that its minimum lacks, no more: a job that is ready needs nothing (what it would like to have
-beyond that is another strategy's). A gang that no eviction can help costs a few sums, before any plugin is asked.
+It needs the pending tasks that its minimum lacks, no more: a job that is ready needs nothing (what it would like beyond
+that is another strategy's). A gang that no eviction can help costs a few sums, before any plugin is asked.
 """
 
 from __future__ import annotations
