@@ -106,8 +106,8 @@ def test_queues_that_others_need_are_not_deleted() -> None:
     assert "there are queues below it" in delete(queue("a"), queue("b", parent="a")).message
     assert "cannot be deleted" in delete(queue("root")).message
     busy = queue("a", status=BUSY)
-    assert "the queue holds 3 pods" in delete(busy).message
-    assert delete(busy, settings=Settings(guard_busy_queues=False)).is_allowed
+    assert "the queue holds 3 pods" in delete(busy, settings=Settings(guard_busy_queues=True)).message
+    assert delete(busy).is_allowed
 
 
 def test_weight_reclaimable_and_the_root_of_paths_are_filled_in() -> None:

@@ -51,6 +51,7 @@ def test_priority_comes_from_the_class(class_name: str, expected: int | None) ->
 def test_of_several_default_classes_the_lowest_counts_as_on_an_api_server() -> None:
     classes = [priority_class(name, value, default=True) for name, value in (("a", 7), ("b", 3), ("c", 9))]
     (admitted,) = admit([pod("p")], 0.0, {known.name: known for known in classes})
+    assert isinstance(admitted, Pod)
     assert (admitted.spec.priority, admitted.spec.priority_class_name) == (3, "b")
 
 

@@ -47,9 +47,9 @@ spec:
 class World:
     """An embedded cluster with the controller of Jobs, and a scheduler by hand."""
 
-    def __init__(self, *objects: KubeObject, start: float = 1000.0) -> None:
+    def __init__(self, *objects: KubeObject, start: float = 1000.0, hold_s: float = 0.0) -> None:
         self.cluster = MemoryCluster(objects, start=start)
-        self.controller = JobController()
+        self.controller = JobController(hold_s=hold_s)
         self.controllers = EmbeddedControllers(self.cluster, [self.controller])
         self.cluster.attach(self.controllers)
         self.turn()

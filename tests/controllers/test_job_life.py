@@ -320,3 +320,23 @@ def test_a_job_of_two_thousand_million_pods_costs_nobody_else_anything() -> None
     assert len(world.alive()) == 3
     [told] = [each for each in world.controllers.told if each.reason == "JobNotServed"]
     assert "expected at most 150000 replicas" in told.message
+
+
+def test_counts_alone_wait_for_more_of_them_and_a_new_phase_does_not() -> None:
+    world = World(simple(minAvailable="2"), hold_s=1.0)
+    world.let_in()
+    world.later(1.0)
+    assert world.job().status.pending == 3
+    world.set_pods("Running", "train-w-0")
+    assert (world.phase(), world.job().status.running) == ("Pending", 0)
+    world.set_pods("Running", "train-w-1")  # enough of them
+    assert (world.phase(), world.job().status.running) == ("Running", 2)
+    world.set_pods("Running", "train-w-2")
+    world.later(0.5)
+    assert world.job().status.running == 2
+    world.set_pods("Succeeded", "train-w-0")
+    world.later(0.5)
+    status = world.job().status
+    assert (status.running, status.succeeded) == (2, 1)
+    world.set_pods("Succeeded")
+    assert (world.phase(), world.job().status.succeeded) == ("Completed", 3)

@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
+from muster.controllers.contract import WriteStatus
+from muster.controllers.jobs.observed import Observed
+from muster.controllers.jobs.reconcile import reconcile
 from tests.controllers.jobs_world import CONTAINERS, World, job_of, simple
 
 
@@ -41,6 +45,28 @@ def test_a_job_fails_when_it_has_started_anew_too_often() -> None:
     assert world.phase() == "Failed"
     assert "train-w-0" in world.pods  # what failed last stays to be read
     assert world.job().status.retry_count == 2
+
+
+@pytest.mark.parametrize(
+    ("action", "phase", "leaving"),
+    [
+        ("RestartJob", "Restarting", 3),
+        ("RestartTask", "Restarting", 3),
+        ("RestartPod", "Restarting", 1),
+        ("AbortJob", "Aborting", 2),
+        ("TerminateJob", "Terminating", 2),
+        ("CompleteJob", "Completing", 2),
+    ],
+)
+def test_the_status_with_the_new_phase_counts_who_is_asked_to_leave(action: str, phase: str, leaving: int) -> None:
+    """Whoever watches the Job reads both at once: the pods may be gone before anybody looks again."""
+    world = World(simple(policies=policy(f"event: PodFailed, action: {action}")))
+    world.start()
+    pods = world.pods
+    pods["train-w-0"] = replace(pods["train-w-0"], status=replace(pods["train-w-0"].status, phase="Failed"))
+    plan = reconcile(Observed(world.job(), pods, world.group), world.cluster.now(), {})
+    [written] = [each for each in plan.actions if isinstance(each, WriteStatus)]
+    assert (written.status["state"]["phase"], written.status["terminating"]) == (phase, leaving)
 
 
 PARTITIONS = f"""

@@ -85,6 +85,6 @@ def test_nobody_in_the_cluster_reaches_it_unless_named(chart: Chart) -> None:
     assert policy["policyTypes"] == ["Ingress"]
     assert "ingress" not in policy
     peers = [{"namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": "ingress"}}}]
-    opened = rendered(chart, **{"from": peers})["NetworkPolicy"]["spec"]["ingress"]
+    opened = rendered(chart, {"ui": {"enabled": True, "from": peers}})["NetworkPolicy"]["spec"]["ingress"]
     assert opened == [{"ports": [{"protocol": "TCP", "port": "ui"}], "from": peers}]
     assert "NetworkPolicy" not in rendered(chart, {"networkPolicy": {"enabled": False}})

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from muster.engine.lines import Line
 from muster.framework import Session
+from muster.snapshot import Rows
 from muster.testing import pod, pod_group, queue
 from tests.engine.stage import job_row, open_session
 
@@ -23,6 +24,9 @@ class Shares(Session):
 
     def job_key(self, job: int) -> tuple[int]:
         return (self.jobs.get(self.snapshot.jobs.records[job].name, 0),)
+
+    def job_keys(self, jobs: Rows) -> None:
+        """There is nobody who knows the keys of many at once."""
 
 
 def open_shares(queues: dict[str, int], jobs: dict[str, str], keys: dict[str, int] | None = None) -> Shares:

@@ -416,6 +416,17 @@ def test_of_a_sub_group_any_grows_that_fits() -> None:
     assert started(opened(*racks({"z0": [1, 1]}, gpu=4), *job)) == {"job-a-2"}
 
 
+def test_where_one_sub_group_has_no_room_to_grow_another_grows() -> None:
+    runs = [
+        *members("job", 1, role="a", gpu=2, on=["z0-r0-n0"]),
+        *members("job", 1, role="b", gpu=1, on=["z0-r1-n0"]),
+    ]
+    waits = [members("job", 2, role="a", gpu=4)[1], members("job", 2, role="b", gpu=1)[1]]
+    groups = [sub_group("a", 1, within(RACK)), sub_group("b", 1, within(RACK))]
+    session = opened(*racks({"z0": [1, 1]}, gpu=4), group("job", 2, within(ZONE), groups), *runs, *waits)
+    assert started(session) == {"job-b-1"}
+
+
 def test_a_reason_does_not_name_room_for_all() -> None:
     job = [group("job", 2, within(RACK)), *unlike("job", "", [4, 2])]
     session = opened(*racks({"z0": [1]}, gpu=4), *job)

@@ -6,14 +6,17 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
+from pathlib import Path
 
 import pytest
 
 from muster.cluster.kubernetes import KubernetesCluster
+from muster.cluster.kubernetes.verbs.mirror_only import PATIENCE_SECONDS
 from muster.server.controllers import ControllerOptions, ControllerService
 from muster.testing.control_plane import ControlPlane
 from tests.kubernetes.foreign_kinds import definition, installed, path_of
 from tests.kubernetes.kubectl import Json, Kubectl, node, pod, queue
+from tests.kubernetes.replicas import replica
 from tests.kubernetes.stage import Stage
 
 TRAINING = definition("kubeflow.org", "v1", "PyTorchJob", "pytorchjobs", namespaced=True)
@@ -92,6 +95,23 @@ def test_a_set_waits_until_its_minimum_has_room(control_plane: ControlPlane, kub
             stage.run_until(lambda: stage.is_bound("web-0", "web-1", "web-2"))
     finally:
         kubectl.request("DELETE", f"{REPLICA_SETS}/web")
+
+
+def test_a_scheduler_alone_waits_for_controllers_elsewhere(
+    control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path
+) -> None:
+    owner = {"apiVersion": "v1", "kind": "ReplicationController", "metadata": {"name": "web", "uid": "some"}}
+    kubectl.create_all([queue("default"), node("n1")])
+    with replica(control_plane, tmp_path / "log", "--components", "scheduler") as process:
+        kubectl.wait(lambda: process.has_logged("event=ready"), seconds=60)
+        began = time.monotonic()
+        kubectl.create_all([owned(owner, "web-0"), pod("alone")])
+        kubectl.wait(lambda: kubectl.nodes_of_pods()["alone"], seconds=60)
+        kubectl.wait(lambda: kubectl.nodes_of_pods()["web-0"], seconds=60)
+        assert time.monotonic() - began >= PATIENCE_SECONDS
+        lines = (tmp_path / "log").read_text().splitlines()
+        bound = [line for line in lines if "event=bind" in line]
+        assert "pod=default/alone" in bound[0], "a pod without an owner is alone anyway"
 
 
 @pytest.mark.usefixtures("controllers")

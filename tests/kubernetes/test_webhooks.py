@@ -65,7 +65,7 @@ class Server:
         self.log = log
         command = [sys.executable, "-m", "muster", "webhooks", "serve", "--kubeconfig", str(kubeconfig)]
         command += ["--cert", str(self.certificate), "--key", str(certificates / "apiserver.key")]
-        command += ["--listen", f"127.0.0.1:{self.port}", "--drain", "0"]
+        command += ["--listen", f"127.0.0.1:{self.port}", "--drain", "0", "--guard-busy-queues"]
         with log.open("wb") as out:
             self.process = subprocess.Popen(command, stderr=out, stdout=out, env=os.environ)
 

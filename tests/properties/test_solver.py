@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from muster.api import KaiPodGroup, KubeObject, Pod, group_of, role_of
 from muster.cluster import MemoryCluster
+from muster.engine.evictions.simulation import Plan
 from muster.engine.evictions.solver import strategy as path
 from muster.engine.evictions.solver.pool import Unit
 from muster.engine.evictions.solver.search import Search
-from muster.engine.evictions.solver.trial import TrialResult
 from muster.engine.gangs import PodSet, active_count, pod_sets
 from muster.framework import Eviction, SchedulerConfig, Session
 from muster.plugins.queues.fairshare import FairShare
@@ -229,14 +229,14 @@ def test_budgets_are_kept(action: str, objects: list[KubeObject], trim: bool) ->
 class Minimal(Search):
     """A search whose solutions are looked at: could any unit stay?"""
 
-    def solve(self, pending: Rows) -> TrialResult | None:
+    def solve(self, pending: Rows) -> Plan | None:
         solution = super().solve(pending)
         if solution is not None and len(solution.victims):
             event("solution with victims")
             self._check(pending, solution)
         return solution
 
-    def _check(self, pending: Rows, solution: TrialResult) -> None:
+    def _check(self, pending: Rows, solution: Plan) -> None:
         statement, trials = self._statement, self.trials
         taken = set(solution.victims.tolist())
         units = [unit for unit in self.units if not taken.isdisjoint(unit.tasks.tolist())]
@@ -249,9 +249,7 @@ class Minimal(Search):
             victims = np.concatenate([np.empty(0, np.intp), *(other.tasks for other in others)])
             statement.evict(victims, self.simulation.job)
             outcome = trials.run(pending, victims)
-            needless = (
-                outcome is not None and len(outcome.victims) < len(taken) and trials.judge(outcome, pending, victims)
-            )
+            needless = outcome is not None and len(outcome.victims) < len(taken) and trials.judge(outcome, victims)
             statement.rollback(self._base)
             assert not needless, f"{unit.tasks} need not go"
         statement.redo(done)

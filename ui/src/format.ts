@@ -35,6 +35,12 @@ export function amountsText(amounts: Record<string, string>, none = ""): string 
   return shown.map(([name, value]) => `${value} ${resourceWord(name, value === "1")}`).join(", ") || none;
 }
 
+/** What the scheduler calls the status of a pod, as people say it. */
+export function podStatus(status: string): string {
+  const word = status.toLowerCase();
+  return { releasing: "leaving", pipelined: "promised" }[word] ?? word;
+}
+
 export function duration(seconds: number): string {
   const s = Math.max(0, Math.round(seconds));
   if (s < 60) return `${s}s`;

@@ -9,6 +9,7 @@ import numpy as np
 from msgspec import Meta, field
 
 from muster.engine.constraints import has_topology
+from muster.engine.hope import Room, Waiters, without_room
 from muster.engine.lines import Line
 from muster.engine.placing import DEFAULTS, EVERYWHERE, Door, Found, Options, Scope
 from muster.engine.waiting import (
@@ -22,6 +23,8 @@ from muster.engine.waiting import (
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_FULL
 from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
+
+_NO_ROOM = JobVerdict(INSUFFICIENT)
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -82,36 +85,44 @@ class Allocate(Action):
         options = Options(**{option.name: getattr(self.arguments, option.name) for option in fields(Options)})
         door = session.workspace["door"] = Door(session, options)
         is_tree = bool(session.asked(points.QUEUE_TURN))
-        waiting = self._line_up(session, is_tree=is_tree)
+        waiting, lost = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())
         line = Line(session, waiting, is_tree=is_tree, turns_away=not is_tree)
         in_vain, told = _InVain(session), session.asked(points.JOB_WAITS)
         while (job := line.pop()) is not None:
             tasks, waiting[job] = waiting[job], waiting[job][:0]
             with session.turn(job):
-                where = session.start_nodes(job, tasks)
-                if promises or not in_vain.tell(job, tasks, where):
-                    waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
-                    in_vain.note(job, tasks, where)
-                if told and not _has_started(session, job) and session.job_waits(job):
-                    line.sort_again(int(session.snapshot.jobs.queue[job]))
+                if job in lost:
+                    session.record(job, _NO_ROOM)
+                else:
+                    where = session.start_nodes(job, tasks)
+                    if promises or not in_vain.tell(job, tasks, where):
+                        waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
+                        in_vain.note(job, tasks, where)
+                if told and not _has_started(session, job):
+                    _tell_wait(session, line, job)
             if len(waiting[job]):
                 line.push(job)
         open_gates(session)
 
-    def _line_up(self, session: Session, *, is_tree: bool) -> dict[int, Rows]:
+    def _line_up(self, session: Session, *, is_tree: bool) -> tuple[dict[int, Rows], set[int]]:
         """Pending tasks of every job that can be allocated; the others get their verdicts, and keep no room.
 
-        Where queues do not form a tree, tasks that ask for nothing are left to backfill.
+        The second part are those of them for which there is none. Where queues do not form a tree, tasks that ask for
+        nothing are left to backfill.
         """
         tell_gated(session)
         tasks = schedulable_tasks(session, best_effort=None if is_tree else False)
+        lost: set[int] = set()
+        promises = bool(session.snapshot.tasks.reserved.any())
+        if len(tasks) and not promises and not session.explains:
+            tasks, lost = _leave_out(session, tasks, is_tree=is_tree)
         waiting = placeable_jobs(session, tasks, tell=True)
-        if session.snapshot.tasks.reserved.any():
+        if promises:
             with session.statement(self.name) as statement:
                 statement.release(tasks[~np.isin(session.snapshot.tasks.job[tasks], list(waiting))])
                 statement.hold()
-        return waiting
+        return waiting, lost
 
     def _give_turn(
         self,
@@ -154,6 +165,30 @@ class Allocate(Action):
             else:
                 statement.rollback()
         return outcome.left
+
+
+def _leave_out(session: Session, tasks: Rows, *, is_tree: bool) -> tuple[Rows, set[int]]:
+    """The tasks without those of jobs for which there is too little room; where somebody minds, with them, and whose.
+
+    Somebody may want to know who waits, and in which order; and in a tree a queue is judged by its first job.
+    """
+    waiters = Waiters.of(session.snapshot, tasks)
+    lost = without_room(session, waiters, Room(session.snapshot))
+    jobs, queues = waiters.jobs[lost].tolist(), session.snapshot.jobs.queue[waiters.jobs]
+    if session.asked(points.JOB_WAITS) or (is_tree and (queues != queues[0]).any()):
+        return tasks, set(jobs)
+    session.verdicts.update(dict.fromkeys(jobs, _NO_ROOM))
+    return waiters.pieces(~lost), set()
+
+
+def _tell_wait(session: Session, line: Line, job: int) -> None:
+    """Tell plugins that a job found no place, and do what they say about those behind it."""
+    queue = int(session.snapshot.jobs.queue[job])
+    if session.job_waits(job):
+        line.sort_again(queue)
+    closed = session.queue_closed(queue)
+    if closed is not None:
+        session.verdicts.update(dict.fromkeys(line.close(queue), JobVerdict(closed.reason, closed.detail)))
 
 
 def _has_started(session: Session, job: int) -> bool:

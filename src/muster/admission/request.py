@@ -104,8 +104,9 @@ class Settings:
     scheduler_names: tuple[str, ...] = ("volcano",)
     #: Levels of queues below the root.
     max_queue_depth: int = 5
-    #: Whether a queue that holds pods may not be deleted.
-    guard_busy_queues: bool = True
+    #: Whether a queue that holds pods may not be deleted; off unless asked for, as with Volcano: scripts take a queue
+    #: and its namespace away together.
+    guard_busy_queues: bool = False
     #: Whether pods may ask for resources as a whole, as the cluster's feature gate says.
     pod_level_resources: bool = True
     #: Plugins of Jobs that the Job controller has.

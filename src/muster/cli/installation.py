@@ -171,7 +171,7 @@ def webhooks_serve(
     guard_busy_queues: Annotated[
         bool,
         typer.Option("--guard-busy-queues/--no-guard-busy-queues", help="Refuse to delete queues that hold pods."),
-    ] = True,
+    ] = False,
     job_plugin: Annotated[
         list[str] | None,
         typer.Option(

@@ -229,7 +229,8 @@ def _scheduler(settings: RunSettings) -> Service:
         volume_wait_s=volume_wait_s(settings.config),
         takes_over_from=settings.scheduler_names,
         makes_queues=True,
-        awaits_groups=CONTROLLERS in (settings.components or USUAL),
+        # Whether controllers run elsewhere nobody says; without any, pods with an owner lose a moment.
+        awaits_groups=True,
     )
     options = ServiceOptions(
         scheduler_names=settings.scheduler_names,

@@ -38,10 +38,7 @@ UNCONSTRAINED = Constraint()
 
 def has_topology(session: Session, job: int) -> bool:
     """Whether the job or one of its sub-groups has a topology constraint."""
-    record = session.snapshot.jobs.records[job]
-    if not record.sub_groups:  # nearly always, and asked several times per turn
-        return record.topology is not None
-    return record.topology is not None or any(policy.network_topology is not None for policy in record.sub_groups)
+    return bool(session.snapshot.jobs.has_network[job])
 
 
 def resolve(spec: NetworkTopology | None, topology: TopologyTable, outer: Constraint = UNCONSTRAINED) -> Constraint:

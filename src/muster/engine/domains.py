@@ -177,7 +177,7 @@ def domain_totals(snapshot: Snapshot, domains: Rows) -> tuple[Amounts, Amounts]:
 def domain_future_idle(snapshot: Snapshot, domains: Rows) -> Amounts:
     """What domains will have free once terminating pods are gone and promised places are taken."""
     rows = _rows_of(snapshot, domains)
-    return sum_over(snapshot, np.maximum(snapshot.nodes.future_idle()[rows], 0), domains, rows.start)
+    return sum_over(snapshot, np.maximum(snapshot.nodes.future_idle(rows), 0), domains, rows.start)
 
 
 def _rows_of(snapshot: Snapshot, domains: Rows) -> slice:

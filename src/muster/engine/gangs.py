@@ -44,7 +44,8 @@ def active_count(counts: Rows) -> int:
 
 def settled_count(counts: Rows) -> int:
     """Of the same: tasks that need no place any more, as they have one, are promised one, or are done."""
-    return active_count(counts) + int(counts[_SUCCEEDED])
+    row: list[int] = counts.tolist()
+    return sum(row[_ACTIVE]) + row[_SUCCEEDED]
 
 
 def ready_count(counts: Rows) -> int:

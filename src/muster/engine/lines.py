@@ -9,14 +9,18 @@ stands first below it, even if that one has just been served, as in KAI. A turn 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeAlias
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from typing import Any, Final, TypeAlias
+
+import numpy as np
 
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import QUEUE_OVERUSED
 from muster.snapshot import NO_ROW
 
 Key = tuple[Any, ...]
+#: From so many jobs on, asking about all at once is faster than one by one.
+_MANY: Final = 4
 #: The key of a queue (first argument) by what stands first in its best leaf (second).
 KeyOf = Callable[[int, int], Key]
 #: By leaf, the queues from it up to the top, each with its parent; NO_ROW at the top.
@@ -106,13 +110,25 @@ class QueueTree:
         return queue
 
 
+def _keys(session: Session, jobs: Iterable[int]) -> Mapping[int, Key]:
+    """The keys of jobs where plugins tell those of many at once; who fails at that is asked about each."""
+    rows = np.fromiter(jobs, np.intp)
+    if len(rows) < _MANY:
+        return {}
+    try:
+        keys = session.job_keys(rows)
+    except Exception:  # noqa: BLE001  # it will be told about the job that it fails at
+        return {}
+    return {} if keys is None else dict(zip(rows.tolist(), keys, strict=True))
+
+
 class Line:
     """Jobs in line at their queues, none of which is missing, broken or, in a tree, not a leaf."""
 
     def __init__(
         self,
         session: Session,
-        jobs: Iterable[int],
+        jobs: Collection[int],
         *,
         is_tree: bool = False,
         turns_away: bool = False,
@@ -128,7 +144,7 @@ class Line:
         self._turns_away = turns_away
         self._depth = depth
         self._jobs: dict[int, list[tuple[Key, int]]] = {}
-        known = known or {}
+        known = known or _keys(session, jobs)
         for job in jobs:
             with session.turn(job):
                 self._jobs_beside(job).append((known[job] if job in known else session.job_key(job), job))
@@ -166,6 +182,10 @@ class Line:
             insort(line, (self._session.job_key(job), job))
         line[:] = line[: self._depth]
         self._tree.changed(int(self._session.snapshot.jobs.queue[job]), self._queue_key, occupied=bool(line))
+
+    def close(self, queue: int) -> list[int]:
+        """Take out all jobs of a queue."""
+        return self._pop_jobs(queue) if self._jobs.get(queue) else []
 
     def sort_again(self, queue: int) -> None:
         """What orders the jobs of a queue has changed."""

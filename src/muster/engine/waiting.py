@@ -31,6 +31,8 @@ _HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM, "namespace": NAMES
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
 _PENDING = int(JobPhase.PENDING)
 _NOT_TRIED = JobVerdict(NOT_TRIED)
+#: From so many jobs on, asking about all at once is faster than one by one.
+_MANY = 4
 
 
 def _pending(session: Session, *, gated: bool) -> Rows:
@@ -121,6 +123,21 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
     return None if rejection is None else JobVerdict(rejection.reason, rejection.detail)
 
 
+def _surely_schedulable(session: Session, waiting: list[int]) -> set[int]:
+    """Those of many jobs that may be placed, as far as it can be told for all at once."""
+    if len(waiting) < _MANY:
+        return set()
+    jobs, rows = session.snapshot.jobs, np.array(waiting, np.intp)
+    queues = jobs.queue[rows]
+    open_ones = [
+        queue
+        for queue, job in dict(zip(queues.tolist(), waiting, strict=True)).items()
+        if session.why_queue_refuses(job) is None
+    ]
+    sure = np.isin(queues, open_ones) & jobs.has_group[rows] & (jobs.phase[rows] != _PENDING) & ~jobs.has_network[rows]
+    return set(rows[sure & session.surely_valid(rows)].tolist()).difference(jobs.aside)
+
+
 @dataclass(frozen=True, slots=True)
 class _Placeable:
     """The last answer of `placeable_jobs`."""
@@ -142,7 +159,14 @@ def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict
     # Jobs that could be placed, by the counters that this was said of: nothing else changes while actions run.
     passed = cast("dict[int, bytes]", session.workspace.setdefault("passed", {}))
     counts = session.snapshot.jobs.counts
-    for job, own in tasks_by_job(session, tasks):
+    pieces = tasks_by_job(session, tasks)
+    sure = _surely_schedulable(session, [job for job, _ in pieces])
+    if tell:
+        session.verdicts.update(dict.fromkeys(sure, _NOT_TRIED))
+    for job, own in pieces:
+        if job in sure:
+            found[job] = own
+            continue
         is_known = not tell and job in passed and job not in session.snapshot.jobs.aside
         if is_known and passed[job] == counts[job].tobytes():
             found[job] = own

@@ -211,6 +211,10 @@ class Plugin:
     def job_order(self, job: int) -> OrderKey:
         """Key of a job among the jobs of its queue. Asked when the job is put in line, anew after each turn."""
 
+    def job_orders(self, jobs: Rows) -> NDArray[Any]:
+        """As `job_order`, for many jobs at once; only for plugins whose keys are numbers."""
+        raise AssertionError("only called when overridden")
+
     def queue_order(self, queue: int) -> OrderKey:
         """Key of a queue among all queues. Asked again after anything was placed in the queue or beside it."""
 
@@ -248,6 +252,10 @@ class Plugin:
     def job_valid(self, job: int) -> Rejection | None:
         """Can the job run at all? Every plugin must agree. Not controlled by a flag."""
 
+    def jobs_valid(self, jobs: Rows) -> Mask:
+        """Bool for each of many jobs: whether it surely has nothing against it, so that it need not be asked alone."""
+        raise AssertionError("only called when overridden")
+
     def job_ready(self, job: int) -> int:
         """How many more tasks at least must be placed before the job is ready; 0 = ready. The largest answer counts."""
         return 0
@@ -284,6 +292,9 @@ class Plugin:
         Every plugin is told; one yes is enough.
         """
         return False
+
+    def queue_closed(self, queue: int) -> Rejection | None:
+        """A job of the queue has found no place in allocate: why nobody behind it may start; None: somebody may."""
 
     def start_nodes(self, job: int, tasks: Rows) -> Rejection | Mask | None:
         """Where a job may start now although others wait before it; None: no opinion.

@@ -103,6 +103,11 @@ def _united(given: Iterable[Mask]) -> Mask | None:
     return np.logical_or.reduce(masks) if masks else None
 
 
+def _agreed(given: Iterable[Mask]) -> Mask | None:
+    masks = list(given)
+    return np.logical_and.reduce(masks) if masks else None
+
+
 def _intersected(given: Iterable[Rows | None]) -> Rows | None:
     agreed: Rows | None = None
     for answer in given:
@@ -138,6 +143,7 @@ def _tell(given: Iterable[None]) -> None:
 KEYS: Final = Rule[Any, tuple[Any, ...]]("keys are compared plugin by plugin, tier by tier; smaller goes first", tuple)
 TELL: Final = Rule[None, None]("every plugin is told", _tell)
 EVERY: Final = Rule[bool, bool]("every plugin must agree", all)
+EVERY_OF_MANY: Final = Rule[Mask, Mask | None]("every plugin must agree", _agreed)
 ANY: Final = Rule[bool, bool]("one yes is enough", any)
 LARGEST: Final = Rule[int, int]("the largest answer counts", lambda given: max(given, default=0))
 SMALLEST: Final = Rule[int, int]("the smallest answer counts", lambda given: min(given, default=NO_LIMIT))
@@ -174,6 +180,7 @@ VICTIMS: Final = Rule[Rows | None, Rows | None](
 
 DIVIDE_CLASSES: Final = Point(Plugin.divide_classes, PARTS, answers.DIVISION.or_none())
 JOB_ORDER: Final = Point(Plugin.job_order, KEYS, answers.KEY, "enableJobOrder")
+JOB_ORDERS: Final = Point(Plugin.job_orders, KEYS, answers.JOB_KEYS, "enableJobOrder")
 QUEUE_ORDER: Final = Point(Plugin.queue_order, KEYS, answers.KEY, "enableQueueOrder")
 TASK_ORDER: Final = Point(Plugin.task_order, KEYS, answers.TASK_KEYS, "enableTaskOrder")
 SUBGROUP_ORDER: Final = Point(Plugin.subgroup_order, KEYS, answers.KEY, "enabledSubJobOrder")
@@ -182,6 +189,7 @@ QUEUE_TURN: Final = Point(Plugin.queue_turn, KEYS, answers.KEY)
 VICTIM_ORDER: Final = Point(Plugin.victim_order, KEYS, answers.KEY)
 VICTIM_ORDERS: Final = Point(Plugin.victim_orders, KEYS, answers.JOB_KEYS)
 JOB_VALID: Final = Point(Plugin.job_valid, FIRST_REJECTION, answers.REJECTION)
+JOBS_VALID: Final = Point(Plugin.jobs_valid, EVERY_OF_MANY, answers.JOB_MASK)
 JOB_READY: Final = Point(Plugin.job_ready, LARGEST, answers.COUNT, "enableJobReady")
 JOB_PIPELINED: Final = Point(Plugin.job_pipelined, LARGEST, answers.COUNT, "enableJobPipelined")
 SUBGROUP_READY: Final = Point(Plugin.subgroup_ready, LARGEST, answers.COUNT, "enabledSubJobReady")
@@ -190,6 +198,7 @@ JOB_STARVING: Final = Point(Plugin.job_starving, EVERY, answers.YES_OR_NO, "enab
 JOB_ENQUEUEABLE: Final = Point(Plugin.job_enqueueable, VOTES, answers.VOTE, "enableJobEnqueued")
 JOB_ENQUEUED: Final = Point(Plugin.job_enqueued, TELL, answers.NOTHING, "enableJobEnqueued")
 JOB_WAITS: Final = Point(Plugin.job_waits, TOLD_ANY, answers.YES_OR_NO)
+QUEUE_CLOSED: Final = Point(Plugin.queue_closed, FIRST_REJECTION, answers.REJECTION)
 START_NODES: Final = Point(Plugin.start_nodes, FIRST_START, answers.START.or_none())
 NODE_MASK: Final = Point(Plugin.node_mask, CLASS_REASONS, answers.NODE_REASONS, "enablePredicate")
 TASK_MASK: Final = Point(Plugin.task_mask, TASK_REASONS, answers.NODE_REASONS.or_none(), "enablePredicate")

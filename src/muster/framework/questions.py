@@ -120,6 +120,16 @@ class OrderQuestions(Asking):
         keys = [ask(job) for ask in self.asked(points.JOB_ORDER)]
         return (*keys, float(jobs.created[job]), jobs.records[job].id)
 
+    def job_keys(self, jobs: Rows) -> list[tuple[Any, ...]] | None:
+        """`job_key` of many jobs; None: somebody has to be asked about each."""
+        many = {id(ask.__self__): ask for ask in self.methods(points.JOB_ORDERS)}
+        asked = [many.get(id(ask.__self__)) for ask in self.methods(points.JOB_ORDER)]
+        if None in asked:
+            return None
+        table, columns = self.snapshot.jobs, [ask(jobs).tolist() for ask in asked if ask is not None]
+        names = [table.records[job].id for job in jobs.tolist()]
+        return list(zip(*columns, table.created[jobs].tolist(), names, strict=True))
+
     def queue_key(self, queue: int) -> tuple[Any, ...]:
         """Order of a queue among all queues."""
         record = self.snapshot.queues.records[queue]
@@ -191,6 +201,14 @@ class PlacingQuestions(Asking):
     def job_valid(self, job: int) -> Rejection | None:
         return self._ask_often(points.JOB_VALID, job)
 
+    def surely_valid(self, jobs: Rows) -> Mask:
+        """Against which of many jobs nobody has anything; about the others, each has to be asked."""
+        many = self.methods(points.JOBS_VALID)
+        if {id(ask.__self__) for ask in self.methods(points.JOB_VALID)} - {id(ask.__self__) for ask in many}:
+            return np.zeros(len(jobs), np.bool_)
+        agreed = self.ask(points.JOBS_VALID, jobs)
+        return np.ones(len(jobs), np.bool_) if agreed is None else agreed
+
     def job_deficit(self, job: int) -> int:
         """How many more tasks at least the job needs to be ready; 0 = ready."""
         return self._ask_often(points.JOB_READY, job)
@@ -230,6 +248,10 @@ class PlacingQuestions(Asking):
     def job_waits(self, job: int) -> bool:
         """Tell that a job found no place; True: its queue has to be put in order again."""
         return bool(self.asked(points.JOB_WAITS)) and self.ask(points.JOB_WAITS, job)
+
+    def queue_closed(self, queue: int) -> Rejection | None:
+        """Why nobody else of a queue may start, after one of its jobs found no place; None: somebody may."""
+        return self.ask(points.QUEUE_CLOSED, queue) if self.asked(points.QUEUE_CLOSED) else None
 
     # -- nodes ---------------------------------------------------------------------------------------------
 
@@ -309,8 +331,8 @@ class PlacingQuestions(Asking):
         return self._ask_often(points.OVER_CAPACITY, job, tasks)
 
     def over_quota(self, job: int, tasks: Rows) -> Rejection | None:
-        """Why a job that is not preemptible may not have these tasks; None: it may."""
-        return self._ask_often(points.OVER_QUOTA, job, tasks)
+        """Why a job that is not preemptible may not have these tasks; None: it may, or is preemptible."""
+        return None if self.snapshot.jobs.preemptible[job] else self._ask_often(points.OVER_QUOTA, job, tasks)
 
 
 def _numbers(keys: Sequence[Any]) -> NDArray[Any]:

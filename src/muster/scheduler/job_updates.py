@@ -232,18 +232,16 @@ def _follows(session: Session, job: int, verdict: JobVerdict) -> tuple[object, .
 
 def stamps_of(session: Session) -> Mapping[int, Stamps]:
     """What to change on the PodGroups of jobs, by row; jobs without changes are left out."""
-    records = session.snapshot.jobs.records
+    jobs, records = session.snapshot.jobs, session.snapshot.jobs.records
     now = stamp_text(session.now)
     found: dict[int, Stamps] = {}
     for job in _started(session).tolist():
         found.setdefault(job, {})[START_STAMP] = now
     stale = stale_jobs_now(session)
-    for job in np.flatnonzero(stale).tolist():
-        if records[job].stale_since is None:
-            found.setdefault(job, {})[STALE_STAMP] = now
-    for job, record in enumerate(records):
-        if record.stale_since is not None and session.snapshot.jobs.live[job] and not stale[job]:
-            found.setdefault(job, {}).update(dict.fromkeys(_stale_keys(record)))
+    for job in np.flatnonzero(stale & ~jobs.is_stamped_stale).tolist():
+        found.setdefault(job, {})[STALE_STAMP] = now
+    for job in np.flatnonzero(jobs.is_stamped_stale & jobs.live & ~stale).tolist():
+        found.setdefault(job, {}).update(dict.fromkeys(_stale_keys(records[job])))
     return found
 
 

@@ -74,6 +74,8 @@ _DECODERS: Final = {
 _AT_ONCE: Final = 48
 _DISCOVERY_SECONDS: Final = 15.0
 _STOP_SECONDS: Final = 10.0
+#: For how long counts of a Job's pods wait for more of them.
+_COUNTS_SECONDS: Final = 1.0
 #: Uids of pods that are gone, so that a late answer does not bring them back.
 _BURIED: Final = 20_000
 #: Where Volcano's users have it.
@@ -167,7 +169,7 @@ class ControllerService:
         if election is not None:
             client.write_seconds = election.write_seconds
         names = self._options.scheduler_names
-        jobs = JobController(names[0], Keys())
+        jobs = JobController(names[0], Keys(), hold_s=_COUNTS_SECONDS)
         there: set[type[KubeObject]] = set()
         groups = GroupingController(self._options.table, names, families=lambda: families_of(there))
         hyper_nodes = HyperNodeController(self._options.discovery)

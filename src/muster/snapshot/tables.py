@@ -78,9 +78,10 @@ class NodeTable:
         free: Amounts = self.state[ALLOCATABLE] - self.state[USED]
         return free
 
-    def future_idle(self) -> Amounts:
-        """What will be free once terminating pods are gone and promised places are taken."""
-        free: Amounts = self.idle() + self.state[RELEASING] - self.state[PIPELINED]
+    def future_idle(self, rows: Rows | slice = np.s_[:]) -> Amounts:
+        """What will be free, on all or some nodes, once terminating pods are gone and promised places are taken."""
+        has, used, leaving, promised = (self.state[plane, rows] for plane in (ALLOCATABLE, USED, RELEASING, PIPELINED))
+        free: Amounts = has - used + leaving - promised
         return free
 
     def future_idle_of(self, row: int) -> list[int]:
@@ -211,6 +212,12 @@ class JobTable:
     spared: Mask
     #: Are its tasks taken away together or not at all, also those beyond the minimum?
     goes_whole: Mask
+    #: Has it a minimum of its own alone: no roles with minimums, sub-groups or nested groups?
+    is_plain: Mask
+    #: Has it, or one of its sub-groups, a constraint on the network?
+    has_network: Mask
+    #: Does its PodGroup say since when it is broken?
+    is_stamped_stale: Mask
     counts: Rows
     #: int64[jobs, resources]: held by allocated, bound and running tasks, and promised to pipelined ones.
     allocated: Amounts

@@ -53,11 +53,9 @@ def all_jobs(moment: Moment) -> list[Json]:
     kept = moment.answers.get("jobs")
     if kept is None:
         assert moment.session is not None  # `History.at` looks at that
-        rows = [row.to_json() for row in job_rows(moment.session, moment.time)]
-        # Whoever looks for what waits or runs does not want to pass by what is over.
-        kept = moment.answers["jobs"] = {"jobs": sorted(rows, key=lambda row: row["state"] == "finished")}
-    found: list[Json] = kept["jobs"]
-    return found
+        kept = moment.answers["jobs"] = {"jobs": [row.to_json() for row in job_rows(moment.session, moment.time)]}
+    rows: list[Json] = kept["jobs"]
+    return rows
 
 
 def jobs_document(rows: list[Json], wanted: JobFilter) -> Json:
@@ -136,7 +134,8 @@ def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
     entries: list[Json] = [{"time": created, "cycle": None, "kind": "created", "text": "created", "pods": []}]
     said = ("", "")
     for moment in moments:
-        before, after = [], []
+        before: list[Json] = []
+        after: list[Json] = []
         for update in moment.updates:
             if update["job"] == job:
                 told = update["message"] or update["phase"]

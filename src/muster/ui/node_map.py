@@ -163,7 +163,8 @@ def node_document(session: Session, name: str) -> Json | None:
         path.append({"name": table.names[domain], "tier": int(table.tier[domain])})
         domain = int(table.parent[domain])
     pods = [task for task in _on_nodes(snapshot).tolist() if tasks.node[task] == row]
-    promised = np.flatnonzero((tasks.nominated == row) & (tasks.status == TaskStatus.PENDING)).tolist()
+    is_promised = (tasks.nominated == row) & (tasks.status == TaskStatus.PENDING)
+    promised = np.flatnonzero(is_promised | ((tasks.node == row) & (tasks.status == TaskStatus.PIPELINED))).tolist()
     return {
         **node_rows(session, [row])[0].to_json(),
         "row": row,

@@ -294,7 +294,7 @@ PATHS: tuple[tuple[str, str, str, tuple[tuple[str, str, bool], ...]], ...] = (
         (
             ("q", "text in name or reason", False),
             ("queue", "of this queue", False),
-            ("state", "in this state", False),
+            ("state", "in this state, or in one of several with commas in between", False),
             ("namespace", "in this namespace", False),
             ("offset", "leave out so many", False),
             ("limit", "at most so many", False),

@@ -161,6 +161,12 @@ def test_inside_a_job_coverage_priority_waste_nearness_and_age_decide() -> None:
     assert names == ["nearer", "younger", "older", "wasteful", "dear", "half"]
 
 
+def test_pods_of_a_rigid_gang_stand_in_order_whatever_the_order_of_rows() -> None:
+    session = opened(running("a", ["n1", "n0", "n2"], gpu=4))
+    for names in (["a-0", "a-1", "a-2"], ["a-2", "a-0", "a-1"]):
+        assert split(session, names) == {"whole": ["a-0", "a-1", "a-2"]}
+
+
 def test_a_gang_spares_the_pods_that_began_last_and_of_those_that_began_together_node_by_node() -> None:
     """Pods of a gang start within seconds of each other; one that came back after half an hour has little to lose."""
     begun = {"a-0": 1800.0, "a-1": 0.0, "a-2": 3.0, "a-3": 1.0}

@@ -198,9 +198,11 @@ def test_no_gang_keeps_running_below_its_minimum_inside_the_domain(world: World,
 
 @given(worlds(waiting=3), ACTIONS, st.integers(0, 2**32))
 def test_the_same_cluster_gives_the_same_record_whatever_its_order(world: World, action: str, seed: int) -> None:
-    def told(objects: Sequence[KubeObject]) -> list[str]:
+    def told(objects: Sequence[KubeObject]) -> list[tuple[str, str]]:
         session = act(objects, CONFIGS[action])
-        return [found.of_task(task).text for found in reasons(session) for task in found.choice.victims.tolist()]
+        ids = session.snapshot.tasks.ids
+        victims = [(found, task) for found in reasons(session) for task in found.choice.victims.tolist()]
+        return [(ids[task], found.of_task(task).text) for found, task in victims]
 
     objects = world.objects()
     shuffled = list(objects)

@@ -87,7 +87,9 @@ def test_cycles_are_played_and_stand_in_the_address(show: Open, demo: FileFeed) 
 def test_queues_say_who_took_from_whom(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/queues")
     expect(page.locator(".flow")).to_contain_text("research")
-    expect(page.get_by_role("row", name=re.compile("^product"))).to_contain_text("17")
+    tree = page.get_by_role("region", name="Queues")
+    expect(tree.get_by_role("row", name=re.compile("^product"))).to_contain_text("17")
+    expect(page.get_by_role("link", name="+2m: 6 pods of product left for research")).to_be_visible()
     expect(page.locator(".chart canvas").first).to_be_visible()
     page.get_by_role("combobox", name="Resource").select_option("cpu")
     expect(page).to_have_url(re.compile("of=cpu"))
@@ -104,6 +106,25 @@ def test_decisions_show_who_left_for_whom(show: Open, demo: FileFeed) -> None:
     expect(picture.locator("path")).to_have_count(1)
     page.get_by_text("Record of the decision").click()
     expect(page.locator(".record dl")).to_be_visible()
+
+
+def test_the_first_page_is_of_the_cycle_that_is_looked_at(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/cluster?at=4&node=gpu-1")
+    drawn(page)
+    expect(page.locator(".figures")).to_contain_text("2 jobs wait, 4 run")
+    latest = page.locator(".panel", has=page.get_by_role("heading", name="Decided last"))
+    expect(latest.locator("li").first).to_contain_text("evicted")
+    waiting = page.locator(".panel", has=page.get_by_role("heading", name="Who waits"))
+    expect(waiting.locator("li")).to_have_count(2)
+    expect(page.locator(".detail")).to_contain_text("Promised to")
+
+
+def test_a_remedy_is_tried_with_a_click(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/jobs/product/serve")
+    advice = page.locator(".advice li").filter(has_text="add 1 node like gpu-1")
+    advice.get_by_role("link", name="try it").click()
+    expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
+    expect(page.get_by_role("row", name="product/serve")).to_contain_text("+1 pod")
 
 
 def test_what_if_stands_beside_what_is(show: Open, demo: FileFeed) -> None:
@@ -128,7 +149,7 @@ def test_runs_are_compared(show: Open, demo: FileFeed, tmp_path: Path) -> None:
     page = show(Desk(demo, Runs((tmp_path,))), "/lab")
     row = page.get_by_role("row", name=re.compile("wait, mean"))
     expect(row).to_contain_text("5")
-    expect(row.locator(".best")).to_have_text("5")
+    expect(row.locator(".best")).to_have_text("5s")
 
 
 def test_the_theme_can_be_chosen_and_stays(show: Open, demo: FileFeed) -> None:

@@ -2,7 +2,7 @@
 
 import { useEffect, useMemo, useState } from "preact/hooks";
 import type { Cycles, NodePage, State, Tree } from "../api";
-import { amount, amountsText, number, percent, plural, resourceWord } from "../format";
+import { amount, amountsText, number, percent, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import type { Mode, Paint } from "../paint";
 import { Overview } from "../Overview";
@@ -151,8 +151,8 @@ export function ClusterPage() {
           {!asTable && painted && <Legend painted={painted} mode={mode} state={state} />}
         </Panel>
         {selected && <NodePanel name={selected} />}
+        {painted && <Overview />}
       </div>
-      {painted && <Overview />}
       {tree.faults.length > 0 && (
         <Panel title="Faults in the topology: what lies under them is out of use for jobs that ask for a domain" class="bad">
           <ul class="plain">
@@ -298,7 +298,7 @@ function NodePanel({ name }: { name: string }) {
         {data.running.map((pod) => (
           <li key={pod.pod}>
             {pod.job ? <JobLink job={pod.job} /> : <span class="muted">of another scheduler</span>}
-            <span class="muted"> {pod.pod.split("/").at(-1)}, {pod.status.toLowerCase()}{asked(pod.asks)}</span>
+            <span class="muted"> {pod.pod.split("/").at(-1)}, {podStatus(pod.status)}{asked(pod.asks)}</span>
           </li>
         ))}
       </ul>

@@ -3,7 +3,7 @@
 import { useMemo } from "preact/hooks";
 import type { Explanation, JobPage as Page, TimelineEntry } from "../api";
 import { Flow, type Stream } from "../Flow";
-import { amountsText, duration, plural, resourceWord } from "../format";
+import { amountsText, duration, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, When } from "../parts";
 import { linkTo, status, useData, useValue } from "../store";
@@ -75,7 +75,7 @@ export function JobPage({ name }: { name: string }) {
                   {data.pods.map((pod) => (
                     <tr key={pod.pod}>
                       <td class="name">{pod.pod.split("/").at(-1)}</td>
-                      <td>{pod.status.toLowerCase()}</td>
+                      <td>{podStatus(pod.status)}</td>
                       <td>
                         {pod.node ? <NodeLink node={pod.node} /> : pod.promised ? <span>promised <NodeLink node={pod.promised} /></span> : <span class="muted">none</span>}
                       </td>

@@ -66,7 +66,7 @@ export function JobsPage() {
           <thead>
             <tr><th class="n" title="Place in the line of all that wait">in line</th><th>job</th><th>state</th><th>queue</th><th>pods</th><th class="n">priority</th><th class="n">waits or runs</th><th>why</th></tr>
           </thead>
-          <tbody>{data.jobs.map((row) => <Row key={row.job} row={row} />)}</tbody>
+          <tbody>{overLast(data.jobs).map((row) => <Row key={row.job} row={row} />)}</tbody>
         </table>
       </Scroll>
       {data.jobs.length === 0 && <p class="muted">{data.total === 0 ? "There is no job." : "No job is like that."}</p>}
@@ -80,6 +80,12 @@ export function JobsPage() {
       <Commands commands={[`muster jobs ${feed?.live ? "--cluster" : (feed?.words ?? "")}`]} />
     </Panel>
   );
+}
+
+/** Whoever looks for what waits or runs does not want to pass by what is over. */
+function overLast(rows: JobRow[]): JobRow[] {
+  const isOver = (row: JobRow): number => (row.state === "finished" ? 1 : 0);
+  return [...rows].sort((a, b) => isOver(a) - isOver(b));
 }
 
 function Row({ row }: { row: JobRow }) {

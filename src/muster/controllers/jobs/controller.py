@@ -11,24 +11,48 @@ from msgspec.structs import replace
 from muster.api import Condition, KubeObject, Pod, PodGroup, PriorityClass, UserError
 from muster.api.kinds import decode_as, encode
 from muster.api.objects.batch import Command, Job, fill_job_spec
-from muster.controllers.contract import Controller, EventKind, Keeper, Plan, Step, Tell, is_older, owner_of, target_of
+from muster.controllers.contract import (
+    Controller,
+    EventKind,
+    Keeper,
+    Plan,
+    Step,
+    Tell,
+    WriteStatus,
+    is_older,
+    owner_of,
+    target_of,
+)
 from muster.controllers.job_plugins import plugins_of
 from muster.controllers.job_plugins.keys import key_pair
-from muster.controllers.jobs.observed import Gone, Observed, group_name
+from muster.controllers.jobs.observed import PENDING, RUNNING, Gone, Observed, group_name
 from muster.controllers.jobs.reconcile import reconcile
 
 #: The condition of a gang that has its places.
 _SCHEDULED: Final = "Scheduled"
+#: Phases in which nobody waits to read a count: the next phase follows from the pods.
+_STEADY: Final = frozenset({PENDING, RUNNING})
 
 
 class JobController(Keeper):
-    """The Jobs of a cluster. `scheduler_name`: that of pods whose Job names none; `make_keys`: for the plugin ssh."""
+    """The Jobs of a cluster. `scheduler_name`: that of pods whose Job names none; `make_keys`: for the plugin ssh.
+
+    `hold_s`: for how long counts of pods alone are held back, so that those of pods that start or end together are
+    written once: a Job is large, and writing it costs a server more than ten pods.
+    """
 
     name = "jobs"
 
-    def __init__(self, scheduler_name: str = "volcano", make_keys: Callable[[], tuple[str, str]] = key_pair) -> None:
+    def __init__(
+        self,
+        scheduler_name: str = "volcano",
+        make_keys: Callable[[], tuple[str, str]] = key_pair,
+        *,
+        hold_s: float = 0.0,
+    ) -> None:
         self._scheduler_name = scheduler_name
         self._make_keys = make_keys
+        self._hold_s = hold_s
         super().__init__()
         self._jobs: dict[str, Job] = {}
         self._pods: dict[str, dict[str, Pod]] = {}
@@ -40,6 +64,8 @@ class JobController(Keeper):
         self._planned: dict[str, tuple[frozenset[str], frozenset[str]]] = {}
         #: What was last told of a Job that cannot be worked on.
         self._told: dict[str, str] = {}
+        #: Since when there are counts of pods of a Job to write.
+        self._held: dict[str, float] = {}
         #: Why gangs of Jobs wait, as it was last told.
         self._waits: dict[str, str] = {}
 
@@ -64,7 +90,7 @@ class JobController(Keeper):
             self._gone.pop(job.key, None)
         if is_gone:
             self._jobs.pop(job.key, None)
-            for book in (self._gone, self._told, self._waits):
+            for book in (self._gone, self._told, self._waits, self._held):
                 book.pop(job.key, None)
             self.agenda.drop(job.key)
             return
@@ -134,7 +160,7 @@ class JobController(Keeper):
             if job is None:
                 self.agenda.settle(key, now)
                 continue
-            plan = self._plan(job, now)
+            plan = self._with_patience(job, self._plan(job, now), now)
             gone = frozenset(each.pod.metadata.uid for each in self._gone.get(key, ()))
             self._planned[key] = (gone, plan.remember)
             self.agenda.remind(key, plan.due)
@@ -150,6 +176,17 @@ class JobController(Keeper):
             return Plan((Tell(target_of(job), "JobNotServed", str(fault), is_warning=True),))
         self._told.pop(job.key, None)
         return self._with_word_of_group(job, plan)
+
+    def _with_patience(self, job: Job, plan: Plan, now: float) -> Plan:
+        """Hold back a plan that only counts anew, for a moment."""
+        if not self._hold_s or not _only_counts(job, plan):
+            self._held.pop(job.key, None)
+            return plan
+        until = self._held.setdefault(job.key, now) + self._hold_s
+        if now >= until:
+            del self._held[job.key]
+            return plan
+        return replace_plan(plan, actions=(), due=until if plan.due is None else min(plan.due, until))
 
     def _with_word_of_group(self, job: Job, plan: Plan) -> Plan:
         """Let the Job say why its gang waits, too, once for each reason: people look at what they have made."""
@@ -196,6 +233,13 @@ class JobController(Keeper):
     def jobs(self) -> list[Job]:
         """All Jobs, by name."""
         return [self._jobs[key] for key in sorted(self._jobs)]
+
+
+def _only_counts(job: Job, plan: Plan) -> bool:
+    """Whether a plan does nothing but write other counts, of a Job that stays where it is."""
+    (action,) = plan.actions if len(plan.actions) == 1 else (None,)
+    phase = job.status.state.phase
+    return isinstance(action, WriteStatus) and phase in _STEADY and action.status["state"]["phase"] == phase
 
 
 def _since(condition: Condition) -> float:

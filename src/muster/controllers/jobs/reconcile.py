@@ -14,7 +14,7 @@ Pods are made when the scheduler has let the PodGroup in, and a task that depend
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
@@ -102,15 +102,16 @@ def _active(seen: Observed, now: float, plugins: Mapping[str, JobPlugin]) -> Pla
             continue
         if trigger.action in _STOPS:
             phase = Change(_STOPS[trigger.action], trigger.action, trigger.why)
-            return Plan((*_change(seen, now, phase), *taken))
+            return Plan((*_change(seen, now, phase, _running(seen)), *taken))
         if trigger.action == policies.RESTART_JOB and seen.phase != RESTARTING:
-            return Plan((*_restart(seen, now, trigger), *taken))
+            return Plan((*_restart(seen, now, trigger, seen.pods.keys()), *taken))
         if trigger.action in policies.PARTIAL and seen.phase != RESTARTING and _targets(seen, trigger) is not None:
             partial = [each for each in wanted.now if each.action in policies.PARTIAL]
             # After the last try the Job fails, and what failed stays to be read.
             is_last = seen.job.status.retry_count + 1 >= seen.job.spec.max_retry
             leaving = [] if is_last else _let_go(seen, partial)
-            return Plan((*_restart(seen, now, trigger), *leaving, *taken))
+            asked = _names(leaving)
+            return Plan((*_restart(seen, now, trigger, asked), *leaving, *taken))
     if seen.phase == RESTARTING:
         actions = _restarting(seen, now, [each for each in wanted.now if each.action in policies.PARTIAL])
     else:
@@ -123,8 +124,12 @@ def _was_done(trigger: policies.Trigger, job: Job) -> bool:
     return trigger.command is not None and job.status.state.message == trigger.why
 
 
-def _change(seen: Observed, now: float, change: Change) -> list[Action]:
-    status = changed(counted(seen.job, seen.pods.values()), change, seen.job, now)
+def _change(seen: Observed, now: float, change: Change, asked: Collection[str] = ()) -> list[Action]:
+    """Write a new phase, in which those who have to leave for it count as leaving at once.
+
+    They may be gone before the next look, and people and programs wait to read it in this phase.
+    """
+    status = changed(counted(seen.job, seen.pods.values(), asked), change, seen.job, now)
     return [*write(seen.job, status), _tell(seen.job, change)]
 
 
@@ -136,9 +141,9 @@ def _tell(job: Job, change: Change) -> Tell:
     return Tell(target_of(job), change.phase, f"Job is {change.phase}{why}", change.phase == FAILED)
 
 
-def _restart(seen: Observed, now: float, trigger: policies.Trigger) -> list[Action]:
+def _restart(seen: Observed, now: float, trigger: policies.Trigger, asked: Collection[str]) -> list[Action]:
     """Write that the Job, or a part of it, starts anew; a whole Job gets a new version, so that no pod is left out."""
-    status = counted(seen.job, seen.pods.values())
+    status = counted(seen.job, seen.pods.values(), asked)
     whole = trigger.action == policies.RESTART_JOB
     status = replace_struct(status, retry_count=status.retry_count + 1, version=status.version + whole)
     change = Change(RESTARTING, trigger.action, trigger.why)
@@ -174,6 +179,10 @@ def _let_go(seen: Observed, triggers: Sequence[policies.Trigger]) -> list[Delete
     return [Delete(target_of(pod), mark=True) for pod in order if not (is_leaving(pod) and is_marked(pod))]
 
 
+def _names(deletes: Sequence[Delete]) -> set[str]:
+    return {delete.target.key.rpartition("/")[2] for delete in deletes}
+
+
 def _restarting(seen: Observed, now: float, partial: Sequence[policies.Trigger]) -> list[Action]:
     job = seen.job
     if job.status.retry_count >= job.spec.max_retry:
@@ -182,7 +191,7 @@ def _restarting(seen: Observed, now: float, partial: Sequence[policies.Trigger])
     # What had ended before a Job was suspended counts, also when a part of it starts anew later.
     keeps_ended = job.status.state.reason != policies.RESTART_JOB
     leaving: list[Delete] = _let_go(seen, partial)
-    for name in sorted(seen.pods.keys() - {delete.target.key.rpartition("/")[2] for delete in leaving}):
+    for name in sorted(seen.pods.keys() - _names(leaving)):
         pod = seen.pods[name]
         old = is_outdated(pod, job) and not (keeps_ended and has_ended(pod))
         if (old or is_marked(pod)) and not is_leaving(pod):
@@ -289,14 +298,11 @@ def _is_ready(pod: Pod) -> bool:
 def _stopped(seen: Observed, now: float, plugins: Mapping[str, JobPlugin]) -> Plan:
     """Let go of all that runs; what has ended stays to be read, until the time to live is over."""
     job = seen.job
-    actions: list[Action] = [
-        Delete(target_of(seen.pods[name]))
-        for name in sorted(seen.pods)
-        if not has_ended(seen.pods[name]) and not is_leaving(seen.pods[name])
-    ]
+    asked = _running(seen)
+    actions: list[Action] = [Delete(target_of(seen.pods[name])) for name in asked]
     if seen.group is not None:
         actions.append(Delete(target_of(seen.group)))
-    status = counted(job, seen.pods.values())
+    status = counted(job, seen.pods.values(), asked)
     told: list[Action] = []
     end = _STOPPED.get(seen.phase)
     if end is None:
@@ -307,6 +313,11 @@ def _stopped(seen: Observed, now: float, plugins: Mapping[str, JobPlugin]) -> Pl
         status = changed(status, change, job, now)
         told.append(_tell(job, change))
     return Plan((*actions, *write(job, status), *told, *_expire(job, now)), _expires_at(job))
+
+
+def _running(seen: Observed) -> list[str]:
+    """Pods that have not ended, and that nobody has asked to leave."""
+    return sorted(name for name, pod in seen.pods.items() if not has_ended(pod) and not is_leaving(pod))
 
 
 def _without_plugins(job: Job, status: JobStatus, plugins: Mapping[str, JobPlugin]) -> tuple[JobStatus, list[Action]]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
@@ -30,12 +30,12 @@ class Change:
     message: str = ""
 
 
-def counted(job: Job, pods: Iterable[Pod]) -> JobStatus:
-    """The status with the pods as they are; those that leave count as nothing else."""
+def counted(job: Job, pods: Iterable[Pod], asked: Collection[str] = ()) -> JobStatus:
+    """The status with the pods as they are; those that leave, or are `asked` to just now, count as nothing else."""
     total: Counter[str] = Counter()
     by_task: dict[str, Counter[str]] = {}
     for pod in pods:
-        if is_leaving(pod):
+        if is_leaving(pod) or pod.name in asked:
             total["leaving"] += 1
             continue
         phase = pod.status.phase or "Pending"

@@ -17,7 +17,7 @@ from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.candidates import on_node, willing
 from muster.engine.evictions.pipeline import send_away
 from muster.engine.evictions.simulation import VictimRecord
-from muster.engine.evictions.surplus import job_surplus
+from muster.engine.evictions.surplus import job_surplus, ready_counts
 from muster.framework import Session
 from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
 from muster.snapshot.records import refuses_eviction
@@ -37,6 +37,8 @@ def stale_jobs(snapshot: Snapshot) -> Mask:
     runs = jobs.counts[:, _RUNNING].any(axis=1)
     finishing = jobs.counts[:, TaskStatus.SUCCEEDED] > 0
     suspects: Mask = jobs.live & runs & ~finishing
+    # A job with one minimum of its own is broken where that is not there; for others more has to be looked at.
+    suspects &= ~jobs.is_plain | (ready_counts(jobs.counts, promised=True) < jobs.min_member)
     suspects[list(jobs.aside)] = False  # who is missing may be among what cannot be read
     if not suspects.any():
         return np.zeros(len(jobs), np.bool_)

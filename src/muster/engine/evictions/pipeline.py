@@ -106,6 +106,10 @@ class Strategy(ABC, Generic[C]):
     def candidates(self, job: int) -> C:
         """Whom the job might evict; false: nobody."""
 
+    def is_in_vain(self, tasks: Rows) -> bool:
+        """Whether it is known at once that nobody goes for any of these tasks, which are ordered by job."""
+        return False
+
     def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
         """Those of the jobs for whom somebody might go, as far as that is known at once."""
         return waiting
@@ -141,11 +145,13 @@ def run(
     """
     warn_of_limit(max_disruption_ratio, action)
     session.count_for(action)
-    waiting = placeable_jobs(session, schedulable_tasks(session))
-    hopeful = waiting
-    if not session.explains and not session.snapshot.nodes.state[RELEASING].any():
-        # What is free was given out; where nobody may go either, a turn would only find out why.
-        hopeful = strategy.hopeful(waiting)
+    tasks = schedulable_tasks(session)
+    # What is free was given out; where nobody may go either, a turn would only find out why.
+    spares_turns = not session.explains and not session.snapshot.nodes.state[RELEASING].any()
+    if spares_turns and strategy.is_in_vain(tasks):
+        return
+    waiting = placeable_jobs(session, tasks)
+    hopeful = strategy.hopeful(waiting) if spares_turns else waiting
     jobs = strategy.jobs(hopeful)
     pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, dict(waiting), looks_ahead)
     left_out = set(jobs)

@@ -72,7 +72,7 @@ class Supply:
 
     def slots(self, request: Amounts, nodes: Rows | slice = np.s_[:]) -> NDArray[np.int64]:
         """How many tasks with this request each node, or each of some nodes, could hold if every candidate went."""
-        return slots_in(self._snapshot.nodes.future_idle()[nodes] + self.room[nodes], request)
+        return slots_in(self._snapshot.nodes.future_idle(nodes) + self.room[nodes], request)
 
 
 def held_on_nodes(snapshot: Snapshot, tasks: Rows) -> Amounts:

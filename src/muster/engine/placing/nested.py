@@ -159,9 +159,8 @@ class Nested:
         return True
 
     def _choose(
-        self, job: int, part: Part, tasks: Rows, mask: Mask | None, *, everything: bool = True
+        self, job: int, part: Part, tasks: Rows, mask: Mask | None, needed: int | None = None
     ) -> tuple[Rows, NDArray[np.int8] | None]:
-        needed = len(tasks) if everything else 1
         return choose_domains(self._session, part, tasks, mask, self._held(job, part), needed)
 
     def _held(self, job: int, part: Part) -> Rows:
@@ -186,7 +185,7 @@ class Nested:
             return True
         candidates = None
         if part.topology is not None and part.required is not None:
-            candidates = part.topology, self._choose(job, part, tasks, None, everything=everything)[0]
+            candidates = part.topology, self._choose(job, part, tasks, None, None if everything else 1)[0]
             if len(candidates[1]) == 0:
                 roles = set(self._session.snapshot.tasks.role[tasks].tolist())
                 return not everything and not any(role_deficit(self._session.snapshot, role) for role in roles)

@@ -10,10 +10,13 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+import numpy as np
+from numpy.typing import NDArray
+
 from muster.engine.evictions.surplus import spare_tasks
 from muster.framework.plugin import Eviction, Evictor, Plugin, Rejection
 from muster.framework.reasons import reason
-from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, GroupTable, Rows, TaskStatus
+from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, GroupTable, Mask, Rows, TaskStatus
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -41,6 +44,8 @@ _BINDING = int(TaskStatus.BINDING)
 _BOUND = int(TaskStatus.BOUND)
 _RUNNING = int(TaskStatus.RUNNING)
 _SUCCEEDED = int(TaskStatus.SUCCEEDED)
+_SETTLED = [*READY_STATUSES, BEST_EFFORT_PENDING]
+_VALID = [*READY_STATUSES, _PIPELINED, _PENDING]
 assert {_ALLOCATED, _BINDING, _BOUND, _RUNNING, _SUCCEEDED} == set(READY_STATUSES)
 
 
@@ -90,6 +95,10 @@ class Gang(Plugin):
         if valid < minimum:
             return Rejection(TOO_FEW_TASKS, f"{valid} of {minimum} pods exist")
         return None
+
+    def jobs_valid(self, jobs: Rows) -> Mask:
+        enough: Mask = self._counts[jobs][:, _VALID].sum(axis=1) >= self._jobs.min_member[jobs]
+        return enough & self._jobs.is_plain[jobs]
 
     def _check_roles(self, job: int) -> Rejection | None:
         roles = self._roles
@@ -159,6 +168,11 @@ class Gang(Plugin):
     def job_order(self, job: int) -> int:
         """Gangs that still need tasks go before those that could only grow."""
         return 1 if _settled(self._counts[job].tolist(), waiting=False) >= self._minimum[job] else 0
+
+    def job_orders(self, jobs: Rows) -> NDArray[np.int64]:
+        settled = self._counts[jobs][:, _SETTLED].sum(axis=1)
+        keys: NDArray[np.int64] = (settled >= self._jobs.min_member[jobs]).astype(np.int64)
+        return keys
 
     def subgroup_order(self, subgroup: int) -> int:
         return 1 if _deficit(self._subgroups, subgroup, waiting=False) == 0 else 0

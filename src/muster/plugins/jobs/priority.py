@@ -35,6 +35,9 @@ class Priority(Plugin):
     def job_order(self, job: int) -> int:
         return self._job_keys[job]
 
+    def job_orders(self, jobs: Rows) -> NDArray[np.int64]:
+        return -self._jobs.priority[jobs].astype(np.int64)
+
     def victim_orders(self, jobs: Rows, left: Pieces) -> NDArray[np.int64]:
         return -self._jobs.priority[jobs].astype(np.int64)
 

@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 import msgspec
 import numpy as np
 from msgspec import Meta
+from numpy.typing import NDArray
 
 from muster.api import UserError, parse_seconds
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix
@@ -129,6 +130,17 @@ class Reservation(Plugin):
         if self._patience:
             return 0.0 if self._has_waited(job) else 1.0 + self._seconds(job)
         return self._seconds(job) if int(self.session.snapshot.jobs.queue[job]) in self._blocked else 0.0
+
+    def job_orders(self, jobs: Rows) -> NDArray[np.float64]:
+        if self._options.order != "shortest":
+            return np.zeros(len(jobs))
+        return np.array([self.job_order(job) for job in jobs.tolist()], np.float64)
+
+    def queue_closed(self, queue: int) -> Rejection | None:
+        first = self._blocked.get(queue)
+        if self._options.mode != "strict" or first is None:
+            return None
+        return Rejection(HELD_BACK, f"behind {self.session.snapshot.jobs.records[first].id}")
 
     def _has_waited(self, job: int) -> bool:
         """Whether the patience of a job is at an end."""

@@ -50,6 +50,9 @@ class JobBook:
             preemptible=np.int8,
             preemptible_below=np.intp,
             goes_whole=np.bool_,
+            is_plain=np.bool_,
+            has_network=np.bool_,
+            is_stamped_stale=np.bool_,
         )
         self.records: list[JobRecord] = []
         #: Row of each job by its id.
@@ -92,6 +95,9 @@ class JobBook:
             preemptible=-1 if record.preemptible is None else int(record.preemptible),
             preemptible_below=NO_RULE if record.preemptible_below is None else record.preemptible_below,
             goes_whole=record.goes_whole,
+            has_network=_has_network(record),
+            is_stamped_stale=record.stale_since is not None,
+            is_plain=not (record.sub_groups or record.min_roles or record.groups is not None),
         )
         return regrouped
 
@@ -187,6 +193,10 @@ class JobBook:
         self.rows = {record.id: row for row, record in enumerate(self.records)}
         self._names = None
         return moved
+
+
+def _has_network(record: JobRecord) -> bool:
+    return record.topology is not None or any(policy.network_topology is not None for policy in record.sub_groups)
 
 
 def _resources_of(record: JobRecord) -> list[str]:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Collection
+
 import pytest
 
 from muster.api import KubeObject
 from muster.engine.evictions.simulation import VictimRecords
+from muster.engine.evictions.solver import trial
 from muster.engine.evictions.solver.search import SolverOptions
 from muster.engine.evictions.solver.strategy import ScenarioRecords
+from muster.engine.evictions.solver.trial import Turns, Waiting
+from muster.engine.lines import Key
 from muster.framework import Session
 from muster.framework.reasons import SEARCH_ENDED
 from muster.scheduler.decisions import decisions_of
@@ -171,6 +176,28 @@ def test_without_trimming_the_node_of_a_pod_that_could_stay_is_not_opened_for_th
     assert gone(session) == ["old-0", "old-1"]
     assert set(promised(session).values()) == {"n2"}
     assert gone(solve(objects, SolverOptions())) == []
+
+
+@pytest.mark.parametrize("looks_ahead", [True, False])
+def test_a_beneficiary_of_which_something_runs_stands_as_in_the_next_allocate_or_as_in_kai(
+    monkeypatch: pytest.MonkeyPatch, looks_ahead: bool
+) -> None:
+    """A pod of `new` runs, so allocate serves `wait`, which lacks its minimum, first; KAI's dry runs do not."""
+    stands_behind: list[bool] = []
+
+    class Watched(Turns):
+        def __init__(
+            self, session: Session, waiting: Waiting, jobs: Collection[int], key_of: Callable[[int], Key]
+        ) -> None:
+            new, wait = (job_row(session, name) for name in ("new", "wait"))
+            stands_behind.append(key_of(new) > session.job_key(wait))
+            super().__init__(session, waiting, jobs, key_of)
+
+    monkeypatch.setattr(trial, "Turns", Watched)
+    new = gang("new", on=["n1"], pending=1, minimum=1, priority="high")
+    objects = [*full(), node("n1", gpu=1), *new, *gang("wait", pending=1, gpu=9, priority="high", created=50)]
+    solve(objects, SolverOptions(trim=False, growth_breaks_gangs=True, looks_ahead=looks_ahead))
+    assert set(stands_behind) == {looks_ahead}
 
 
 def test_nobody_is_moved_to_a_node_whose_gpus_go_free_for_somebody_else() -> None:

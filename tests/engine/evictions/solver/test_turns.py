@@ -28,7 +28,7 @@ def in_line(session: Session, *names: str) -> Waiting:
 
 def turns(session: Session, waiting: Waiting, *names: str) -> list[str]:
     """The order in which these jobs are served."""
-    line = Turns(session, waiting, [job_row(session, name) for name in names])
+    line = Turns(session, waiting, [job_row(session, name) for name in names], session.job_key)
     served = []
     while (job := line.pop()) is not None:
         served.append(session.snapshot.jobs.records[job].name)
@@ -89,8 +89,7 @@ def test_a_job_of_the_dry_run_stands_where_its_own_key_puts_it() -> None:
     waiting = in_line(session, "a", "b")
     a, b, c = (job_row(session, name) for name in "abc")
     last = (*session.job_key(b)[:-1], "z")
-    with patch.object(session, "job_key", {a: last, c: session.job_key(c)}.__getitem__):
-        line = Turns(session, waiting, [a, c])
+    line = Turns(session, waiting, [a, c], {a: last, c: session.job_key(c)}.__getitem__)
     assert [line.pop(), line.pop(), line.pop()] == [c, a, None]
 
 

@@ -221,7 +221,7 @@ class ApiThread:
             self.client.observe = self.observe_request
         self.urgent = RequestQueue("urgent", N_URGENT)
         self.reasons = RequestQueue("reasons", N_REPORTS, yields_to=self.urgent)
-        self.reports = RequestQueue("reports", N_REPORTS, yields_to=self.urgent, is_patient=True)
+        self.reports = RequestQueue("reports", N_REPORTS, yields_to=self.urgent)
         self._events = EventSender(self.client, self.may_act, self.urgent.is_busy)
         if self._election is not None:
             await self._election.try_once(self.client)  # before the lists, which then need no catching up

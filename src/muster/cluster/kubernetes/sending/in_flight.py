@@ -96,20 +96,25 @@ class InFlight:
 
         return self.request(assumption, send, settle)
 
-    def assume_report(self, assumption: Assumption, send: Send) -> Request:
+    def assume_report(self, assumption: Assumption, send: Send, *, is_patient: bool = False) -> Request:
         """The same for a report, which a newer one on the same topic may overtake before it is sent.
 
-        While one that was refused rests, its successors do not go out either.
+        While one that was refused rests, its successors do not go out either. `is_patient`: see `Request`.
         """
         self._assumptions.hold(assumption)
         about = _about(assumption)
         rest = self._rests.get(about)
         is_resting = rest is not None and rest.until > time.monotonic()
-        return self.request(about, _send_nothing if is_resting else send, partial(self._settle_report, assumption))
+        settle = partial(self._settle_report, assumption)
+        return self.request(about, _send_nothing if is_resting else send, settle, is_patient=is_patient)
 
-    def request(self, about: object, send: Send, settle: Answered) -> Request:
+    def request(self, about: object, send: Send, settle: Answered, *, is_patient: bool = False) -> Request:
         """A request whose answer is read by the scheduler's thread, at its next poll."""
-        return Request(about, send, lambda error: self._inbox.put_answer(partial(settle, error), is_urgent=bool(error)))
+
+        def done(error: str) -> None:
+            self._inbox.put_answer(partial(settle, error), is_urgent=bool(error))
+
+        return Request(about, send, done, is_patient)
 
     def give_back(self, assumption: Assumption, why: str) -> None:
         """Take a change back that was never sent."""

@@ -2,10 +2,11 @@
 
 `RequestQueue` takes requests there: a bounded number at once, in the order given. Urgent ones (binding, evicting,
 nominating) and others (statuses, conditions) have queues of their own, so that no binding waits behind a report; while
-urgent ones are under way, reports wait: they take the server's time from what somebody waits for. If that goes on, they
-are sent at the pace at which they come, some seconds late. A report that has not been sent yet is replaced by a newer
-one about the same thing. A request that has to wait for something says so (`Later`); it takes up no worker meanwhile
-and keeps no queue busy.
+many urgent ones are under way, reports wait, and later trickle: they take the server's time from what somebody waits
+for. Those that nobody acts upon (`is_patient`) wait until no urgent one is; if that goes on, they are sent at the pace
+at which they come, some seconds late. A report that has not been sent yet is replaced by a newer one about the same
+thing. A request that has to wait for something says so (`Later`); it takes up no worker meanwhile and keeps no queue
+busy.
 `Inbox` brings back what happened since the scheduler last asked: events of the watches and answers to what was sent.
 What can change no decision (a pod has started, a status that we wrote ourselves) wakes the reader too, but only after a
 while, so that it comes together with more of its kind.
@@ -28,7 +29,7 @@ log = logging.getLogger("muster.kubernetes")
 #: How long a queue yields to another one, and how often it looks whether it still has to.
 _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
-#: The longest between two requests of a queue that has waited that long while the other one is busy still.
+#: Between two requests of a queue that has waited that long while the other one is busy still.
 _TRICKLE_SECONDS: Final = 0.2
 #: For how long after the last request more of them are expected.
 _LINGER_SECONDS: Final = 0.2
@@ -58,17 +59,15 @@ class Request:
     run: Send
     #: Told the answer, in the event loop.
     done: Callable[[str], None]
+    #: Whether it may wait until the queue that its own yields to is still.
+    is_patient: bool = False
 
 
 class RequestQueue:
     """Workers that take requests one by one."""
 
-    def __init__(
-        self, name: str, n_workers: int, yields_to: RequestQueue | None = None, *, is_patient: bool = False
-    ) -> None:
-        """`is_patient`: whether it yields until the other queue is still, and not only while that one is busy."""
+    def __init__(self, name: str, n_workers: int, yields_to: RequestQueue | None = None) -> None:
         self._yields_to = yields_to
-        self._is_patient = is_patient
         self._n_workers = n_workers
         #: While the other queue is busy: when one request may go all the same.
         self._next_at: float | None = None
@@ -80,6 +79,10 @@ class RequestQueue:
         self._loop = asyncio.get_running_loop()
         self._waiting: dict[Hashable, Request] = {}
         self._order: asyncio.Queue[Hashable] = asyncio.Queue()
+        #: What waits with patience, in order.
+        self._patient: dict[Hashable, None] = {}
+        self._has_patient = asyncio.Event()
+        self._pacing = self._loop.create_task(self._let_go(), name=f"{name}-patient")
         self._workers = [self._loop.create_task(self._work(), name=f"{name}-{number}") for number in range(n_workers)]
 
     def submit(self, requests: Sequence[Request]) -> None:
@@ -99,22 +102,53 @@ class RequestQueue:
 
     async def drain(self) -> None:
         """Wait until everything that was submitted is answered."""
+        while self._patient:
+            await asyncio.sleep(_LOOK_SECONDS)
         await self._order.join()
 
     async def stop(self) -> None:
         """Drop what is waiting and end the workers."""
-        tasks = [*self._workers, *self._put_off]
+        tasks = [*self._workers, self._pacing, *self._put_off]
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take(self, requests: Sequence[Request]) -> None:
         for request in requests:
+            is_patient = request.is_patient and self._yields_to is not None
             if request.about in self._waiting:
                 self._n_settled += 1
+                if request.about in self._patient and not is_patient:
+                    del self._patient[request.about]
+                    self._order.put_nowait(request.about)
+            elif is_patient:
+                self._patient[request.about] = None
+                self._has_patient.set()
             else:
                 self._order.put_nowait(request.about)
             self._waiting[request.about] = request
+
+    async def _let_go(self) -> None:
+        """Put what waits with patience in line: all when the other queue is still, or so many that it keeps pace."""
+        patience_ends: float | None = None
+        while True:
+            await self._has_patient.wait()
+            moment = self._loop.time()
+            if self._yields_to is None or self._yields_to.is_still():
+                patience_ends = None
+                for about in self._patient:
+                    self._order.put_nowait(about)
+                self._patient.clear()
+            elif patience_ends is None:
+                patience_ends = moment + _PATIENCE_SECONDS
+            elif moment >= patience_ends and self._order.empty():
+                n_due = max(1, round(len(self._patient) * _LOOK_SECONDS / _PATIENCE_SECONDS))
+                for about in list(self._patient)[:n_due]:
+                    del self._patient[about]
+                    self._order.put_nowait(about)
+            if not self._patient:
+                self._has_patient.clear()
+            await asyncio.sleep(_LOOK_SECONDS)
 
     async def _work(self) -> None:
         while True:
@@ -154,20 +188,16 @@ class RequestQueue:
         self._order.task_done()  # after the line has it again: whoever drains the queue must not miss it
 
     async def _give_way(self) -> None:
-        """Wait while the other queue has to do; if that takes too long, go on at the pace at which requests come."""
-        while self._has_to_wait():
+        """Wait while the other queue is busy; if that takes too long, let one go now and then."""
+        while self._yields_to is not None and self._yields_to.is_busy():
             moment = self._loop.time()
             if self._next_at is None:
                 self._next_at = moment + _PATIENCE_SECONDS
             if moment >= self._next_at:
-                self._next_at = moment + min(_TRICKLE_SECONDS, _PATIENCE_SECONDS / max(1, len(self._waiting)))
+                self._next_at = moment + _TRICKLE_SECONDS
                 return
-            await asyncio.sleep(min(_LOOK_SECONDS, self._next_at - moment))
+            await asyncio.sleep(_LOOK_SECONDS)
         self._next_at = None
-
-    def _has_to_wait(self) -> bool:
-        other = self._yields_to
-        return other is not None and (not other.is_still() if self._is_patient else other.is_busy())
 
 
 def _broken(request: Request, fault: Exception) -> str:

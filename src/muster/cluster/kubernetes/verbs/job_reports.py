@@ -33,6 +33,10 @@ HOLD_SECONDS: Final = 1.0
 _LONGEST: Final = 10
 
 
+#: The phase of a gang that may have its pods.
+_LET_IN: Final = "Inqueue"
+
+
 class _GoneError(Exception):
     """There is nothing to write on."""
 
@@ -73,11 +77,14 @@ class JobReports:
         changed = updated_group(group, update, calls.stamp(now))
         seen = self._assumptions.find(type(group), update.job)
         send = partial(write_status, self._api, group, calls.write_group(resource, changed, [seen, group]))
-        yield self._in_flight.assume_report(with_status(changed), send)
+        # Who makes pods waits to read that the gang was let in; nobody acts upon the rest.
+        is_let_in = changed.status.phase == _LET_IN != group.status.phase
+        yield self._in_flight.assume_report(with_status(changed), send, is_patient=not is_let_in)
         if update.annotations:
             call = calls.annotate(resource.path_of(group.key), group.metadata.uid, update.annotations)
             send = partial(write_status, self._api, group, call)
-            yield self._in_flight.assume_report(with_annotations(group, update.annotations), send)
+            marked = with_annotations(group, update.annotations)
+            yield self._in_flight.assume_report(marked, send, is_patient=True)
         yield from self._conditions(update, now)
 
     def _conditions(self, update: JobUpdate, now: float) -> Iterator[Request]:

@@ -123,9 +123,9 @@ def make_bundles(
     """
     surplus = job_surplus(snapshot) if surplus is None else surplus
     own = surplus[snapshot.tasks.job[tasks]]
-    # Gangs with exactly their minimum go whole, so the order of their tasks does not matter.
+    # Gangs with exactly their minimum go whole: in which order is told, and decides nothing.
     rigid, others = tasks[own == 0], order_tasks(snapshot, tasks[own != 0], need, rank)
-    rigid = rigid[np.argsort(snapshot.tasks.job[rigid], kind="stable")]
+    rigid = rigid[np.lexsort((snapshot.tasks.rank[rigid], snapshot.tasks.job[rigid]))]
     kinds = np.where(safe_tasks(snapshot, others, surplus), BundleKind.SAFE, BundleKind.WHOLE).astype(np.int8)
     together = np.lexsort((kinds, snapshot.tasks.job[others]))
     tasks = np.concatenate((others[together], rigid))

@@ -58,7 +58,7 @@ class Clearing:
         lo, hi = span
         self._costs = costs
         self._lo = lo
-        self._free = snapshot.nodes.future_idle()[lo:hi]
+        self._free = snapshot.nodes.future_idle(np.s_[lo:hi])
         nodes = snapshot.tasks.node[bundles.tasks] - lo
         inside = np.flatnonzero((nodes >= 0) & (nodes < hi - lo))
         requests = snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks[inside]], 0]

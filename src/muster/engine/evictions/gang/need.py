@@ -1,7 +1,7 @@
 """What a job needs before it may start, and where it could be if all who might give way did; plain sums over nodes.
 
-It needs the pending tasks that its minimum lacks, no more: elastic growth beyond the minimum never evicts anybody, so a
-job that is ready needs nothing. A gang that no eviction can help costs a few sums, before any plugin is asked.
+It needs the pending tasks that its minimum lacks, no more: a job that is ready needs nothing (what it would like to
+have beyond that is another strategy's). A gang that no eviction can help costs a few sums, before any plugin is asked.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ def shortage(snapshot: Snapshot, need: GangNeed, domain: int) -> tuple[Amounts, 
     asked for. When the sums would do and only the places are missing, all that is requested of these is needed.
     """
     span = slice(int(snapshot.topology.lo[domain]), int(snapshot.topology.hi[domain]))
-    free = np.maximum(snapshot.nodes.future_idle()[span], 0)
+    free = np.maximum(snapshot.nodes.future_idle(span), 0)
     scarce: Mask = np.zeros(free.shape[1], np.bool_)
     for demand in need.demands:
         places = (free[demand.nodes[span]] // np.maximum(demand.request, 1)).sum(axis=0)

@@ -57,6 +57,14 @@ class GangStrategy(Strategy[Candidates]):
     def candidates(self, job: int) -> Candidates:
         return self._pool.of(job)
 
+    def is_in_vain(self, tasks: Rows) -> bool:
+        jobs = self._session.snapshot.jobs
+        rows = self._session.snapshot.tasks.job[tasks]
+        rows = rows[jobs.queue[rows] != NO_ROW]
+        queues, priorities = jobs.queue[rows].tolist(), jobs.priority[rows].tolist()
+        alike = dict(zip(zip(queues, priorities, strict=True), rows.tolist(), strict=True))
+        return not self._is_before_allocate and not any(self._pool.of(job) for job in alike.values())
+
     def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
         """Jobs of one queue and priority have the same candidates, so one of them is asked about."""
         if self._is_before_allocate:

@@ -54,6 +54,8 @@ class SolverOptions:
     take_back_binds: bool = False
     #: Break and move gangs also for those who have their minimum and want more; if not, these take spare pods only.
     growth_breaks_gangs: bool = False
+    #: Serve everybody in a dry run as the next allocate will; if not, a job of which something runs as KAI does.
+    looks_ahead: bool = True
 
 
 class TrialsUsedUp(Exception):  # noqa: N818 - not an error: the search was told to stop here

@@ -23,6 +23,7 @@ from muster.engine.evictions.solver.search import Search, SolverOptions, TrialsU
 from muster.engine.evictions.solver.trial import Trials, Waiting
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import next_tasks, requests_of
+from muster.engine.hope import Waiters, beyond_total
 from muster.engine.lines import Line
 from muster.framework import Eviction, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import NO_ROOM_BY_EVICTION, NO_ROOM_BY_MOVING, SEARCH_ENDED
@@ -66,7 +67,7 @@ class SolverStrategy(Strategy[VictimLine]):
         if options.pass_over_blocked:
             able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
-        self._trials = Trials(session, self._waiting, self._kind, self._places)
+        self._trials = Trials(session, self._waiting, self._kind, self._places, looks_ahead=options.looks_ahead)
         return asking
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
@@ -92,6 +93,14 @@ class SolverStrategy(Strategy[VictimLine]):
             session.note_no_eviction(job, self._action, refusal, tried=False)
             return tasks[:0]
         return tasks
+
+    def is_in_vain(self, tasks: Rows) -> bool:
+        if self._kind is not Eviction.CONSOLIDATE or self._options.max_jobs_per_queue is not None:
+            return False
+        snapshot = self._session.snapshot
+        waiters = Waiters.of(snapshot, tasks)
+        beyond = beyond_total(snapshot, waiters, snapshot.nodes.future_total())
+        return bool((beyond | ~snapshot.jobs.preemptible[waiters.jobs]).all())
 
     def _not_in_vain(self, asking: dict[int, Rows]) -> dict[int, Rows]:
         """Those for whose next tasks there is enough in all; the others would have a turn only to find that out."""

@@ -10,7 +10,7 @@ what allocate will do.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Hashable, Mapping
+from collections.abc import Callable, Collection, Hashable, Mapping
 
 import numpy as np
 
@@ -33,8 +33,12 @@ _NOBODY: Rows = np.empty(0, np.intp)
 class Trials:
     """Dry runs, for one beneficiary after the other."""
 
-    def __init__(self, session: Session, waiting: Waiting, kind: Eviction, places: FreePlaces) -> None:
+    def __init__(
+        self, session: Session, waiting: Waiting, kind: Eviction, places: FreePlaces, *, looks_ahead: bool
+    ) -> None:
+        """`looks_ahead`: turns are those of the next allocate; if not, as KAI takes them in its dry runs."""
         self._session = session
+        self._looks_ahead = looks_ahead
         self._places = places
         self._waiting = waiting
         self._kind = kind
@@ -43,11 +47,10 @@ class Trials:
         asks = session.snapshot.classes.requests[:, 0, self._gpus]
         self._gpu_classes: list[bool] = np.any(asks > 0, axis=1).tolist()
         self._job = NO_ROW
-        #: Nodes where GPUs were or would go free before the dry runs, as of a length of the touch log.
-        self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
-        self._counted = -1
-        #: Whether the beneficiary can only be served on such nodes.
+        #: Whether the beneficiary can only be served on nodes where GPUs are free, or go free and are promised to
+        #: nobody, and which these were before the dry runs.
         self._needs_gpus = False
+        self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
         self._origins: Rows = _NOBODY
         #: Whether a node of some victim is not opened.
         self._closed = False
@@ -60,21 +63,8 @@ class Trials:
         classes = snapshot.tasks.cls[snapshot.tasks_of(job)].tolist()
         self._needs_gpus = all(self._gpu_classes[cls] for cls in classes)
         if self._needs_gpus:
-            self._count_gpus()
-
-    def _count_gpus(self) -> None:
-        """Find the nodes with a GPU that is free, or that goes free and is promised to nobody."""
-        snapshot, state = self._session.snapshot, self._session.snapshot.nodes.state
-        if self._counted < 0:
-            gpus = state[:, :, self._gpus].sum(axis=2)
+            gpus = snapshot.nodes.state[:, :, self._gpus].sum(axis=2)
             self._with_gpus = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
-        else:
-            for node in set(snapshot.touch_log[self._counted : snapshot.touched].tolist()):
-                planes = state[:, node].tolist()
-                free = sum(planes[ALLOCATABLE][gpu] - planes[USED][gpu] for gpu in self._gpus)
-                going = sum(planes[RELEASING][gpu] - planes[PIPELINED][gpu] for gpu in self._gpus)
-                self._with_gpus[node] = free > 0 or going > 0
-        self._counted = snapshot.touched
 
     def _scope(self, tasks: Rows) -> Scope:
         """The nodes for a victim's tasks; a task that needs a GPU fits nowhere else anyway.
@@ -104,7 +94,7 @@ class Trials:
         opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
         self._origins = self._session.snapshot.tasks.node[opening]
         self._closed = len(stayed) > 0
-        turns = Turns(self._session, self._waiting, (*by_job, self._job))
+        turns = Turns(self._session, self._waiting, (*by_job, self._job), self._key)
         placed = False
         while (job := turns.pop()) is not None:
             if job == self._job:
@@ -129,6 +119,12 @@ class Trials:
         if len(tasks) == 0 or not self._places.suffices(tasks):
             return False
         return bool(self._simulation.place(tasks, self._scope(tasks), PROMISES, Goal.ALL, job=job))
+
+    def _key(self, job: int) -> Key:
+        """Where a job stands in its queue; in KAI the beneficiary stands there as a gang that has nothing yet."""
+        if job == self._job and not self._looks_ahead:
+            return self._session.victim_key(job, _NOBODY)
+        return self._session.job_key(job)
 
     def judge(self, outcome: Plan, offered: Rows) -> bool:
         """Is the outcome of a trial acceptable? `offered` are all victims that the search has come across."""
@@ -199,7 +195,7 @@ class Turns:
     jobs that follow each other in a queue are passed over together.
     """
 
-    def __init__(self, session: Session, waiting: Waiting, jobs: Collection[int]) -> None:
+    def __init__(self, session: Session, waiting: Waiting, jobs: Collection[int], key_of: Callable[[int], Key]) -> None:
         self._session = session
         self._waiting = waiting
         self._own = set(jobs)
@@ -213,7 +209,7 @@ class Turns:
         for leaf, own in by_leaf.items():
             # Who is compared with nobody needs no key.
             alone = len(own) == 1 and (len(by_leaf) == 1 or leaf not in waiting.lines)
-            places: list[Place] = [(() if alone else session.job_key(job), job) for job in own]
+            places: list[Place] = [(() if alone else key_of(job), job) for job in own]
             self._left[leaf] = sorted(places, reverse=True)
         #: By leaf, who stands first in it: of the dry run, or of those who wait.
         self._firsts: dict[int, Place] = {}

@@ -18,15 +18,7 @@ from muster.engine.evictions.simulation import RunnerUp, VictimRecord, facts_of
 from muster.engine.evictions.supply import Supply, sums_by_node
 from muster.engine.evictions.surplus import spare_of_protected
 from muster.framework import Eviction, Evictor, Session
-from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
 from muster.snapshot import BEST_EFFORT, Amounts, Mask, Rows, Snapshot, slots_in
-
-
-def free_on(snapshot: Snapshot, nodes: Rows) -> Amounts:
-    """What nodes will have free; int64[nodes, resources]."""
-    state = snapshot.nodes.state
-    free: Amounts = state[ALLOCATABLE, nodes] - state[USED, nodes] + state[RELEASING, nodes] - state[PIPELINED, nodes]
-    return free
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +72,7 @@ class CandidateFilter:
             candidates, where = candidates[alike], where[alike]
         candidates = self._in_order(task, candidates, where)
         held = snapshot.classes.requests[snapshot.tasks.cls[candidates], 0]
-        return NodeOffers(free_on(snapshot, nodes), candidates, held, where)
+        return NodeOffers(snapshot.nodes.future_idle(nodes), candidates, held, where)
 
     def _in_order(self, task: int, candidates: Rows, where: NDArray[np.int64]) -> Rows:
         """Order the candidates of each node as victims."""

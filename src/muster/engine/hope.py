@@ -1,0 +1,87 @@
+"""Hope: which of the jobs that wait cannot be served for want of room, told for all of them at once by counting.
+
+A cluster that is full has hundreds of jobs in line, of which a cycle can start a few. Sessions that need not say why
+each of them waits leave the others out before anybody gives them a turn. What is counted is a bound: nobody is left out
+who would have found a place.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import numpy as np
+
+from muster.framework import Session
+from muster.snapshot import ACTIVE_STATUSES, Amounts, Mask, Rows, Snapshot, TaskStatus
+
+#: They follow each other.
+_ACTIVE = slice(min(ACTIVE_STATUSES), max(ACTIVE_STATUSES) + 1)
+_SUCCEEDED = int(TaskStatus.SUCCEEDED)
+
+
+class Waiters(NamedTuple):
+    """Tasks that are ordered by job, cut into one piece for each."""
+
+    tasks: Rows
+    jobs: Rows
+    #: Where the piece of each job begins, and how many tasks it has.
+    starts: Rows
+    sizes: Rows
+
+    @classmethod
+    def of(cls, snapshot: Snapshot, tasks: Rows) -> Waiters:
+        owners = snapshot.tasks.job[tasks]
+        starts = np.flatnonzero(np.diff(owners, prepend=-2))
+        return cls(tasks, owners[starts], starts, np.diff(starts, append=len(tasks)))
+
+    def pieces(self, wanted: Mask) -> Rows:
+        """The tasks of some of the jobs."""
+        chosen: Rows = self.tasks[np.repeat(wanted, self.sizes)]
+        return chosen
+
+
+class Room:
+    """How many tasks of each class nodes could take, now or once everybody who leaves has left, by room alone."""
+
+    def __init__(self, snapshot: Snapshot) -> None:
+        nodes = snapshot.nodes
+        self._classes = snapshot.classes
+        self._free: Amounts = np.maximum(np.maximum(nodes.future_idle(), nodes.idle())[nodes.ready], 0)
+        #: For those that ask for nothing there is always room.
+        self._many = len(snapshot.tasks)
+
+    def slots(self, cls: int) -> int:
+        request = self._classes.requests[cls, 0]
+        asked = request.nonzero()[0]
+        return int((self._free[:, asked] // request[asked]).min(axis=1).sum()) if len(asked) else self._many
+
+
+def without_room(session: Session, waiters: Waiters, room: Room) -> Mask:
+    """Which jobs need more places than all nodes have for them together."""
+    snapshot = session.snapshot
+    kinds = snapshot.tasks.cls[waiters.tasks]
+    first = kinds[waiters.starts]
+    countable: Mask = snapshot.jobs.is_plain[waiters.jobs]
+    if len(kinds) > len(first):
+        countable &= np.logical_and.reduceat(kinds == np.repeat(first, waiters.sizes), waiters.starts)
+    classes, which = np.unique(first, return_inverse=True)
+    slots = np.array([room.slots(cls) for cls in classes.tolist()], np.intp)[which]
+    lost: Mask = countable & (slots < 1)
+    # How many tasks of a gang must have a place is asked only where there are too few for all.
+    for place in np.flatnonzero(countable & (slots >= 1) & (slots < waiters.sizes)).tolist():
+        lost[place] = session.job_deficit(int(waiters.jobs[place])) > slots[place]
+    return lost
+
+
+def beyond_total(snapshot: Snapshot, waiters: Waiters, free: Amounts) -> Mask:
+    """Which jobs would get nothing even if all that is free lay in one place; those that are not plain are in doubt."""
+    jobs = snapshot.jobs
+    counts = jobs.counts[waiters.jobs]
+    missing = np.maximum(1, jobs.min_member[waiters.jobs] - counts[:, _ACTIVE].sum(axis=1) - counts[:, _SUCCEEDED])
+    amounts = snapshot.classes.requests[snapshot.tasks.cls[waiters.tasks], 0]
+    if len(waiters.tasks) > len(waiters.jobs):
+        places = np.arange(len(waiters.tasks)) - np.repeat(waiters.starts, waiters.sizes)
+        next_ones = places < np.repeat(missing, waiters.sizes)
+        amounts = np.add.reduceat(amounts * next_ones[:, None], waiters.starts, axis=0)
+    beyond: Mask = jobs.is_plain[waiters.jobs] & ((waiters.sizes < missing) | (amounts > free).any(axis=1))
+    return beyond
