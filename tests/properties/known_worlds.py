@@ -223,4 +223,18 @@ KNOWN = {
         runtime=60,
         tainted=("n2",),
     ),
+    # j7-1 took what was left of the limit beside j4 or j5 alone; those two then kept each other from starting.
+    "two promises under one limit": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"d1": ("", 0), "d1t0": ("d1", 0), "d1t1": ("d1", 0)},
+        jobs=[
+            Job("j0", "d1t1", "low", pods=3, gpus=2, minimum=2, on=["n0", "n1", "n0"]),
+            Job("j4", "d1t1", "high", pods=1, gpus=4, minimum=1),
+            Job("j5", "d1t0", "low", pods=2, gpus=1, minimum=2),
+            Job("j7", "d1t0", "mid", pods=2, gpus=1, minimum=1),
+        ],
+        runtime=0,
+        limits={"d1": 7},
+    ),
 }
