@@ -196,4 +196,18 @@ KNOWN = {
         runtime=0,
         tainted=("n2",),
     ),
+    # In Volcano's profile j1-3 was chosen for j5, and its place given to j3; the record went on to say j5.
+    "a record of room that is handed on": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"d0": ("", 0), "d0t0": ("d0", 0), "d0t1": ("d0", 0), "d1": ("", 0), "d1t0": ("d1", 0)},
+        jobs=[
+            Job("j1", "d0t0", "mid", pods=4, gpus=2, minimum=2, on=["n0", "n2", "n1", "n1"]),
+            Job("j2", "d0t0", "mid", pods=2, gpus=2, minimum=1, on=["n2", "n0"]),
+            Job("j3", "d1t0", "high", pods=1, gpus=1, minimum=1),
+            Job("j5", "d1t0", "mid", pods=1, gpus=2, minimum=1),
+            Job("j7", "d0t1", "high", pods=1, gpus=1, minimum=1),
+        ],
+        runtime=0,
+    ),
 }

@@ -66,17 +66,22 @@ def hand_on(
                 statement.rollback(mark)
                 statement.redo(places)
                 placed = joined([one.tasks for one in places])
-                return heir, _handed_on(session, job, heir, replace(plan, placed=placed)) if lost is own else None
+                found = replace(plan, placed=placed)
+                return heir, _handed_on(session, job, heir, found, statement) if lost is own else None
         statement.rollback(0)
         statement.redo(done)
     return job, plan
 
 
-def _handed_on(session: Session, job: int, heir: int, plan: Plan) -> Plan:
-    records = session.snapshot.jobs.records
-    if plan.record is None:
-        return plan
-    return replace(plan, record=HandedOn(plan.record, records[job].id, records[heir].id))
+def _handed_on(session: Session, job: int, heir: int, plan: Plan, statement: Statement) -> Plan:
+    """The plan, in whose records, or in those of its operations, the heir has the places."""
+    chosen_for, beneficiary = (session.snapshot.jobs.records[one].id for one in (job, heir))
+    if plan.record is not None:
+        return replace(plan, record=HandedOn(plan.record, chosen_for, beneficiary))
+    for operation in statement.operations:
+        if isinstance(operation.record, VictimRecords):
+            operation.record = HandedOn(operation.record, chosen_for, beneficiary)
+    return plan
 
 
 def _ahead(session: Session, job: int, plan: Plan, waiting: Mapping[int, Rows]) -> list[int]:
