@@ -210,4 +210,18 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j4 went for j2; j0 and j3 got what j2 left over, so j1 found no room beside it and broke j2.
+    "what is left over goes to others": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"d0": ("", 0), "d0t0": ("d0", 0), "d0t1": ("d0", 0), "d1": ("", 0), "d1t0": ("d1", 0)},
+        jobs=[
+            Job("j0", "d0t0", "high", pods=1, gpus=1, minimum=1),
+            Job("j1", "d0t1", "mid", pods=1, gpus=2, minimum=1),
+            Job("j2", "d1t0", "high", pods=3, gpus=2, minimum=3),
+            Job("j3", "d1t0", "mid", pods=1, gpus=1, minimum=1),
+            Job("j4", "d0t1", "high", pods=4, gpus=2, minimum=4, on=["n1", "n0", "n0", "n1"]),
+        ],
+        runtime=0,
+    ),
 }
