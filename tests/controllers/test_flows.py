@@ -111,7 +111,17 @@ def test_a_template_may_come_later() -> None:
     assert world.jobs() == []
     world.cluster.add(load_text(TEMPLATES.replace("NAME", "a")).objects)
     world.cluster.poll()
-    assert world.jobs() == ["flow-a"]
+    assert (world.jobs(), world.flow().status.state.phase) == (["flow-a"], "Pending")
+
+
+def test_a_flow_that_waits_for_its_first_template_is_not_written_to() -> None:
+    world = World(FLOW.replace("POLICY", "retain"))
+    before = world.flow()
+    world.cluster.add(load_text(TEMPLATES.replace("NAME", "b")).objects)  # a comes first
+    world.cluster.poll()
+    after = world.flow()
+    assert (world.jobs(), after.status.state.phase) == ([], "")
+    assert after.metadata.resource_version == before.metadata.resource_version
 
 
 def test_a_probe_asks_for_less_than_the_end() -> None:

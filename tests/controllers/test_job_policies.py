@@ -249,11 +249,23 @@ def test_a_job_is_suspended_and_resumed_and_keeps_what_it_has_done() -> None:
     world.set_pods("Running", "train-w-1", "train-w-2")
     assert (world.phase(), world.alive()) == ("Running", ["train-w-0", "train-w-1", "train-w-2"])
     assert world.pods["train-w-0"].metadata.uid == done
-    assert world.job().status.retry_count == 0  # nothing went wrong
+    assert world.job().status.retry_count == 1
+
+
+def test_a_job_that_was_resumed_as_often_as_it_may_start_anew_fails() -> None:
+    world = World(simple(maxRetry="2"))
+    for number, phase in enumerate(("Running", "Failed"), 1):
+        world.start()
+        world.command("AbortJob", name=f"stop-{number}")
+        world.later(31.0)
+        world.command("ResumeJob", name=f"go-on-{number}")
+        world.let_in()
+        world.set_pods("Running")
+        assert (world.phase(), world.job().status.retry_count) == (phase, number)
 
 
 def test_what_was_done_before_a_pause_is_not_done_again_when_a_pod_starts_anew() -> None:
-    world = World(simple(policies=policy("event: PodFailed, action: RestartPod")))
+    world = World(simple(maxRetry="5", policies=policy("event: PodFailed, action: RestartPod")))
     world.start()
     world.set_pods("Succeeded", "train-w-0")
     done = world.pods["train-w-0"].metadata.uid

@@ -72,7 +72,9 @@ def reconcile(flow: JobFlow, templates: Mapping[str, JobTemplate], jobs: Mapping
     elif phase == SUCCEED and flow.spec.job_retain_policy == "delete":
         actions += [Delete(target_of(jobs[name])) for name in sorted(jobs)]
         status = msgspec.structs.replace(flow.status, state=FlowState(phase=SUCCEED)) if _has_ended(flow) else status
-    if status != flow.status:
+    # A flow that waits for its first template has nothing to tell, and whoever edits it meanwhile meets no conflict.
+    has_news = bool(jobs or actions or flow.status.state.phase or phase != PENDING)
+    if has_news and status != flow.status:
         body: Json = msgspec.to_builtins(status, enc_hook=encode_hook, str_keys=True)
         actions.append(WriteStatus(target_of(flow), body, flow.metadata.resource_version))
         if phase != flow.status.state.phase and phase in (SUCCEED, FAILED):

@@ -151,10 +151,10 @@ def _restart(seen: Observed, now: float, trigger: policies.Trigger, asked: Colle
 
 
 def _resume(seen: Observed, now: float) -> Plan:
-    """Go on with a Job that was aborted: pods that had ended by then stay as they are."""
+    """Go on with a Job that was aborted, which counts as a start anew: pods that had ended by then stay as they are."""
     command = next(each for each in seen.commands if each.action == policies.RESUME)
     status = counted(seen.job, seen.pods.values())
-    status = replace_struct(status, version=status.version + 1)
+    status = replace_struct(status, retry_count=status.retry_count + 1, version=status.version + 1)
     change = Change(RESTARTING, policies.RESUME, f"command {command.name}")
     actions: list[Action] = [*write(seen.job, changed(status, change, seen.job, now)), _tell(seen.job, change)]
     return Plan((*actions, *(Delete(target_of(each)) for each in seen.commands)))
