@@ -201,7 +201,7 @@ def pod_terms(kind: str, when: str, term: Spec) -> Spec:
             "spec.topologySpreadConstraints[0].maxSkew: expected a number of at least 1, got 0",
         ),
         (
-            {"topologySpreadConstraints": [{"topologyKey": "zone", "whenUnsatisfiable": "Panic"}]},
+            {"topologySpreadConstraints": [{"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "Panic"}]},
             (
                 "spec.topologySpreadConstraints[0].whenUnsatisfiable: "
                 'expected "DoNotSchedule" or "ScheduleAnyway", got "Panic"'

@@ -270,12 +270,32 @@ REFUSED = [
     ),
     (
         POD,
+        pod("topologySpreadConstraints: [{topologyKey: zone}]"),
+        "spec.topologySpreadConstraints[0].maxSkew: expected a number of at least 1, got nothing",
+    ),
+    (
+        POD,
+        "spec: {containers: [{name: main}, {name: log}, {name: main}]}",
+        'spec.containers[2].name: expected a name of its own, got "main", which spec.containers[0] has',
+    ),
+    (
+        POD,
+        "spec: {initContainers: [{name: main}], containers: [{name: main}]}",
+        'spec.containers[0].name: expected a name of its own, got "main", which spec.initContainers[0] has',
+    ),
+    (
+        POD,
+        "spec: {containers: [{name: main, ports: [{containerPort: 70000}]}]}",
+        "spec.containers[0].ports[0].containerPort: expected a port between 1 and 65535, got 70000",
+    ),
+    (
+        POD,
         pod("topologySpreadConstraints: [{maxSkew: 1}]"),
         "spec.topologySpreadConstraints[0].topologyKey: expected the name of a node label, got nothing",
     ),
     (
         POD,
-        pod("topologySpreadConstraints: [{topologyKey: zone, nodeTaintsPolicy: Obey}]"),
+        pod("topologySpreadConstraints: [{maxSkew: 1, topologyKey: zone, nodeTaintsPolicy: Obey}]"),
         'spec.topologySpreadConstraints[0].nodeTaintsPolicy: expected "Honor" or "Ignore", got "Obey"',
     ),
     (

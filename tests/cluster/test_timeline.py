@@ -109,6 +109,14 @@ def test_a_patch_with_null_removes_a_field() -> None:
         ("[{at: 1, patch: {target: Node/n1}}]", r'entry 1: patch: expected "target"'),
         ("[{at: 1, add: [3]}]", r"entry 1: add\[0\]: expected a mapping, got 3"),
         ("[{at: 1, add: {apiVersion: v1, kind: Node}}]", r"entry 1 \(Node\).*name"),
+        (
+            "[{at: 1, add: [{apiVersion: v1, kind: Node, metadata: {name: n2}, spec: {unschedulabel: true}}]}]",
+            r"entry 1 \(Node n2\): add\[0\].spec.unschedulabel: unknown field; did you mean unschedulable\?",
+        ),
+        (
+            "[{at: 1, patch: {target: Queue/research, merge: {spec: {wieght: 4}}}}]",
+            r"entry 1 \(Queue/research\): patch.merge.spec.wieght: unknown field; did you mean weight\?",
+        ),
         ("[{at: 1, add: nothing-here.yaml}]", r"nothing-here.yaml: cannot read the file"),
         ("[{at: 1, cordon: n1", r"t.yaml:\d+:\d+: not YAML"),
     ],
@@ -116,6 +124,27 @@ def test_a_patch_with_null_removes_a_field() -> None:
 def test_mistakes_name_file_entry_and_field(text: str, message: str) -> None:
     with pytest.raises(UserError, match=message):
         parse_timeline(text, "t.yaml")
+
+
+def test_fields_that_nobody_knows_are_notes_if_they_may_be_there() -> None:
+    text = "[{at: 1, add: {apiVersion: v1, kind: Node, metadata: {name: n2}, spec: {unschedulabel: true}}}]"
+    timeline = parse_timeline(text, "t.yaml", allow_unknown=True)
+    assert [thing.name for thing in timeline.added()] == ["n2"]
+    [note] = timeline.notes
+    assert note == "t.yaml: entry 1 (Node n2): add.spec.unschedulabel: unknown field; did you mean unschedulable?"
+
+
+def test_files_of_a_timeline_are_not_said_to_lack_what_is_elsewhere(tmp_path: Path) -> None:
+    group = "{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: g}, spec: {queue: research}}"
+    (tmp_path / "later.yaml").write_text(f"{group}\n---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c}}}}\n")
+    [note] = parse_timeline("[{at: 1, add: later.yaml}]", "t.yaml", tmp_path).notes
+    assert note.startswith("t.yaml: entry 1: ")
+    assert "ConfigMap" in note
+
+
+@pytest.mark.parametrize("field", ["spec: {deserved: {cpu: 1}}", "spec: {resources: {cpu: {quota: 1}}}"])
+def test_a_patch_may_name_fields_of_either_kind_of_queue(field: str) -> None:
+    assert parse_timeline(f"[{{at: 1, patch: {{target: Queue/q, merge: {{{field}}}}}}}]").entries
 
 
 @pytest.mark.parametrize(

@@ -49,6 +49,7 @@ NOT_RUN = {
     ("deploy/README.md", "helm install muster deploy/chart/muster"): "needs a cluster and a registry",
     ("deploy/README.md", "muster crds install"): _CLUSTER,
     ("docs/how-to/dashboard.md", "muster ui --demo"): "serves until it is stopped; tests/ui does that",
+    ("docs/how-to/dashboard.md", "helm upgrade muster deploy/chart/muster"): _CLUSTER,
     ("docs/how-to/health.md", "helm upgrade muster deploy/chart/muster"): _CLUSTER,
     ("docs/how-to/health.md", "kubectl create clusterrolebinding"): _CLUSTER,
     ("docs/how-to/install.md", "docker build"): "needs a registry",

@@ -241,7 +241,7 @@ def spread_allows(world: World, pod: Pod, node: Node) -> bool:
         if len(domains) < (constraint.min_domains or 1):
             least = 0
         own = 1 if _is_spread(constraint, pod, pod) else 0
-        if sizes.get(node.metadata.labels[key], 0) + own - least > constraint.max_skew:
+        if sizes.get(node.metadata.labels[key], 0) + own - least > (constraint.max_skew or 1):
             return False
     return True
 
@@ -265,7 +265,7 @@ def spread_scores(world: World, pod: Pod) -> dict[str, int]:
                 counted = [n for n in world.nodes if _counts(constraint, pod, n, constraints)]
                 count = _pods_on(world, constraint, pod, [n for n in counted if n.metadata.labels[key] == value])
                 size = len({n.metadata.labels[key] for n in rated})
-            load += count * math.log(size + 2) + (constraint.max_skew - 1)
+            load += count * math.log(size + 2) + ((constraint.max_skew or 1) - 1)
         loads[node.name] = math.floor(load + 0.5)
     low, high = min(loads.values()), max(loads.values())
     for name, load in loads.items():

@@ -56,6 +56,7 @@ _SCOPES: Final = (
     *("Terminating", "NotTerminating", "BestEffort", "NotBestEffort", "PriorityClass"),
     *("CrossNamespacePodAffinity", "VolumeAttributesClass"),
 )
+_MAX_PORT: Final = 65535
 _PERCENT: Final = re.compile(r"[0-9]+%")
 #: Higher priorities are Kubernetes' own.
 _MAX_PRIORITY: Final = 10**9
@@ -70,6 +71,7 @@ def _pod(pod: Pod) -> Problems:
     for field, containers in (("spec.containers", spec.containers), ("spec.initContainers", spec.init_containers)):
         for index, container in enumerate(containers):
             yield from _container(f"{field}[{index}]", container)
+    yield from _same_names(spec)
     yield from one_of("spec.restartPolicy", spec.restart_policy, _RESTARTS)
     yield from one_of("spec.preemptionPolicy", spec.preemption_policy, _PREEMPTION_POLICIES)
     yield from at_least("spec.terminationGracePeriodSeconds", spec.termination_grace_period_seconds, 0)
@@ -85,6 +87,19 @@ def _pod(pod: Pod) -> Problems:
     for index, spread in enumerate(spec.topology_spread_constraints):
         yield from _spread(f"spec.topologySpreadConstraints[{index}]", spread)
     yield from one_of("status.phase", pod.status.phase, _PHASES)
+
+
+def _same_names(spec: PodSpec) -> Problems:
+    """Containers of one name, of either list: no server takes them."""
+    if len(spec.containers) + len(spec.init_containers) < 2:  # nearly all pods
+        return
+    first: dict[str, str] = {}
+    for field, containers in (("spec.initContainers", spec.init_containers), ("spec.containers", spec.containers)):
+        for index, container in enumerate(containers):
+            here = f"{field}[{index}]"
+            if container.name and first.setdefault(container.name, here) != here:
+                text = f'expected a name of its own, got "{container.name}", which {first[container.name]} has'
+                yield Problem(f"{here}.name", text)
 
 
 def _references(spec: PodSpec) -> Problems:
@@ -117,10 +132,11 @@ def _container(field: str, container: Container) -> Problems:
                 amount_field(f"{field}.resources.requests", name), f'expected {wanted}, "{limit}", got "{asked}"'
             )
     yield from one_of(f"{field}.restartPolicy", container.restart_policy, _RESTARTS)
-    for number, port in enumerate(container.ports):
-        here = f"{field}.ports[{number}]"
-        if not 0 <= port.host_port <= 65535:
-            yield Problem(f"{here}.hostPort", f"expected a port between 1 and 65535, got {port.host_port}")
+    for index, port in enumerate(container.ports):
+        here = f"{field}.ports[{index}]"
+        for name, number in (("containerPort", port.container_port), ("hostPort", port.host_port)):
+            if not 0 <= number <= _MAX_PORT:
+                yield Problem(f"{here}.{name}", f"expected a port between 1 and {_MAX_PORT}, got {number}")
         yield from one_of(f"{here}.protocol", port.protocol, _PROTOCOLS)
 
 
@@ -154,6 +170,8 @@ def _toleration(field: str, toleration: Toleration) -> Problems:
 
 
 def _spread(field: str, spread: TopologySpreadConstraint) -> Problems:
+    if spread.max_skew is None:
+        yield Problem(f"{field}.maxSkew", "expected a number of at least 1, got nothing")
     yield from at_least(f"{field}.maxSkew", spread.max_skew, 1)
     if not spread.topology_key:
         yield Problem(f"{field}.topologyKey", "expected the name of a node label, got nothing")

@@ -104,7 +104,10 @@ def prepare(options: RunOptions) -> Prepared:
         builtin_registry().check(config, str(options.config))
     say_notes(config.notes)
     objects = read(options.source)
-    timeline = None if options.timeline is None else load_timeline(options.timeline)
+    timeline = None
+    if options.timeline is not None:
+        timeline = load_timeline(options.timeline, allow_unknown=options.source.allow_unknown)
+        say_notes(timeline.notes)
     return Prepared(options, objects, config, timeline)
 
 

@@ -16,7 +16,7 @@ A change that names what does not exist is the user's mistake, too, and found wh
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
@@ -38,6 +38,8 @@ from muster.api import (
 )
 from muster.api.documents import read_yaml
 from muster.api.errors import describe_value
+from muster.api.fields import UNKNOWN, UnknownField, unknown_fields
+from muster.api.kinds import subject_of
 from muster.api.validate import check
 from muster.cluster.memory import MemoryCluster
 
@@ -60,6 +62,8 @@ class Timeline:
     """Changes in the order of the file; those of one moment happen in that order."""
 
     entries: tuple[Entry, ...] = ()
+    #: What was left out of the files and objects that it names, for their author.
+    notes: tuple[str, ...] = ()
 
     def schedule(self, cluster: MemoryCluster) -> None:
         """Put all entries on the cluster's agenda."""
@@ -184,21 +188,23 @@ def merged(document: Json, patch: Json) -> dict[str, object]:
     return result
 
 
-def load_timeline(path: Path) -> Timeline:
-    """Read a timeline file. Raises UserError."""
+def load_timeline(path: Path, *, allow_unknown: bool = False) -> Timeline:
+    """Read a timeline file. `allow_unknown`: fields of objects that nobody knows are noted. Raises UserError."""
     try:
         text = path.read_text(encoding="utf-8-sig")
     except OSError as error:
         raise UserError(f"cannot read the timeline: {error.strerror}", place=str(path)) from None
     except UnicodeDecodeError:
         raise UserError("expected text in UTF-8", place=str(path)) from None
-    timeline = parse_timeline(text, str(path), path.parent)
+    timeline = parse_timeline(text, str(path), path.parent, allow_unknown=allow_unknown)
     if not timeline.entries:
         raise UserError("expected at least one entry such as {at: 5m, cordon: n1}, got none", place=str(path))
     return timeline
 
 
-def parse_timeline(text: str, source: str = "timeline", folder: Path = Path()) -> Timeline:
+def parse_timeline(
+    text: str, source: str = "timeline", folder: Path = Path(), *, allow_unknown: bool = False
+) -> Timeline:
     """Read a timeline; file names in it are relative to `folder`. Raises UserError."""
     documents = [known.content for known in read_yaml(text, source) if known.content is not None]
     if not documents:
@@ -206,17 +212,9 @@ def parse_timeline(text: str, source: str = "timeline", folder: Path = Path()) -
     if len(documents) > 1 or not isinstance(documents[0], list):
         given = "several documents" if len(documents) > 1 else describe_value(documents[0])
         raise UserError(f"expected one list of entries, each with a time and a change, got {given}", place=source)
-    return Timeline(tuple(_entries(documents[0], source, folder)))
-
-
-def _entries(items: list[object], source: str, folder: Path) -> Iterator[Entry]:
-    for number, item in enumerate(items, start=1):
-        place = f"{source}: entry {number}"
-        try:
-            fields = _mapping(item, "")
-            yield Entry(_moment(fields.get("at")), _change(fields, folder), place)
-        except UserError as error:
-            raise error.located(place=place) from None
+    reader = _Reader(folder, allow_unknown=allow_unknown)
+    entries = tuple(reader.entries(documents[0], source))
+    return Timeline(entries, tuple(reader.notes))
 
 
 def _moment(value: object) -> float:
@@ -234,53 +232,90 @@ def _moment(value: object) -> float:
     return moment
 
 
-def _change(fields: dict[str, object], folder: Path) -> Change:
-    verbs = [name for name in fields if name != "at"]
-    unknown = [name for name in verbs if name not in _VERBS]
-    if unknown:
-        raise UserError(f"unknown field; known: at, {', '.join(_VERBS)}", field=str(unknown[0]))
-    if len(verbs) != 1:
-        raise UserError(f"expected exactly one of {', '.join(_VERBS)}, got {', '.join(verbs) or 'none'}")
-    verb = verbs[0]
-    value = fields[verb]
-    if verb == "add":
-        return Add(tuple(_objects(value, folder)))
-    if verb == "delete":
-        return Delete(tuple(_object_name(name, verb) for name in _names(value, verb)))
-    if verb == "patch":
-        return _patch(_mapping(value, verb))
-    names = tuple(_names(value, verb))
-    if verb in ("cordon", "uncordon"):
-        return Cordon(names, unschedulable=verb == "cordon")
-    return SetReady(names, ready=verb == "ready")
+class _Reader:
+    """Reads the entries of one timeline, and keeps what is to be told besides."""
 
+    def __init__(self, folder: Path, *, allow_unknown: bool) -> None:
+        self._folder = folder
+        self._allow_unknown = allow_unknown
+        self.notes: list[str] = []
 
-def _patch(fields: dict[str, object]) -> Patch:
-    if set(fields) != {"target", "merge"}:
-        raise UserError('expected "target" (such as Node/n1) and "merge" (the changed fields)', field="patch")
-    target = _text(fields["target"], "patch.target")
-    return Patch(_object_name(target, "patch.target"), _mapping(fields["merge"], "patch.merge"))
+    def entries(self, items: list[object], source: str) -> Iterator[Entry]:
+        for number, item in enumerate(items, start=1):
+            place = f"{source}: entry {number}"
+            try:
+                fields = _mapping(item, "")
+                yield Entry(_moment(fields.get("at")), self._change(fields, place), place)
+            except UserError as error:
+                raise error.located(place=place) from None
 
+    def _change(self, fields: dict[str, object], place: str) -> Change:
+        verbs = [name for name in fields if name != "at"]
+        unknown = [name for name in verbs if name not in _VERBS]
+        if unknown:
+            raise UserError(f"unknown field; known: at, {', '.join(_VERBS)}", field=str(unknown[0]))
+        if len(verbs) != 1:
+            raise UserError(f"expected exactly one of {', '.join(_VERBS)}, got {', '.join(verbs) or 'none'}")
+        verb = verbs[0]
+        value = fields[verb]
+        if verb == "add":
+            return Add(tuple(self._objects(value, place)))
+        if verb == "delete":
+            return Delete(tuple(_object_name(name, verb) for name in _names(value, verb)))
+        if verb == "patch":
+            return self._patch(_mapping(value, verb), place)
+        names = tuple(_names(value, verb))
+        if verb in ("cordon", "uncordon"):
+            return Cordon(names, unschedulable=verb == "cordon")
+        return SetReady(names, ready=verb == "ready")
 
-def _objects(value: object, folder: Path) -> Iterator[KubeObject]:
-    for place, item in enumerate(value if isinstance(value, list) else [value]):
-        if isinstance(item, str):
-            yield from load_files([folder / item]).objects
-        else:
-            field = f"add[{place}]" if isinstance(value, list) else "add"
-            made = decode(_mapping(item, field))
-            check(made)
-            yield made
+    def _objects(self, value: object, place: str) -> Iterator[KubeObject]:
+        for index, item in enumerate(value if isinstance(value, list) else [value]):
+            if isinstance(item, str):
+                loaded = load_files([self._folder / item], allow_unknown=self._allow_unknown)
+                self.notes += [f"{place}: {note}" for note in loaded.not_read]
+                yield from loaded.objects
+            else:
+                field = f"add[{index}]" if isinstance(value, list) else "add"
+                document = _mapping(item, field)
+                made = decode(document)
+                self._tell(unknown_fields(document, type(made), f"{field}."), place, subject_of(document))
+                check(made)
+                yield made
+
+    def _patch(self, fields: dict[str, object], place: str) -> Patch:
+        if set(fields) != {"target", "merge"}:
+            raise UserError('expected "target" (such as Node/n1) and "merge" (the changed fields)', field="patch")
+        target = _object_name(_text(fields["target"], "patch.target"), "patch.target")
+        merge = _mapping(fields["merge"], "patch.merge")
+        # Volcano, KAI and Kubernetes have kinds of the same name: a field is misspelt that none of them has.
+        found = [list(unknown_fields(merge, known, "patch.merge.")) for known in _kinds(target.kind)]
+        fewest = min(found, key=len)
+        self._tell(fewest, place, str(target))
+        return Patch(target, merge)
+
+    def _tell(self, fields: Iterable[UnknownField], place: str, subject: str) -> None:
+        """Refuse fields that nobody knows, or note them. Raises UserError."""
+        for path, text in fields:
+            advice = f"{text}; --allow-unknown leaves it out" if text == UNKNOWN else text
+            problem = UserError(advice, field=path, subject=subject)
+            if not self._allow_unknown:
+                raise problem
+            self.notes.append(str(problem.located(place=place)))
 
 
 def _object_name(text: str, field: str) -> ObjectName:
     kind, slash, key = text.partition("/")
-    known = [found for found in (*KINDS.values(), *WORKLOADS.values()) if found.kind.lower() == kind.lower()]
+    known = _kinds(kind)
     if not slash or not key or not known:
         raise UserError(f'expected an object such as "Pod/team-a/train-0" or "Node/n1", got "{text}"', field=field)
     if known[0].namespaced and "/" not in key:
         key = f"default/{key}"
     return ObjectName(known[0].kind, key)
+
+
+def _kinds(kind: str) -> list[type[KubeObject]]:
+    return [found for found in (*KINDS.values(), *WORKLOADS.values()) if found.kind.lower() == kind.lower()]
 
 
 def _names(value: object, field: str) -> list[str]:

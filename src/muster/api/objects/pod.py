@@ -65,7 +65,7 @@ class Affinity(K8sModel):
 class TopologySpreadConstraint(K8sModel):
     """How evenly pods are spread over the values of a node label."""
 
-    max_skew: Int32 = 1
+    max_skew: Int32 | None = None
     topology_key: str = ""
     when_unsatisfiable: str = "DoNotSchedule"
     label_selector: LabelSelector | None = None

@@ -150,7 +150,7 @@ class TopologySpread:
         selector = self._index.spread_selector(pod, given)
         return _Constraint(
             given.topology_key,
-            given.max_skew,
+            given.max_skew or 1,  # what a saved cluster leaves out; elsewhere it has to be said
             1 if given.min_domains is None else given.min_domains,
             codes,
             counted,
