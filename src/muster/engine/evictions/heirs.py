@@ -131,24 +131,33 @@ class NextTakers:
         """One that would have the places of the plan, which is in the statement, in the next cycle; None: nobody."""
         jobs = self.session.snapshot.jobs
         home, own = int(jobs.queue[job]), int(jobs.priority[job])
-        groups = [(queue, priority) for queue, priority in self._groups if queue != home or priority > own]
-        taker = self._first_of(groups, home, plan.placed, _NOBODY, statement)
-        if taker is None and groups:
-            mark = statement.mark()
-            beside = self._give_out(job, statement)
-            if len(beside):
-                taker = self._first_of(groups, home, plan.placed, beside, statement)
-            statement.rollback(mark)
-        return taker
-
-    def _first_of(
-        self, groups: Sequence[tuple[int, int]], home: int, placed: Rows, beside: Rows, statement: Statement
-    ) -> int | None:
-        for queue, priority in groups:
+        elsewhere: list[tuple[Eviction, int, Rows]] = []
+        for queue, priority in self._groups:
+            if queue == home and priority <= own:
+                continue
             kind = Eviction.PREEMPT if queue == home else Eviction.RECLAIM
             for other in self._alike(queue, priority):
-                if other in self.waiting and self._takes(kind, other, placed, beside, statement):
+                nodes = self._needs(kind, other, plan.placed, _NOBODY, statement) if other in self.waiting else None
+                if nodes is not None and len(nodes) == 0:
                     return other
+                if nodes is not None:
+                    elsewhere.append((kind, other, nodes))
+        return self._first_left_out(job, plan.placed, elsewhere, statement) if elsewhere else None
+
+    def _first_left_out(
+        self, job: int, placed: Rows, elsewhere: Sequence[tuple[Eviction, int, Rows]], statement: Statement
+    ) -> int | None:
+        """The first of those with places elsewhere (on the nodes given) that loses them to whose turn comes first."""
+        mark = statement.mark()
+        beside = self._give_out(job, statement)
+        taken = np.unique(self.session.snapshot.tasks.node[beside])
+        for kind, other, nodes in elsewhere if len(beside) else ():
+            if np.isin(nodes, taken).any():
+                left = self._needs(kind, other, placed, beside, statement)
+                if left is not None and len(left) == 0:
+                    statement.rollback(mark)
+                    return other
+        statement.rollback(mark)
         return None
 
     def _give_out(self, job: int, statement: Statement) -> Rows:
@@ -196,26 +205,27 @@ class NextTakers:
             self._shapes[group] = firsts[:_LOOKED_AT]
         return self._shapes[group]
 
-    def _takes(self, kind: Eviction, other: int, placed: Rows, beside: Rows, statement: Statement) -> bool:
-        """Whether a job could start by evicting, and only if the beneficiary gives what it got (`placed`).
+    def _needs(self, kind: Eviction, other: int, placed: Rows, beside: Rows, statement: Statement) -> Rows | None:
+        """Nodes on which a job that could evict the beneficiary has places without what that got (`placed`).
 
-        `beside`: tasks of others that have a place by then.
+        Empty: it could only start there; None: it could not at all. `beside`: tasks of others with a place by then.
         """
         session, snapshot = self.session, self.session.snapshot
         wanted = self.waiting[other][: session.job_pipelined_deficit(other)]
         if len(wanted) == 0 or why_not_ask(session, kind, other, wanted) is not None:
-            return False
+            return None
         if kind is Eviction.RECLAIM and session.overused(int(snapshot.jobs.queue[other])):
-            return False
+            return None
         evictor = Evictor(other, wanted, breaks_gangs=True)
         if len(session.evictable(kind, evictor, placed)) == 0:
-            return False
+            return None
         found = np.concatenate((placed, beside, Pool(session, kind).find(other).tasks))
         room = snapshot.nodes.future_total() + requests_of(snapshot, found)
         if bool((requests_of(snapshot, wanted) > room).any()):
-            return False
+            return None
         taken = session.evictable(kind, evictor, found)
         without, simulation = taken[~np.isin(taken, placed)], Simulation(session, other, statement)
-        if simulation.placements(wanted, without) is not None:
-            return False  # it does not need this
-        return simulation.placements(wanted, taken) is not None
+        places = simulation.placements(wanted, without)
+        if places is not None:
+            return joined([one.nodes for one in places])
+        return None if simulation.placements(wanted, taken) is None else _NOBODY
