@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 
-from muster.api import KubeObject
+from muster.api import KubeObject, Pod
 from muster.framework import Session
 from muster.snapshot import TaskStatus
 from muster.testing import pod
@@ -98,3 +98,31 @@ def test_jobs_in_a_queue_that_has_children_wait_and_say_so() -> None:
     session = allocate(*tree, *nodes(1, gpu=4), *gang("lost", "top", pending=1), *gang("new", pending=1))
     assert jobs_of(session) == {"new": 1}
     assert reason(session, "lost") == "queue-not-a-leaf"
+
+
+def promised(name: str, queue: str, pending: int) -> list[KubeObject]:
+    """A gang for which others have left node n0."""
+    made = gang(name, queue, pending=pending, priority="low")
+    for one in made:
+        if isinstance(one, Pod):
+            one.status.nominated_node_name = "n0"
+    return made
+
+
+def under_limit(limit: int) -> list[KubeObject]:
+    """Two queues below one limit, a job that runs and could grow, and one in each queue for which room was cleared."""
+    top = kai_queue("top", gpu=(0, limit, 1))
+    tree: list[KubeObject] = [top, kai_queue("q", parent="top"), kai_queue("other", parent="top")]
+    grows = gang("grows", "q", on=["n0"], pending=1, minimum=1, priority="high")
+    return [*tree, *nodes(1, gpu=16), *grows, *promised("four", "other", 4), *promised("two", "q", 2)]
+
+
+def test_what_is_left_of_a_limit_is_kept_for_all_for_whom_room_was_cleared() -> None:
+    assert jobs_of(allocate(*under_limit(8))) == {"four": 4, "two": 2, "grows": 1}
+    session = allocate(*under_limit(7))
+    assert jobs_of(session) == {"four": 4, "two": 2}
+    assert reason(session, "grows") == "queue-limit"
+
+
+def test_of_two_for_whom_room_was_cleared_one_starts_where_a_limit_has_no_room_for_both() -> None:
+    assert jobs_of(allocate(*under_limit(6))) == {"four": 4, "grows": 1}

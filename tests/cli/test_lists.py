@@ -70,6 +70,8 @@ def test_jobs_of_one_queue_and_of_none(busy: str, capsys: pytest.CaptureFixture[
     assert {row["queue"] for row in _document(capsys, "jobs", busy, "-q", "a")["jobs"]} == {"a"}
     assert run(["jobs", busy, "--queue", "b"]) == 2
     assert capsys.readouterr().err == 'error: --queue: there is no queue "b"; there are a, default, root\n'
+    assert run(["jobs", busy, "--queue", "defualt"]) == 2
+    assert capsys.readouterr().err == 'error: --queue: there is no queue "defualt"; did you mean "default"?\n'
 
 
 def test_the_table_of_jobs(busy: str, capsys: pytest.CaptureFixture[str]) -> None:

@@ -205,3 +205,19 @@ def test_a_saved_cluster_is_read_by_its_owner_alone(name: str, tmp_path: Path, m
     assert file.stat().st_mode & 0o777 == 0o600
     assert [thing.kind for thing in load_files([str(file)]).objects] == ["ClusterSnapshot", "Node"]
     assert not file.with_name(f"{name}.part").exists()
+
+
+@pytest.mark.parametrize(
+    ("kind", "told"),
+    [
+        ("{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, spec: {schedulingPolicy: {basic: {}}}", False),
+        ("{apiVersion: apps/v1, kind: Deployment, spec: {template: {spec: {containers: [{name: c}]}}}", True),
+    ],
+)
+def test_workloads_whose_pods_name_no_scheduler_are_told_of_and_gangs_make_none(
+    kind: str, *, told: bool, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "all.yaml"
+    file.write_text(f"{kind}, metadata: {{name: w}}}}\n---\n{json.dumps(NODE)}\n")
+    assert run(["simulate", str(file)]) == 0
+    assert ("pods that name no scheduler are placed here" in capsys.readouterr().err) is told

@@ -16,6 +16,11 @@ from muster.cli.main import run
         (["--demo", "--listen", "8330"], "--listen: expected HOST:PORT"),
         (["--demo", "--listen", "localhost:99999"], "--listen: expected HOST:PORT"),
         (["--demo", "--cert", "x.pem"], "--cert and --key belong together"),
+        (
+            ["--demo", "--listen", "127.0.0.1:0", "--cert", "x.pem", "--key", "y.pem"],
+            "--cert, --key: cannot answer over TLS with x.pem and y.pem: No such file or directory",
+        ),
+        (["--demo", "--token-file", "x", "--listen", "127.0.0.1:0"], "cannot read x: No such file or directory"),
         (["--cluster", "--until", "1m"], "a live cluster has its own time"),
         (["--replay", "."], "expected a folder with report.json or compare.json"),
         (["nowhere.yaml"], "nowhere.yaml"),

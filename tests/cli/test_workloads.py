@@ -30,6 +30,8 @@ def test_a_job_of_a_few_options() -> None:
         (["job", "run", "--name", "a", "--requests", "cpu"], '--requests: expected amounts such as "cpu=1,memory=1Gi"'),
         (["job", "run", "--name", "a", "--requests", "cpu=much"], 'got "cpu=much"'),
         (["job", "run", "--name", "a", "--replicas", "2", "--min", "3"], "expected at most the number of replicas, 2"),
+        (["job", "run", "-f", "nothing-here.yaml"], "nothing-here.yaml: cannot read the file: No such file"),
+        (["job", "run", "-f", "/"], "/: cannot read the file: Is a directory"),
         (["queue", "create", "a", "--capability", "=3"], "--capability: expected amounts"),
     ],
 )
@@ -42,6 +44,9 @@ def test_what_cannot_be_is_said_before_anybody_is_asked(
 
 def test_a_file_with_something_else_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     file = tmp_path / "q.yaml"
+    file.write_bytes(b"\xff\xfe")
+    assert run(["job", "run", "-f", str(file)]) == 2
+    assert "expected text in UTF-8" in capsys.readouterr().err
     file.write_text("{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: q}}")
     assert run(["job", "run", "-f", str(file)]) == 2
     assert "expected Jobs of batch.volcano.sh/v1alpha1 alone" in capsys.readouterr().err

@@ -134,6 +134,14 @@ def test_fields_that_nobody_knows_are_notes_if_they_may_be_there() -> None:
     assert note == "t.yaml: entry 1 (Node n2): add.spec.unschedulabel: unknown field; did you mean unschedulable?"
 
 
+def test_files_of_a_timeline_are_not_said_to_lack_what_is_elsewhere(tmp_path: Path) -> None:
+    group = "{apiVersion: scheduling.volcano.sh/v1beta1, kind: PodGroup, metadata: {name: g}, spec: {queue: research}}"
+    (tmp_path / "later.yaml").write_text(f"{group}\n---\n{{apiVersion: v1, kind: ConfigMap, metadata: {{name: c}}}}\n")
+    [note] = parse_timeline("[{at: 1, add: later.yaml}]", "t.yaml", tmp_path).notes
+    assert note.startswith("t.yaml: entry 1: ")
+    assert "ConfigMap" in note
+
+
 @pytest.mark.parametrize("field", ["spec: {deserved: {cpu: 1}}", "spec: {resources: {cpu: {quota: 1}}}"])
 def test_a_patch_may_name_fields_of_either_kind_of_queue(field: str) -> None:
     assert parse_timeline(f"[{{at: 1, patch: {{target: Queue/q, merge: {{{field}}}}}}}]").entries

@@ -196,4 +196,45 @@ KNOWN = {
         runtime=0,
         tainted=("n2",),
     ),
+    # j4-1 was moved, and when it was bound to its new node, j4-0 was moved too: nothing of a protected gang ran.
+    "a gang that moves pod by pod": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"d0": ("", 12), "d0t0": ("d0", 0), "d0t1": ("d0", 0), "d1": ("", 12), "d1t0": ("d1", 0)},
+        jobs=[
+            Job("j1", "d0t0", "mid", pods=1, gpus=2, minimum=0, budget=1, age=30.0),
+            Job("j2", "d1t0", "high", pods=1, gpus=4, minimum=0, firm="mark", on=["n0"]),
+            Job("j3", "d0t1", "high", pods=1, gpus=2, minimum=0, age=30.0),
+            Job("j4", "d0t0", "low", pods=2, gpus=2, minimum=1, on=["n1", "n1"], age=30.0, tolerates=True),
+        ],
+        runtime=60,
+        tainted=("n2",),
+    ),
+    # j4-0 was moved because j4-1 had just been bound: the protected gang would have begun anew.
+    "a gang that grows and moves at once": World(
+        nodes={"n1": "", "n2": ""},
+        racks={},
+        queues={"d0": ("", 0), "d0t0": ("d0", 0), "d0t1": ("d0", 0)},
+        jobs=[
+            Job("j1", "d0t0", "mid", pods=1, gpus=1, minimum=0),
+            Job("j3", "d0t1", "high", pods=1, gpus=2, minimum=0),
+            Job("j4", "d0t0", "low", pods=2, gpus=2, minimum=1, on=["n1"], tolerates=True),
+        ],
+        runtime=60,
+        tainted=("n2",),
+    ),
+    # j7-1 took what was left of the limit beside j4 or j5 alone; those two then kept each other from starting.
+    "two promises under one limit": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"d1": ("", 0), "d1t0": ("d1", 0), "d1t1": ("d1", 0)},
+        jobs=[
+            Job("j0", "d1t1", "low", pods=3, gpus=2, minimum=2, on=["n0", "n1", "n0"]),
+            Job("j4", "d1t1", "high", pods=1, gpus=4, minimum=1),
+            Job("j5", "d1t0", "low", pods=2, gpus=1, minimum=2),
+            Job("j7", "d1t0", "mid", pods=2, gpus=1, minimum=1),
+        ],
+        runtime=0,
+        limits={"d1": 7},
+    ),
 }

@@ -22,6 +22,7 @@ from muster.engine.waiting import (
 )
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_FULL
+from muster.kernels.placement import FUTURE
 from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
 
 _NO_ROOM = JobVerdict(INSUFFICIENT)
@@ -281,24 +282,47 @@ def _left_without_share(session: Session, job: int, statement: Statement) -> str
     """A job for which room was cleared and whose queue could not hold it any more after this placement; "": none.
 
     What was cleared for it is a part of its queue's share too; else it would not start, and pods had gone for nothing.
+    Jobs that were promised room are counted together: each alone might fit into what is left, and all wait for the
+    others then.
     """
-
-    def has_share(owner: int, own: Rows) -> bool:
-        return not session.overused(int(session.snapshot.jobs.queue[owner])) and queue_holds(session, owner, own)
-
     queues, queue = session.snapshot.queues, int(session.snapshot.jobs.queue[job])
     # A limit above the queue is one for all below it.
     highest = [row for row in queues.paths[queue].tolist() if row == queue or queues.records[row].capability][-1]
-    for owner, own in tasks_by_job(session, _promised_below(session, highest, job)):
-        if has_share(owner, own):
-            continue
-        placed = list(statement.operations)
-        statement.rollback(0)
-        had = has_share(owner, own)
-        statement.redo(placed)
-        if had:
-            return session.snapshot.jobs.records[owner].id
-    return ""
+    promised = _by_priority(session, _promised_below(session, highest, job))
+    held = _held_together(session, promised, statement)
+    if len(held) == len(promised):
+        return ""
+    placed = list(statement.operations)
+    statement.rollback(0)
+    # It has its turn among them, if room was cleared for it too: of two that exclude each other one starts.
+    own = session.snapshot.tasks_of(job)
+    own = own[session.snapshot.tasks.reserved[own]]
+    everybody = _by_priority(session, np.concatenate((*(tasks for _, tasks in promised), own)))
+    had = _held_together(session, everybody, statement)
+    statement.redo(placed)
+    lost = (owner for owner in had if owner != job and owner not in held)
+    return next((session.snapshot.jobs.records[owner].id for owner in lost), "")
+
+
+def _by_priority(session: Session, tasks: Rows) -> list[tuple[int, Rows]]:
+    """Tasks that are ordered by job, cut into one piece for each job, in the order in which promises are kept."""
+    jobs = session.snapshot.jobs
+    return sorted(
+        tasks_by_job(session, tasks), key=lambda piece: (-int(jobs.priority[piece[0]]), jobs.records[piece[0]].id)
+    )
+
+
+def _held_together(session: Session, promised: list[tuple[int, Rows]], statement: Statement) -> list[int]:
+    """Those of the jobs that their queues could hold, one after the other, if they got what was promised to them."""
+    table, jobs, mark, found = session.snapshot.tasks, session.snapshot.jobs, statement.mark(), []
+    for job, tasks in promised:
+        if not session.overused(int(jobs.queue[job])) and queue_holds(session, job, tasks):
+            found.append(job)
+            if len(promised) > 1:
+                statement.release(tasks)
+                statement.place_batch(tasks, table.nominated[tasks], FUTURE)
+    statement.rollback(mark)
+    return found
 
 
 def _promised_below(session: Session, queue: int, job: int) -> Rows:

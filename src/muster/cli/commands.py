@@ -338,8 +338,10 @@ def plugins(
 
 @plugins_app.command("new", short_help="Write a plugin to begin with, and its test.")
 def plugins_new(
-    name: Annotated[str, typer.Argument(help="Its name in the scheduler configuration, such as cheap-power.")],
-    directory: Annotated[Path, typer.Option("--directory", help="Where its folder is made.")] = Path(),
+    name: Annotated[
+        str, typer.Argument(metavar="NAME", help="Its name in the scheduler configuration, such as cheap-power.")
+    ],
+    directory: Annotated[Path, typer.Option("--directory", metavar="DIR", help="Where its folder is made.")] = Path(),
 ) -> None:
     """Write a package with a plugin that scores nodes, its test, and a configuration that names it.
 
@@ -403,7 +405,11 @@ def run(
     period: Annotated[
         float,
         typer.Option(
-            "--period", metavar="TIME", parser=waiting_time(0.05), help="Time between cycles while pods wait."
+            "--period",
+            metavar="TIME",
+            parser=waiting_time(0.05),
+            show_default=False,
+            help="Time between cycles while pods wait; else 1s.",
         ),
     ] = 1.0,
     components: Annotated[

@@ -48,7 +48,9 @@ def crds_print(
     kinds: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="KIND...", help="PodGroup, Queue, HyperNode or Job; all when none is named.", show_default=False
+            metavar="KIND...",
+            help="PodGroup, Queue, HyperNode, Job and so on; all when none is named.",
+            show_default=False,
         ),
     ] = None,
     *,
@@ -185,7 +187,8 @@ def webhooks_serve(
             "--drain",
             metavar="TIME",
             parser=waiting_time(0.0),
-            help="Answer for as long after SIGTERM, until nobody is sent here.",
+            show_default=False,
+            help="Answer for as long after SIGTERM, until nobody is sent here; else 5s.",
         ),
     ] = 5.0,
 ) -> None:

@@ -128,8 +128,8 @@ Interval = Annotated[
         "--interval",
         metavar="TIME",
         parser=waiting_time(0.1),
-        show_default="5s",
-        help="With --watch: how long to wait before looking again.",
+        show_default=False,
+        help="With --watch: how long to wait before looking again; else 5s.",
     ),
 ]
 Cycles = Annotated[int | None, typer.Option("--cycles", min=1, metavar="N", help="Stop after N scheduling cycles.")]

@@ -57,6 +57,8 @@ if TYPE_CHECKING:
 SCHEDULER_NAMES = ("volcano",)
 #: Names that pods have which are meant for Muster, or for those in whose place it stands.
 _OURS: Final = frozenset({*SCHEDULER_NAMES, "muster", KAI_SCHEDULER})
+#: Their kinds have no templates: pods that name a scheduler name them.
+_GANGS_OF_KUBERNETES: Final = "scheduling.k8s.io/"
 _MAX_NAMED = 5
 _MAX_NOTES = 20
 _LINES: Final = frozenset({".json", ".jsonl"})
@@ -137,7 +139,7 @@ def _unused(scheduler_names: Sequence[str], loaded: LoadedFiles) -> Iterator[str
 
 def _named_by(thing: KubeObject) -> frozenset[str] | None:
     """The schedulers that a workload of others names in its templates, "" where it names none; None: it is none."""
-    if not isinstance(thing, ForeignWorkload):
+    if not isinstance(thing, ForeignWorkload) or thing.api_version.startswith(_GANGS_OF_KUBERNETES):
         return None
     return frozenset(_schedulers_in(thing.spec)) or frozenset({""})
 

@@ -273,7 +273,7 @@ class _Reader:
         for index, item in enumerate(value if isinstance(value, list) else [value]):
             if isinstance(item, str):
                 loaded = load_files([self._folder / item], allow_unknown=self._allow_unknown)
-                self.notes += [f"{place}: {note}" for note in loaded.notes]
+                self.notes += [f"{place}: {note}" for note in loaded.not_read]
                 yield from loaded.objects
             else:
                 field = f"add[{index}]" if isinstance(value, list) else "add"

@@ -68,8 +68,10 @@ class TokenGate:
             return self._token
         try:
             token = self._file.read_text(encoding="utf-8").strip()
-        except (OSError, UnicodeDecodeError) as fault:
-            raise UserError(f"--token-file: cannot read {self._file}: {fault}") from None
+        except OSError as fault:
+            raise UserError(f"--token-file: cannot read {self._file}: {fault.strerror}") from None
+        except UnicodeDecodeError:
+            raise UserError(f"--token-file: expected text in UTF-8 in {self._file}") from None
         if len(token) < _SHORTEST_TOKEN:
             raise UserError(f"--token-file: expected a token of at least {_SHORTEST_TOKEN} characters in {self._file}")
         return token

@@ -62,6 +62,12 @@ def serve(feed: Feed, runs: Runs, options: ServeOptions, ready: Callable[[str], 
         ssl_certfile=None if options.cert is None else str(options.cert),
         ssl_keyfile=None if options.key is None else str(options.key),
     )
+    try:
+        config.load()
+    except OSError as fault:  # what is wrong with a certificate is one, too
+        listening.close()
+        said = f"cannot answer over TLS with {options.cert} and {options.key}"
+        raise UserError(f"--cert, --key: {said}: {fault.strerror or fault}") from None
     feed.begin()
     ready(f"{scheme}://{shown}:{port}/" + (f"#token={token}" if token else ""))
     try:

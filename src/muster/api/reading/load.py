@@ -81,6 +81,8 @@ class LoadedFiles(list[Loaded]):
         self.left_out: dict[tuple[str, str], int] = {}
         #: What may not be meant as it is written, a sentence each.
         self.notes: list[str] = []
+        #: Those of the notes that tell of fields and kinds that were not read, whatever else is in the input.
+        self.not_read: list[str] = []
         #: What a saved cluster holds and nobody can use.
         self.unusable: list[Unusable] = []
 
@@ -368,8 +370,9 @@ class _Reader:
         if not self._problems:
             for key, text in self._unknown.items():
                 more = self._n_unknown[key] - 1
-                result.notes.append(f"{text} (and {more:,} more of these)" if more else text)
-            result.notes += told(result.left_out)
+                result.not_read.append(f"{text} (and {more:,} more of these)" if more else text)
+            result.not_read += told(result.left_out)
+            result.notes += result.not_read
             return result
         if len(self._problems) == 1:
             raise self._problems[0]

@@ -29,9 +29,16 @@ OneQueue = Annotated[
     str, typer.Option("--one-queue", metavar="NAME", help="Put all jobs into this queue, whatever rows say.")
 ]
 GpuOnly = Annotated[bool, typer.Option("--gpu-only", help="Leave out jobs that ask for no GPU.")]
-Limit = Annotated[int | None, typer.Option("--limit", min=1, help="Only so many jobs, the first ones.")]
+Limit = Annotated[int | None, typer.Option("--limit", min=1, metavar="N", help="Only so many jobs, the first ones.")]
 Period = Annotated[
-    float, typer.Option("--period", metavar="TIME", parser=waiting_time(0.0), help="Between two cycles at least.")
+    float,
+    typer.Option(
+        "--period",
+        metavar="TIME",
+        parser=waiting_time(0.0),
+        show_default=False,
+        help="Between two cycles at least; else 1s.",
+    ),
 ]
 Grace = Annotated[str, typer.Option("--grace", metavar="TIME", help="How long evicted pods take to leave.")]
 Checkpoint = Annotated[
@@ -48,7 +55,8 @@ def replay(
     nodes: Annotated[str, typer.Option("--nodes", metavar="FILE|NxG", help=_NODES)] = "",
     config: Config = None,
     name: Annotated[
-        str, typer.Option("--name", help="What the run is called in the report; else the configuration.")
+        str,
+        typer.Option("--name", metavar="NAME", help="What the run is called in the report; else the configuration."),
     ] = "",
     seed: Seed = 0,
     estimates: Annotated[

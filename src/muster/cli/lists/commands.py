@@ -32,9 +32,7 @@ from muster.cli.options import (
 )
 
 job_app = typer.Typer(help="List jobs; run, look at, suspend, resume and delete Jobs.", rich_markup_mode=None)
-queue_app = typer.Typer(
-    help="List queues, and show how they share; make, open, close and delete them.", rich_markup_mode=None
-)
+queue_app = typer.Typer(help="List queues and how they share; make, open, close, delete them.", rich_markup_mode=None)
 node_app = typer.Typer(help="List nodes.", rich_markup_mode=None)
 
 OnlyQueue = Annotated[str | None, typer.Option("--queue", "-q", metavar="NAME", help="Only jobs of this queue.")]
@@ -52,7 +50,7 @@ def job_root(context: typer.Context) -> None:
 
 @queue_app.callback(invoke_without_command=True)
 def queue_root(context: typer.Context) -> None:
-    """List queues, and show how they share; make, open, close and delete them."""
+    """List queues and how they share; make, open, close, delete them."""
     help_without_command(context)
 
 

@@ -13,6 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 from muster.api import UserError
+from muster.api.fields import did_you_mean
 from muster.cli.lists.queue_tree import checked_resources, shown_amount, telling_resources
 from muster.cli.screen import make_console, plain_table, print_document
 from muster.cli.simulation import Prepared, RunOptions, prepare
@@ -45,7 +46,8 @@ def print_jobs(options: RunOptions, output: str, *, queue: str | None, forecast:
     if queue is not None:
         names = {record.name for record in session.snapshot.queues.records} | {row.queue for row in rows}
         if queue not in names:
-            raise UserError(f'--queue: there is no queue "{queue}"; there are {", ".join(sorted(names))}')
+            known = did_you_mean(queue, names) or f"; there are {', '.join(sorted(names))}"
+            raise UserError(f'--queue: there is no queue "{queue}"{known}')
     if forecast and any(row.state in (ListState.WAITING, ListState.PROMISED) for row in rows):
         rows = job_rows(session, now, _starts(prepared, now))
     rows = [row for row in rows if queue is None or row.queue == queue]

@@ -76,7 +76,12 @@ def run_job(server: Server, file: str, wanted: NewJob) -> None:
 
 def _documents(file: str) -> list[Json]:
     """The Jobs of a file as they were written, after a look at whether they can be read. Raises UserError."""
-    text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8")
+    try:
+        text = sys.stdin.read() if file == "-" else Path(file).read_text(encoding="utf-8-sig")
+    except OSError as error:
+        raise UserError(f"cannot read the file: {error.strerror}", place=file) from None
+    except UnicodeDecodeError:
+        raise UserError("expected text in UTF-8", place=file) from None
     for loaded in load_text(text, file):
         if not isinstance(loaded.object, Job):
             raise UserError("expected Jobs of batch.volcano.sh/v1alpha1 alone; use kubectl for the rest", place=file)

@@ -10,7 +10,9 @@ from numpy.typing import NDArray
 from muster.snapshot import BEST_EFFORT, BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Mask, Rows, Snapshot, TaskStatus
 
 _NO_LIMIT: Final = 2**30
-_READY: Mask = np.isin(np.arange(len(TaskStatus)), READY_STATUSES)
+#: Counts towards a minimum, and has not got its place in this very cycle.
+_LASTING: Mask = np.isin(np.arange(len(TaskStatus)), READY_STATUSES)
+_LASTING[TaskStatus.ALLOCATED] = False
 _COUNTED: Final = [*READY_STATUSES, BEST_EFFORT_PENDING]
 
 
@@ -32,6 +34,16 @@ def job_surplus(snapshot: Snapshot, of: Rows | None = None, *, promised: bool = 
     if not promised and len(broken):
         surplus[broken] = np.minimum(_surplus(snapshot, broken, promised=True)[broken], 0)
     return surplus
+
+
+def lasting_surplus(snapshot: Snapshot, of: Rows | None = None) -> NDArray[np.int64]:
+    """As `job_surplus`, for jobs that must keep their minimum: nobody goes in the stead of a task that has not begun.
+
+    What gets its place in this cycle may fail to, and whoever ran for it would have run for nothing.
+    """
+    surplus = job_surplus(snapshot, of)
+    begun = surplus - snapshot.jobs.counts[:, TaskStatus.ALLOCATED]
+    return np.where(surplus > 0, np.maximum(begun, 0), surplus)
 
 
 def _surplus(snapshot: Snapshot, of: Rows | None, *, promised: bool) -> NDArray[np.int64]:
@@ -117,10 +129,10 @@ def _before(groups: NDArray[np.integer]) -> NDArray[np.int64]:
     return before
 
 
-def spare_tasks(snapshot: Snapshot, tasks: Rows) -> Mask:
+def spare_tasks(snapshot: Snapshot, tasks: Rows, surplus: NDArray[np.int64] | None = None) -> Mask:
     """As `safe_tasks`, but only of gangs that keep their minimum: broken ones spare nothing."""
     owners = snapshot.tasks.job[tasks]
-    surplus = job_surplus(snapshot, np.unique(owners))
+    surplus = job_surplus(snapshot, np.unique(owners)) if surplus is None else surplus
     return safe_tasks(snapshot, tasks, surplus) & (surplus[owners] > 0)
 
 
@@ -167,15 +179,16 @@ def spare_of_protected(snapshot: Snapshot, protected: Rows, tasks: Rows) -> Mask
     mask: Mask = np.ones(len(tasks), np.bool_)
     if len(protected):
         concerned = np.flatnonzero(np.isin(snapshot.tasks.job[tasks], protected))
-        mask[concerned] = spare_tasks(snapshot, tasks[concerned])
+        mask[concerned] = spare_tasks(snapshot, tasks[concerned], lasting_surplus(snapshot, protected))
     return mask
 
 
 def keep_minimum(snapshot: Snapshot, jobs: Rows, taken: Rows, moved: Rows) -> bool:
     """Whether each of the jobs that loses a task has its minimum without those in `taken`.
 
-    `moved` have a place elsewhere and count as there. The answer is the same before and after the statement has
-    evicted and moved them. A job that is below its minimum loses nothing, nor does one whose tasks go together.
+    `moved` have a place elsewhere and count as there; others that got a place in this cycle do not. The answer is the
+    same before and after the statement has evicted and moved them. A job that is below its minimum loses nothing, nor
+    does one whose tasks go together.
     """
     table = snapshot.tasks
     losers, gone, stays = (np.zeros(size, np.bool_) for size in (len(snapshot.jobs) + 1, len(table), len(table)))
@@ -186,7 +199,7 @@ def keep_minimum(snapshot: Snapshot, jobs: Rows, taken: Rows, moved: Rows) -> bo
         own = snapshot.tasks_of(job)
         status = table.status[own]
         needs_no_place = (status == TaskStatus.PENDING) & ((table.flags[own] & BEST_EFFORT) != 0)
-        here = _READY[status] | needs_no_place | stays[own]
+        here = _LASTING[status] | needs_no_place | stays[own]
         if not holds_minimum(snapshot, job, own[here & ~gone[own]]):
             return False
     return True

@@ -32,7 +32,7 @@ from muster.engine.evictions.gang.need import GangNeed, nearness, shortage, with
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix, trim
 from muster.engine.evictions.supply import Supply
-from muster.engine.evictions.surplus import job_surplus
+from muster.engine.evictions.surplus import lasting_surplus
 from muster.engine.placing import Scope
 from muster.framework import Eviction, Evictor, Session, points
 from muster.snapshot import Amounts, Mask, Operation, Rows
@@ -201,7 +201,7 @@ class Chooser:
 
     @cached_property
     def _surplus(self) -> NDArray[np.int64]:
-        return job_surplus(self.session.snapshot)
+        return lasting_surplus(self.session.snapshot)
 
     @cached_property
     def supply(self) -> Supply:

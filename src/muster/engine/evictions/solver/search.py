@@ -137,7 +137,8 @@ class Search:
         """The units, and all else of the gangs that they would break: what these could spare before, wherever it is."""
         snapshot = self.session.snapshot
         going = joined([unit.tasks for unit in chosen])
-        promised = np.flatnonzero(snapshot.tasks.status == TaskStatus.PIPELINED).astype(np.intp)
+        places = (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
+        promised = np.flatnonzero(np.isin(snapshot.tasks.status, places)).astype(np.intp)
         taken, jobs = set(chosen), {unit.job for unit in chosen}
         broken = {job for job in jobs if not keep_minimum(snapshot, np.array([job], np.intp), going, promised)}
         return [unit for unit in self.units if unit.job in broken or unit in taken]
