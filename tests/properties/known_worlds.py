@@ -237,4 +237,32 @@ KNOWN = {
         runtime=0,
         limits={"d1": 7},
     ),
+    # In Volcano's profile j1-3 was chosen for j5, and its place given to j3; the record went on to say j5.
+    "a record of room that is handed on": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"d0": ("", 0), "d0t0": ("d0", 0), "d0t1": ("d0", 0), "d1": ("", 0), "d1t0": ("d1", 0)},
+        jobs=[
+            Job("j1", "d0t0", "mid", pods=4, gpus=2, minimum=2, on=["n0", "n2", "n1", "n1"]),
+            Job("j2", "d0t0", "mid", pods=2, gpus=2, minimum=1, on=["n2", "n0"]),
+            Job("j3", "d1t0", "high", pods=1, gpus=1, minimum=1),
+            Job("j5", "d1t0", "mid", pods=1, gpus=2, minimum=1),
+            Job("j7", "d0t1", "high", pods=1, gpus=1, minimum=1),
+        ],
+        runtime=0,
+    ),
+    # j4 went for j2; j0 and j3 got what j2 left over, so j1 found no room beside it and broke j2.
+    "what is left over goes to others": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"d0": ("", 0), "d0t0": ("d0", 0), "d0t1": ("d0", 0), "d1": ("", 0), "d1t0": ("d1", 0)},
+        jobs=[
+            Job("j0", "d0t0", "high", pods=1, gpus=1, minimum=1),
+            Job("j1", "d0t1", "mid", pods=1, gpus=2, minimum=1),
+            Job("j2", "d1t0", "high", pods=3, gpus=2, minimum=3),
+            Job("j3", "d1t0", "mid", pods=1, gpus=1, minimum=1),
+            Job("j4", "d0t1", "high", pods=4, gpus=2, minimum=4, on=["n1", "n0", "n0", "n1"]),
+        ],
+        runtime=0,
+    ),
 }

@@ -4,13 +4,16 @@ A job of higher priority that waits may not be entitled to take all it needs fro
 behind it is. Where the victims free more than that one needs, as gangs do that go whole, the first would find room in
 the next cycle, take the place of the other (nobody of lower priority keeps it back), and the eviction would have been
 for nobody. So what is cleared is given to whom it will belong. And a beneficiary that a waiting job would break for
-what it got, together with others, is not served at all.
+what it got, together with others, is not served at all: at once, or when what is left over has been given out to those
+whose turn comes first.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from functools import cached_property
+from heapq import nsmallest
 from typing import Final
 
 import numpy as np
@@ -19,12 +22,15 @@ from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.restraint import why_not_ask
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, VictimRecords, joined
 from muster.engine.gangs import requests_of
+from muster.engine.lines import Line
 from muster.engine.placing import promise
-from muster.framework import Eviction, Evictor, Session
-from muster.snapshot import OperationKind, Rows, Statement
+from muster.framework import Eviction, Evictor, Session, points
+from muster.snapshot import Amounts, OperationKind, Rows, Statement
 
-#: Of so many shapes of jobs, of one queue and priority, it is looked whether they would take something.
+#: Of so many shapes of jobs, of one queue and priority, it is looked whether they would take something; so many jobs
+#: get what is left over.
 _LOOKED_AT: Final = 8
+_NOBODY: Rows = np.empty(0, np.intp)
 _PLACES = (OperationKind.ALLOCATE, OperationKind.PIPELINE, OperationKind.MOVE)
 
 
@@ -66,17 +72,22 @@ def hand_on(
                 statement.rollback(mark)
                 statement.redo(places)
                 placed = joined([one.tasks for one in places])
-                return heir, _handed_on(session, job, heir, replace(plan, placed=placed)) if lost is own else None
+                found = replace(plan, placed=placed)
+                return heir, _handed_on(session, job, heir, found, statement) if lost is own else None
         statement.rollback(0)
         statement.redo(done)
     return job, plan
 
 
-def _handed_on(session: Session, job: int, heir: int, plan: Plan) -> Plan:
-    records = session.snapshot.jobs.records
-    if plan.record is None:
-        return plan
-    return replace(plan, record=HandedOn(plan.record, records[job].id, records[heir].id))
+def _handed_on(session: Session, job: int, heir: int, plan: Plan, statement: Statement) -> Plan:
+    """The plan, in whose records, or in those of its operations, the heir has the places."""
+    chosen_for, beneficiary = (session.snapshot.jobs.records[one].id for one in (job, heir))
+    if plan.record is not None:
+        return replace(plan, record=HandedOn(plan.record, chosen_for, beneficiary))
+    for operation in statement.operations:
+        if isinstance(operation.record, VictimRecords):
+            operation.record = HandedOn(operation.record, chosen_for, beneficiary)
+    return plan
 
 
 def _ahead(session: Session, job: int, plan: Plan, waiting: Mapping[int, Rows]) -> list[int]:
@@ -97,7 +108,7 @@ def _ahead(session: Session, job: int, plan: Plan, waiting: Mapping[int, Rows]) 
     return sorted(able, key=session.job_key)
 
 
-@dataclass(slots=True)
+@dataclass
 class NextTakers:
     """Jobs that wait and would break the beneficiary of a plan for what it got: a higher priority, another queue."""
 
@@ -120,14 +131,56 @@ class NextTakers:
         """One that would have the places of the plan, which is in the statement, in the next cycle; None: nobody."""
         jobs = self.session.snapshot.jobs
         home, own = int(jobs.queue[job]), int(jobs.priority[job])
-        for queue, priority in self._groups:
-            if queue == home and priority <= own:
-                continue
+        groups = [(queue, priority) for queue, priority in self._groups if queue != home or priority > own]
+        taker = self._first_of(groups, home, plan.placed, _NOBODY, statement)
+        if taker is None and groups:
+            mark = statement.mark()
+            beside = self._give_out(job, statement)
+            if len(beside):
+                taker = self._first_of(groups, home, plan.placed, beside, statement)
+            statement.rollback(mark)
+        return taker
+
+    def _first_of(
+        self, groups: Sequence[tuple[int, int]], home: int, placed: Rows, beside: Rows, statement: Statement
+    ) -> int | None:
+        for queue, priority in groups:
             kind = Eviction.PREEMPT if queue == home else Eviction.RECLAIM
             for other in self._alike(queue, priority):
-                if other in self.waiting and self._takes(kind, other, plan, statement):
+                if other in self.waiting and self._takes(kind, other, placed, beside, statement):
                     return other
         return None
+
+    def _give_out(self, job: int, statement: Statement) -> Rows:
+        """Let those whose turn comes first have what the beneficiary leaves, as allocate will; return their tasks."""
+        session, is_tree = self.session, bool(self.session.asked(points.QUEUE_TURN))
+        rows, wanted = self._heads
+        fits = (wanted <= session.snapshot.nodes.future_total()).all(axis=1)
+        heads = [head for head in rows[fits].tolist() if head != job and head in self.waiting]
+        line, mark = Line(session, heads, is_tree=is_tree), statement.mark()
+        door = Simulation(session, job, statement)
+        for _ in range(_LOOKED_AT):
+            if (head := line.pop()) is None:
+                break
+            if is_tree or not session.overused(int(session.snapshot.jobs.queue[head])):
+                door.place(self.waiting[head], job=head)
+        return joined([one.tasks for one in statement.operations[mark:]])
+
+    @cached_property
+    def _heads(self) -> tuple[Rows, Amounts]:
+        """The first jobs of each queue that lack their minimum, and what they lack."""
+        session, by_queue = self.session, dict[int, list[int]]()
+        for (queue, _), group in self._groups.items():
+            by_queue.setdefault(queue, []).extend(group)
+        heads, wanted = list[int](), list[Amounts]()
+        for group in by_queue.values():
+            lacking = (job for job in group if 0 < session.job_pipelined_deficit(job) <= len(self.waiting.get(job, ())))
+            for head in nsmallest(_LOOKED_AT, lacking, key=session.job_key):
+                heads.append(head)
+                tasks = self.waiting[head][: session.job_pipelined_deficit(head)]
+                wanted.append(requests_of(session.snapshot, tasks))
+        amounts = np.array(wanted, np.int64).reshape(len(heads), len(session.snapshot.axis.index))
+        return np.array(heads, np.intp), amounts
 
     def _alike(self, queue: int, priority: int) -> list[int]:
         """Jobs of a queue and priority that lack their minimum, one of each shape, the first in order."""
@@ -143,8 +196,11 @@ class NextTakers:
             self._shapes[group] = firsts[:_LOOKED_AT]
         return self._shapes[group]
 
-    def _takes(self, kind: Eviction, other: int, plan: Plan, statement: Statement) -> bool:
-        """Whether a job could start by evicting, and only if the beneficiary gives what it got."""
+    def _takes(self, kind: Eviction, other: int, placed: Rows, beside: Rows, statement: Statement) -> bool:
+        """Whether a job could start by evicting, and only if the beneficiary gives what it got (`placed`).
+
+        `beside`: tasks of others that have a place by then.
+        """
         session, snapshot = self.session, self.session.snapshot
         wanted = self.waiting[other][: session.job_pipelined_deficit(other)]
         if len(wanted) == 0 or why_not_ask(session, kind, other, wanted) is not None:
@@ -152,14 +208,14 @@ class NextTakers:
         if kind is Eviction.RECLAIM and session.overused(int(snapshot.jobs.queue[other])):
             return False
         evictor = Evictor(other, wanted, breaks_gangs=True)
-        if len(session.evictable(kind, evictor, plan.placed)) == 0:
+        if len(session.evictable(kind, evictor, placed)) == 0:
             return False
-        found = np.concatenate((plan.placed, Pool(session, kind).find(other).tasks))
+        found = np.concatenate((placed, beside, Pool(session, kind).find(other).tasks))
         room = snapshot.nodes.future_total() + requests_of(snapshot, found)
         if bool((requests_of(snapshot, wanted) > room).any()):
             return False
         taken = session.evictable(kind, evictor, found)
-        beside, simulation = taken[~np.isin(taken, plan.placed)], Simulation(session, other, statement)
-        if simulation.placements(wanted, beside) is not None:
+        without, simulation = taken[~np.isin(taken, placed)], Simulation(session, other, statement)
+        if simulation.placements(wanted, without) is not None:
             return False  # it does not need this
         return simulation.placements(wanted, taken) is not None
