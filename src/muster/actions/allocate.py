@@ -11,7 +11,7 @@ from msgspec import Meta, field
 from muster.engine.constraints import has_topology
 from muster.engine.hope import Room, Waiters, without_room
 from muster.engine.lines import Line
-from muster.engine.placing import DEFAULTS, EVERYWHERE, Door, Found, Options, Scope
+from muster.engine.placing import DEFAULTS, EVERYWHERE, Door, Found, Options, Scope, door_of
 from muster.engine.waiting import (
     open_gates,
     placeable_jobs,
@@ -22,7 +22,6 @@ from muster.engine.waiting import (
 )
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_FULL
-from muster.kernels.placement import FUTURE
 from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
 
 _NO_ROOM = JobVerdict(INSUFFICIENT)
@@ -320,7 +319,7 @@ def _held_together(session: Session, promised: list[tuple[int, Rows]], statement
             found.append(job)
             if len(promised) > 1:
                 statement.release(tasks)
-                statement.place_batch(tasks, table.nominated[tasks], FUTURE)
+                door_of(session).put(tasks, table.nominated[tasks], statement)
     statement.rollback(mark)
     return found
 
