@@ -14,12 +14,13 @@ from msgspec import Meta, field
 
 from muster.engine.evictions.gang.choice import GangOptions
 from muster.engine.evictions.solver.search import SolverOptions
+from muster.engine.evictions.task.rooms import TaskOptions
 from muster.framework import Arguments
 
 #: Stands for any number of victims.
 ANY = -1
 
-Options = TypeVar("Options", GangOptions, SolverOptions)
+Options = TypeVar("Options", GangOptions, SolverOptions, TaskOptions)
 
 MaxDomains: TypeAlias = Annotated[
     int, Meta(description="In how many domains at most victims are looked for, per job; below one counts as 8.")

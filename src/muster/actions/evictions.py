@@ -24,8 +24,8 @@ from muster.engine.evictions.gang.strategy import GangStrategy, GrowthStrategy
 from muster.engine.evictions.pipeline import Strategy, run
 from muster.engine.evictions.solver.search import SolverOptions
 from muster.engine.evictions.solver.strategy import SolverStrategy
-from muster.engine.evictions.task.rooms import PickOptions
-from muster.engine.evictions.task.strategy import TaskOptions, TaskStrategy, WithinJobs
+from muster.engine.evictions.task.rooms import TaskOptions
+from muster.engine.evictions.task.strategy import TaskStrategy, WithinJobs
 from muster.engine.waiting import nobody_waits
 from muster.framework import Action, Arguments, Eviction, Session
 
@@ -51,11 +51,6 @@ class PreemptArguments(EvictionArguments, frozen=True, kw_only=True):
     at_most: Annotated[int, Meta(ge=1, description="Topology-aware: the most nodes to find.")] = field(
         default=100, name="maxCandidateNodesAbsolute"
     )
-
-    @property
-    def picks(self) -> PickOptions | None:
-        """How nodes are found; None: not topology-aware."""
-        return PickOptions(self.percentage, self.at_least, self.at_most) if self.topology_aware else None
 
 
 class ReclaimArguments(EvictionArguments, frozen=True, kw_only=True):
@@ -92,8 +87,7 @@ class _Evicting(Action):
             if isinstance(arguments, GangArguments | EvictionArguments) and arguments.grow:
                 yield GrowthStrategy(session, self.kind, options, self.name)
         else:
-            picks = arguments.picks if isinstance(arguments, PreemptArguments) else None
-            by_task = TaskOptions(arguments.ignore_pdb, picks)
+            by_task = arguments.options(TaskOptions)
             yield (between := TaskStrategy(session, self.kind, by_task))
             if self.kind is Eviction.PREEMPT:
                 yield WithinJobs(session, self.kind, by_task, between.asked)

@@ -59,7 +59,7 @@ def missing(snapshot: Snapshot, count: int, **request: int) -> dict[str, int]:
     """What so many tasks lack in the whole cluster."""
     one = snapshot.axis.vector({"cpu": request["cpu"], "nvidia.com/gpu": request["gpu"], "pods": 1})
     demand = Demand(one, count, np.ones(len(snapshot.nodes), np.bool_))
-    need = GangNeed(0, np.zeros(count, np.intp), one * count, (demand,), exact=True)
+    need = GangNeed(0, np.zeros(count, np.intp), one * count, without_pods(snapshot, one), (demand,), exact=True)
     return dict(snapshot.axis.amounts(shortage(snapshot, need, ROOT)[0]))
 
 

@@ -28,7 +28,7 @@ from muster.engine.evictions.gang.bundles import (
     waste,
 )
 from muster.engine.evictions.gang.clearing import MAX_LEVELS, Clearing, bundle_costs
-from muster.engine.evictions.gang.need import GangNeed, nearness, shortage, without_pods
+from muster.engine.evictions.gang.need import GangNeed, nearness, shortage
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix, trim
 from muster.engine.evictions.supply import Supply
@@ -238,6 +238,11 @@ class Chooser:
         """What losing amounts means: in terms of what is requested, and what nobody asked for as waste."""
         return burden(amounts, self._requested) + self._wasted(amounts)
 
+    @property
+    def _requested(self) -> Amounts:
+        """What counts of the request: what costs are measured by in every domain."""
+        return np.where(self.need.asked, self.need.request, 0)
+
     @cached_property
     def _per_gang(self) -> float:
         """What breaking a gang costs whatever its size, a part of what the mean gang holds.
@@ -247,12 +252,6 @@ class Chooser:
         jobs = self.candidates.jobs
         held = self._lost(self.session.snapshot.jobs.allocated[jobs])
         return _PER_GANG * float(held.mean()) if len(jobs) else 0.0
-
-    @cached_property
-    def _requested(self) -> Amounts:
-        """What is requested, without pods: what costs are measured by in every domain."""
-        snapshot, request = self.session.snapshot, self.need.request
-        return np.where(without_pods(snapshot, request), request, 0)
 
     def _plan(self, proposal: Proposal, scarce: Mask, *, polish: bool) -> Proposal | None:
         """The proposal with the cheapest tasks to take by places, whole gangs with all that they have here."""

@@ -19,13 +19,11 @@ from numpy.typing import NDArray
 
 from muster.engine.constraints import constraint_of, domain_of
 from muster.engine.domains import ROOT, gradients
-from muster.engine.evictions.candidates import Candidates
 from muster.engine.evictions.gang.choice import Chooser, Proposal
-from muster.engine.evictions.gang.need import GangNeed, without_pods
 from muster.engine.evictions.simulation import RunnerUp
 from muster.engine.evictions.supply import places_in
-from muster.framework import Plugin, Purpose, Session, points
-from muster.snapshot import NO_ROW, Rows
+from muster.framework import Plugin, Purpose, points
+from muster.snapshot import NO_ROW, Rows, Snapshot
 
 #: So many domains of a tier are compared by what victims cost there; with more, those where the least is missing.
 _COMPARED: Final = 64
@@ -35,20 +33,21 @@ _COMPARED: Final = 64
 class DomainProposals:
     """Domains for one job, with a proposal of victims for each."""
 
-    session: Session
-    need: GangNeed
-    candidates: Candidates
     chooser: Chooser
     limit: int
     #: Proposals and domains that stand behind the one that was yielded last.
     _waiting: list[Proposal] = field(default_factory=list)
     _unseen: list[int] = field(default_factory=list)
 
+    @property
+    def _snapshot(self) -> Snapshot:
+        return self.chooser.session.snapshot
+
     def __iter__(self) -> Iterator[Proposal]:
         """Proposals in order, until dry runs were made in as many domains as the limit says."""
-        constraint = constraint_of(self.session, self.need.job)
-        placed = domain_of(self.session.snapshot, self.need.job)
-        tiers = gradients(self.session.snapshot.topology, constraint, ROOT, placed)
+        constraint = constraint_of(self.chooser.session, self.chooser.need.job)
+        placed = domain_of(self._snapshot, self.chooser.need.job)
+        tiers = gradients(self._snapshot.topology, constraint, ROOT, placed)
         steps = self._arranged([self._with_room(tier).tolist() for tier in tiers])
         proposals = self._gentlest(steps) if constraint.soft else self._proposals(steps)
         tried = 0
@@ -58,7 +57,7 @@ class DomainProposals:
             # A domain that budgets or protection rule out does not use up the list.
             tried += self.chooser.trials > before
             if tried >= self.limit:
-                self.session.tally.cut_short += seen < sum(map(len, steps))
+                self.chooser.session.tally.cut_short += seen < sum(map(len, steps))
                 return
 
     def _arranged(self, tiers: list[list[int]]) -> list[list[int]]:
@@ -94,7 +93,7 @@ class DomainProposals:
 
     def runner_up(self, taken: Proposal) -> RunnerUp | None:
         """The domain that would have been next, and why it was not taken; None: there is none."""
-        topology = self.session.snapshot.topology
+        topology = self._snapshot.topology
         if self._waiting:
             following = self._waiting[0]
             name = topology.names[following.domain]
@@ -116,10 +115,10 @@ class DomainProposals:
 
     def _with_room(self, domains: Rows) -> Rows:
         """Domains that would have places for every demand if all candidates were gone."""
-        demands = self.need.demands
+        demands = self.chooser.need.demands
         slots = (np.where(one.nodes, self.chooser.supply.slots(one.request), 0) for one in demands)
         counts = [one.count for one in demands]
-        kept: Rows = domains[places_in(self.session.snapshot, domains, zip(slots, counts, strict=True)) == sum(counts)]
+        kept: Rows = domains[places_in(self._snapshot, domains, zip(slots, counts, strict=True)) == sum(counts)]
         return kept
 
     def _proposals(self, steps: list[list[int]]) -> Iterator[Proposal]:
@@ -128,8 +127,8 @@ class DomainProposals:
 
     def _answer(self) -> tuple[Rows | None, bool]:
         """The first plugin's word, and whether it is final."""
-        for ask in self.session.asked(points.SEARCH_SPACE):
-            answer: Rows | None = ask(self.need.job, Purpose.EVICT)
+        for ask in self.chooser.session.asked(points.SEARCH_SPACE):
+            answer: Rows | None = ask(self.chooser.need.job, Purpose.EVICT)
             if answer is not None and len(answer):
                 plugin = getattr(ask, "__self__", None)
                 return answer, not isinstance(plugin, Plugin) or plugin.search_space_is_final
@@ -137,16 +136,16 @@ class DomainProposals:
 
     def _promised(self) -> int:
         """The domain that holds the nodes that the job was promised; NO_ROW: it was promised none."""
-        snapshot = self.session.snapshot
-        nodes = snapshot.tasks.nominated[self.need.tasks]
+        snapshot = self._snapshot
+        nodes = snapshot.tasks.nominated[self.chooser.need.tasks]
         domain = snapshot.topology.domain_of_nodes(nodes[nodes != NO_ROW])
-        if domain != NO_ROW and constraint_of(self.session, self.need.job).limit is None:
+        if domain != NO_ROW and constraint_of(self.chooser.session, self.chooser.need.job).limit is None:
             return ROOT
         return domain
 
     def _ranked(self, domains: list[int], behind: list[int]) -> Iterator[Proposal]:
         """Domains that are compared roughly, and the best of them once more with care."""
-        names = self.session.snapshot.topology.names
+        names = self._snapshot.topology.names
         line = sorted(domains, key=lambda domain: (self._missing[domain], names[domain])) if domains[1:] else domains
         found, unseen = self._compared(line[:_COMPARED])
         careful = found[: self.limit]
@@ -166,7 +165,7 @@ class DomainProposals:
 
     def _compared(self, line: list[int]) -> tuple[list[Proposal], list[int]]:
         """Proposals, the cheapest first, and the domains that need not be looked at: they cannot be cheaper."""
-        names = self.session.snapshot.topology.names
+        names = self._snapshot.topology.names
         found: list[Proposal] = []
         unseen = list(line)
         while unseen and not any(self._is_unbeatable(one, unseen[0]) for one in found):
@@ -187,16 +186,15 @@ class DomainProposals:
     @cached_property
     def _gangs_per_request(self) -> float:
         """How many gangs at least hold together what is requested, of the resource where that is the fewest."""
-        snapshot, request = self.session.snapshot, self.need.request
-        columns = without_pods(snapshot, request)
-        largest = np.maximum(snapshot.jobs.allocated[self.candidates.jobs][:, columns].max(axis=0, initial=0), 1)
+        request, columns = self.chooser.need.request, self.chooser.need.asked
+        held = self._snapshot.jobs.allocated[self.chooser.candidates.jobs][:, columns]
+        largest = np.maximum(held.max(axis=0, initial=0), 1)
         return float((request[columns] / largest).min())
 
     @cached_property
     def _missing(self) -> NDArray[np.float64]:
         """Per domain: what is missing of what is requested, of the resource that is missing most."""
-        snapshot, request = self.session.snapshot, self.need.request
-        columns = without_pods(snapshot, request)
+        snapshot, request, columns = self._snapshot, self.chooser.need.request, self.chooser.need.asked
         free = np.maximum(snapshot.nodes.future_idle()[:, columns], 0)
         sums = np.concatenate((np.zeros((1, free.shape[1]), np.int64), np.cumsum(free, axis=0)))
         inside = sums[snapshot.topology.hi] - sums[snapshot.topology.lo]

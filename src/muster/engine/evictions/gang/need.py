@@ -37,6 +37,8 @@ class GangNeed:
     tasks: Rows
     #: Sum of the requests.
     request: Amounts
+    #: The resources that count: those requested, and pods only if nothing else is.
+    asked: Mask
     #: The same by class, the largest class first.
     demands: tuple[Demand, ...]
     #: Whether places tell exactly if the tasks fit: one class, and neither other pods nor sub-groups matter.
@@ -54,7 +56,8 @@ def gang_need(session: Session, job: int, tasks: Rows) -> GangNeed:
         Demand(requests[k], int(counts[k]), boards.verdicts(int(classes[k])) == FITS) for k in order.tolist()
     )
     exact = len(classes) == 1 and not session.snapshot.jobs.records[job].sub_groups and live.isdisjoint(tasks.tolist())
-    return GangNeed(job, tasks, (requests * counts[:, None]).sum(axis=0), demands, exact)
+    request = (requests * counts[:, None]).sum(axis=0)
+    return GangNeed(job, tasks, request, without_pods(session.snapshot, request), demands, exact)
 
 
 def needed_tasks(session: Session, job: int, pending: Rows) -> Rows:
@@ -109,14 +112,13 @@ def shortage(snapshot: Snapshot, need: GangNeed, domain: int) -> tuple[Amounts, 
     for demand in need.demands:
         places = (free[demand.nodes[span]] // np.maximum(demand.request, 1)).sum(axis=0)
         scarce |= (demand.request > 0) & (places < demand.count)
-    asked = without_pods(snapshot, need.request)
-    scarce = scarce & asked if (scarce & asked).any() else asked
-    missing: Amounts = np.where(asked, np.maximum(need.request - free.sum(axis=0), 0), 0)
+    scarce = scarce & need.asked if (scarce & need.asked).any() else need.asked
+    missing: Amounts = np.where(need.asked, np.maximum(need.request - free.sum(axis=0), 0), 0)
     return missing if missing.any() else np.where(scarce, need.request, 0), scarce
 
 
 def without_pods(snapshot: Snapshot, requested: Amounts) -> Mask:
-    """Resources that count: those requested, and pods only if nothing else is."""
+    """Those of the resources requested that are not pods, or pods if these are all."""
     columns: Mask = requested > 0
     pods = snapshot.axis.index["pods"]
     columns[pods] &= not np.delete(columns, pods).any()

@@ -58,22 +58,22 @@ class GangStrategy(Strategy[Candidates]):
         return self._pool.of(job)
 
     def is_in_vain(self, tasks: Rows) -> bool:
-        jobs = self._session.snapshot.jobs
         rows = self._session.snapshot.tasks.job[tasks]
-        rows = rows[jobs.queue[rows] != NO_ROW]
-        queues, priorities = jobs.queue[rows].tolist(), jobs.priority[rows].tolist()
-        alike = dict(zip(zip(queues, priorities, strict=True), rows.tolist(), strict=True))
+        rows = rows[self._session.snapshot.jobs.queue[rows] != NO_ROW]
+        alike = dict(zip(self._likeness(rows), rows.tolist(), strict=True))
         return not self._is_before_allocate and not any(self._pool.of(job) for job in alike.values())
 
+    def _likeness(self, jobs: Rows) -> list[tuple[int, int]]:
+        """Queue and priority: jobs that are alike in these have the same candidates, so one of them is asked about."""
+        table = self._session.snapshot.jobs
+        return list(zip(table.queue[jobs].tolist(), table.priority[jobs].tolist(), strict=True))
+
     def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        """Jobs of one queue and priority have the same candidates, so one of them is asked about."""
         if self._is_before_allocate:
             return waiting
-        jobs, rows = self._session.snapshot.jobs, list(waiting)
-        alike = list(zip(jobs.queue[rows].tolist(), jobs.priority[rows].tolist(), strict=True))
-        some = dict(zip(alike, rows, strict=True))
-        hope = {key: bool(self._pool.of(job)) for key, job in some.items()}
-        return {job: waiting[job] for key, job in zip(alike, rows, strict=True) if hope[key]}
+        alike = self._likeness(np.fromiter(waiting, np.intp, len(waiting)))
+        hope = {key: bool(self._pool.of(job)) for key, job in dict(zip(alike, waiting, strict=True)).items()}
+        return {job: tasks for key, (job, tasks) in zip(alike, waiting.items(), strict=True) if hope[key]}
 
     def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START
@@ -90,7 +90,7 @@ class GangStrategy(Strategy[Candidates]):
         """Try the domains in order; take the first choice that is accepted."""
         session = self._session
         chooser = Chooser(session, self._kind, self._options, self._budgets, need, candidates, simulation)
-        proposals = DomainProposals(session, need, candidates, chooser, self._options.domains)
+        proposals = DomainProposals(chooser, self._options.domains)
         passed: RunnerUp | None = None
         for proposal in proposals:
             choice = chooser.choose(proposal)

@@ -1,8 +1,7 @@
-"""What nodes could offer to a task: who may be evicted there, in which order, and the fewest that have to go.
+"""What nodes could offer to a task: whom they could lose, in which order, the fewest that have to go, and why these.
 
-Plugins are asked by `Session.evictable`; what they allow is cut down to what protected gangs, PodDisruptionBudgets and,
-across queues, deserved shares allow, whatever tier said yes. Of these the first in order go, and the dearest come back
-while the tasks still fit without them: no single victim could stay.
+Of those who may go the first in order do, and the dearest come back while the tasks still fit without them: no single
+victim could stay.
 """
 
 from __future__ import annotations
@@ -12,13 +11,10 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.evictions.budgets import Budgets
-from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import RunnerUp, VictimRecord, facts_of
-from muster.engine.evictions.supply import Supply, sums_by_node
-from muster.engine.evictions.surplus import spare_of_protected
-from muster.framework import Eviction, Evictor, Session
-from muster.snapshot import BEST_EFFORT, Amounts, Mask, Rows, Snapshot, slots_in
+from muster.engine.evictions.supply import sums_by_node
+from muster.framework import Session
+from muster.snapshot import Amounts, Mask, Rows, Snapshot, slots_in
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,80 +43,28 @@ class NodeOffers:
         return NodeOffers(self.free, self.candidates[mask], self.held[mask], self.where[mask])
 
 
-class CandidateFilter:
-    """Who may be evicted on which nodes, in the order in which they go; questions of one action."""
+def victim_order(session: Session, tasks: Rows, where: NDArray[np.int64], evictor: int) -> Rows:
+    """Order tasks of each node, given with its position, as victims for the job `evictor`, the first to go first.
 
-    def __init__(self, session: Session, kind: Eviction, budgets: Budgets) -> None:
-        self._session = session
-        self._kind = kind
-        self._budgets = budgets
-        #: Whether one question may be about many nodes.
-        self.at_once = session.has_steady_victims(kind)
-
-    def offers(self, task: int, nodes: Rows, supply: Supply) -> NodeOffers:
-        """What the nodes could offer to the task together: whoever is named may go with all others that are named."""
-        everybody = self.line_up(task, nodes, supply)
-        return everybody.keep(self.allowed(task, everybody.candidates, supply))
-
-    def line_up(self, task: int, nodes: Rows, supply: Supply) -> NodeOffers:
-        """All candidates on the nodes, in the order in which they would go; nobody has been asked yet."""
-        snapshot = self._session.snapshot
-        candidates, where = supply.on(nodes)
-        if snapshot.tasks.flags[task] & BEST_EFFORT:
-            # Who asks for nothing takes nothing from pods that ask for something.
-            alike = (snapshot.tasks.flags[candidates] & BEST_EFFORT) != 0
-            candidates, where = candidates[alike], where[alike]
-        candidates = self._in_order(task, candidates, where)
-        held = snapshot.classes.requests[snapshot.tasks.cls[candidates], 0]
-        return NodeOffers(snapshot.nodes.future_idle(nodes), candidates, held, where)
-
-    def _in_order(self, task: int, candidates: Rows, where: NDArray[np.int64]) -> Rows:
-        """Order the candidates of each node as victims."""
-        if len(candidates) < 2:
-            return candidates
-        table = self._session.snapshot.tasks
-        jobs = table.job[candidates]
-        if (jobs[1:] == jobs[:-1])[where[1:] == where[:-1]].all():
-            # One job per node: no need to know how the jobs stand to each other.
-            ordered = self._session.sort_tasks(candidates)[::-1]
-        else:
-            ordered = victim_order(self._session, candidates, int(table.job[task]))
-        places = np.empty(len(table), np.int64)
-        places[candidates] = where
-        by_node: Rows = ordered[np.argsort(places[ordered], kind="stable")]
-        return by_node
-
-    def allowed(self, task: int, candidates: Rows, supply: Supply) -> Mask:
-        """Which candidates the task may evict, all of them together, taken in the order given."""
-        session = self._session
-        evictor = Evictor(int(session.snapshot.tasks.job[task]), np.array([task], np.intp))
-        mask: Mask = np.isin(candidates, session.evictable(self._kind, evictor, candidates))
-        mask[mask] = spare_of_protected(session.snapshot, supply.found.protected, candidates[mask])
-        if self._budgets:
-            mask[mask] = self._budgets.allowed(candidates[mask])
-        if self._kind is Eviction.RECLAIM:
-            mask[mask] = have_too_much(session, candidates[mask], session.snapshot.request(task) > 0)
-        return mask
-
-
-def victim_order(session: Session, tasks: Rows, evictor: int) -> Rows:
-    """Order tasks as victims for the job `evictor`, the first to go first: the reverse of the order of service.
-
-    The queue that gives first, as plugins say, else the last served; then the job that would be served last, then the
-    job's last task.
+    That is the reverse of the order of service: the queue that gives first, as plugins say, else the last served; then
+    the job that would be served last, then the job's last task.
     """
     snapshot = session.snapshot
+    home, owners = int(snapshot.jobs.queue[evictor]), snapshot.tasks.job[tasks]
+    place = np.zeros(len(snapshot.jobs), np.int64)
+    if not (owners[1:] == owners[:-1])[where[1:] == where[:-1]].all():
+        # Somewhere there is more than one job: it matters how they stand to each other.
+        ranked = sorted(np.unique(owners).tolist(), key=session.job_key, reverse=True)
+        queues = {int(snapshot.jobs.queue[job]) for job in ranked}
+        if queues - {home}:
+            givers = sorted(queues, key=session.queue_key, reverse=True)
+            givers.sort(key=lambda queue: session.victim_queue_key(queue, home))
+            ranked.sort(key=lambda job: givers.index(int(snapshot.jobs.queue[job])))
+        place[ranked] = np.arange(len(ranked))
+    node = np.empty(len(snapshot.tasks), np.int64)
+    node[tasks] = where
     last_first = session.sort_tasks(tasks)[::-1]
-    home = int(snapshot.jobs.queue[evictor])
-    jobs = snapshot.tasks.job[last_first]
-    ranked = sorted(np.unique(jobs).tolist(), key=session.job_key, reverse=True)
-    queue_of = {job: int(snapshot.jobs.queue[job]) for job in ranked}
-    if set(queue_of.values()) - {home}:
-        givers = sorted(set(queue_of.values()), key=session.queue_key, reverse=True)
-        givers.sort(key=lambda queue: session.victim_queue_key(queue, home))
-        ranked.sort(key=lambda job: givers.index(queue_of[job]))
-    place = {job: k for k, job in enumerate(ranked)}
-    ordered: Rows = last_first[np.argsort([place[job] for job in jobs.tolist()], kind="stable")]
+    ordered: Rows = last_first[np.lexsort((place[snapshot.tasks.job[last_first]], node[last_first]))]
     return ordered
 
 

@@ -1,7 +1,9 @@
 """Making room on nodes for the tasks of one job: where, and at whose expense.
 
 Nodes are tried in order: by their scores, ties by row. A node that was opened is filled before the next one is, so that
-few jobs are hit. Whatever fails leaves no trace in the simulation.
+few jobs are hit. Whatever fails leaves no trace in the simulation. Plugins are asked by `Session.evictable`; what they
+allow is cut down to what protected gangs, PodDisruptionBudgets and, across queues, deserved shares allow, whatever tier
+said yes.
 
 Topology-aware preemption (the name is Volcano's: it is about rules between pods on nodes, not about the network) orders
 nodes by their victims: lowest highest priority, lowest sum of priorities, fewest, latest start; ties by row. Dry runs
@@ -18,29 +20,34 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
 from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import Simulation, joined, trim
 from muster.engine.evictions.supply import Supply
-from muster.engine.evictions.task.offers import CandidateFilter, NodeOffers, NodeRecords, fewest_victims, share_out
+from muster.engine.evictions.surplus import spare_of_protected
+from muster.engine.evictions.task.offers import NodeOffers, NodeRecords, fewest_victims, share_out, victim_order
 from muster.engine.evictions.task.sticky import NodeScope
 from muster.engine.placing import Goal, Scope
-from muster.framework import FITS, Eviction, Session
+from muster.framework import FITS, Eviction, Evictor, Session
 from muster.kernels.placement import ANYHOW, FUTURE, fits
-from muster.snapshot import NO_ROW, Mask, Rows
+from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows
 
 #: Makes every priority positive, so that one victim of negative priority counts less than two.
 _PRIORITY_OFFSET = 2**31
 
 
 @dataclass(frozen=True, slots=True)
-class PickOptions:
-    """How many nodes are looked for."""
+class TaskOptions:
+    """What the actions' arguments say."""
 
+    ignore_pdb: bool = False
+    #: Dry runs on many nodes, the best of them chosen by its victims; else the best scored node that works.
+    topology_aware: bool = False
     percentage: int = 10
     at_least: int = 1
     at_most: int = 100
 
     def count(self, n_nodes: int) -> int:
-        """A part of the nodes, within the bounds, and never more than there are."""
+        """How many nodes are looked for: a part of them, within the bounds, and never more than there are."""
         wanted = max(n_nodes * self.percentage // 100, self.at_least)
         return min(wanted, self.at_most, n_nodes)
 
@@ -48,13 +55,14 @@ class PickOptions:
 class Rooms:
     """Places tasks of one job at a time, evicting from one supply."""
 
-    def __init__(self, session: Session, kind: Eviction, budgets: Budgets, picks: PickOptions | None) -> None:
+    def __init__(self, session: Session, kind: Eviction, budgets: Budgets, options: TaskOptions) -> None:
         self._session = session
         self._kind = kind
-        #: None: nodes are taken by their scores.
-        self._picks = picks
+        self._budgets = budgets
+        self._options = options
         self._boards = boards_of(session)
-        self.candidates = CandidateFilter(session, kind, budgets)
+        #: Whether one question to plugins may be about many nodes.
+        self.at_once = session.has_steady_victims(kind)
         #: Tasks for which other pods matter.
         self._live = session.live_tasks()
         # Where allocate runs, what is free has been given out, and what is left of it serves before anybody is
@@ -74,7 +82,7 @@ class Rooms:
             own = scope.of(np.arange(len(self._session.snapshot.nodes)) == node)
             if self._use_free(tasks[:1], own):
                 return 1
-        if self._free_first or self._picks is not None:
+        if self._free_first or self._options.topology_aware:
             # While more than one domain is open, the first task decides which it will be.
             placed = self._use_free(tasks[:1] if scope.is_open else tasks, scope.mask)
             if placed:
@@ -114,21 +122,21 @@ class Rooms:
         if self._free_first:
             mask = mask & self._supply.has_candidates
         nodes = np.flatnonzero(mask).astype(np.intp)
-        if self._picks is None or len(nodes) == 0:
+        if not self._options.topology_aware or len(nodes) == 0:
             return nodes[np.argsort(-scores[nodes], kind="stable")]
         offset = self._session.rng.randrange(len(nodes))
-        return _by_victims(self._session, self._found(task, np.roll(nodes, -offset), self._picks.count(len(nodes))))
+        return _by_victims(self._session, self._found(task, np.roll(nodes, -offset), self._options.count(len(nodes))))
 
     def _asks_together(self, task: int) -> bool:
         """Whether one question may be about many nodes."""
-        return self.candidates.at_once and task not in self._live
+        return self.at_once and task not in self._live
 
     def _open_first(self, tasks: Rows, nodes: Rows) -> int:
         """Open the first of the nodes that give room, as many as one question allows; return for how many tasks."""
         together, request = self._asks_together(int(tasks[0])), self._session.snapshot.request(int(tasks[0]))
         start, width, alone = 0, len(tasks), not together
         # Else a node is chosen anew for every task: several are served at once where no node can take a second one.
-        fills = self._free_first and self._picks is None
+        fills = self._free_first and not self._options.topology_aware
         while start < len(nodes):
             part, count = nodes[start : start + width], len(tasks)
             if alone or not (fills or self._supply.slots(request, part).max() <= 1):
@@ -164,10 +172,10 @@ class Rooms:
     def _ask(self, tasks: Rows, nodes: Rows) -> tuple[NodeOffers, NDArray[np.int64], Mask | None]:
         """Who may go on nodes, how many of the equal tasks each of them gets, and who goes; None: they get no place."""
         task, request = int(tasks[0]), self._session.snapshot.request(int(tasks[0]))
-        offers = self.candidates.offers(task, nodes, self._supply)
+        offers = self._offers(task, nodes)
         counts = share_out(offers.slots(request), len(tasks))
         # Nodes that are compared by their victims are alternatives: none goes before the first.
-        works = counts.any() if self._picks is None else counts[0] > 0
+        works = counts[0] > 0 if self._options.topology_aware else counts.any()
         chosen = fewest_victims(offers, request, counts) if works else None
         if chosen is not None and len(nodes) == len(tasks) == 1:
             chosen = self._enough(task, int(nodes[0]), offers, chosen)
@@ -200,6 +208,37 @@ class Rooms:
         verdicts = session.task_verdicts(task) if task in self._live else None
         return verdicts is None or bool(verdicts[node] == FITS)
 
+    # -- who may go ----------------------------------------------------------------------------------------------
+
+    def _offers(self, task: int, nodes: Rows) -> NodeOffers:
+        """What the nodes could offer to the task together: whoever is named may go with all others that are named."""
+        everybody = self._line_up(task, nodes)
+        return everybody.keep(self._allowed(task, everybody.candidates))
+
+    def _line_up(self, task: int, nodes: Rows) -> NodeOffers:
+        """All candidates on the nodes, in the order in which they would go; nobody has been asked yet."""
+        snapshot = self._session.snapshot
+        candidates, where = self._supply.on(nodes)
+        if snapshot.tasks.flags[task] & BEST_EFFORT:
+            # Who asks for nothing takes nothing from pods that ask for something.
+            alike = (snapshot.tasks.flags[candidates] & BEST_EFFORT) != 0
+            candidates, where = candidates[alike], where[alike]
+        candidates = victim_order(self._session, candidates, where, self._simulation.job)
+        held = snapshot.classes.requests[snapshot.tasks.cls[candidates], 0]
+        return NodeOffers(snapshot.nodes.future_idle(nodes), candidates, held, where)
+
+    def _allowed(self, task: int, candidates: Rows) -> Mask:
+        """Which candidates the task may evict, all of them together, taken in the order given."""
+        session = self._session
+        evictor = Evictor(self._simulation.job, np.array([task], np.intp))
+        mask: Mask = np.isin(candidates, session.evictable(self._kind, evictor, candidates))
+        mask[mask] = spare_of_protected(session.snapshot, self._supply.found.protected, candidates[mask])
+        if self._budgets:
+            mask[mask] = self._budgets.allowed(candidates[mask])
+        if self._kind is Eviction.RECLAIM:
+            mask[mask] = have_too_much(session, candidates[mask], session.snapshot.request(task) > 0)
+        return mask
+
     # -- nodes by their victims ----------------------------------------------------------------------------------
 
     def _found(self, task: int, nodes: Rows, wanted: int) -> dict[int, Rows]:
@@ -225,8 +264,8 @@ class Rooms:
         Nodes are alternatives: one must not lose victims because another has used up what a plugin counts.
         """
         request = self._session.snapshot.request(task)
-        offers = self.candidates.line_up(task, nodes, self._supply)
-        refused = offers.where[~self.candidates.allowed(task, offers.candidates, self._supply)]
+        offers = self._line_up(task, nodes)
+        refused = offers.where[~self._allowed(task, offers.candidates)]
         complete = ~np.isin(np.arange(len(nodes)), refused)
         chosen = fewest_victims(offers, request, np.where(complete, np.minimum(offers.slots(request), 1), 0))
         victims, where = offers.candidates[chosen], offers.where[chosen]

@@ -7,8 +7,6 @@ class of tasks finds no room is remembered until something is committed, so that
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -18,22 +16,13 @@ from muster.engine.evictions.pipeline import Need, Strategy
 from muster.engine.evictions.simulation import Plan, Simulation, trim
 from muster.engine.evictions.supply import Supply, held_on_nodes
 from muster.engine.evictions.surplus import roles_hold
-from muster.engine.evictions.task.rooms import PickOptions, Rooms
+from muster.engine.evictions.task.rooms import Rooms, TaskOptions
 from muster.engine.evictions.task.sticky import NodeScope, scope_for
 from muster.engine.gangs import requests_of
 from muster.framework import FITS, Eviction, Session
 from muster.snapshot import NO_ROW, Mask, Rows, TaskStatus
 
 _RUNNING: Mask = np.arange(len(TaskStatus)) == TaskStatus.RUNNING
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOptions:
-    """What the actions' arguments say."""
-
-    ignore_pdb: bool = False
-    #: Dry runs on many nodes, the best of them chosen by its victims; None: the best scored node that works.
-    candidates: PickOptions | None = None
 
 
 class TaskStrategy(Strategy[Supply]):
@@ -49,7 +38,7 @@ class TaskStrategy(Strategy[Supply]):
         self._options = options
         self._boards = boards_of(session)
         self._live = session.live_tasks()
-        self._rooms = Rooms(session, kind, self._budgets, options.candidates)
+        self._rooms = Rooms(session, kind, self._budgets, options)
         #: The jobs that were in need when the action began.
         self.asked: frozenset[int] = frozenset()
         self._supply: Supply | None = None
@@ -218,11 +207,11 @@ class TaskStrategy(Strategy[Supply]):
     def _is_plain(self, job: int, tasks: Rows) -> bool:
         """Whether room for the tasks depends on their class alone: then what one job learns holds for others."""
         table = self._session.snapshot.tasks
-        if not self._rooms.candidates.at_once or self._session.snapshot.jobs.records[job].topology is not None:
+        if not self._rooms.at_once or self._session.snapshot.jobs.records[job].topology is not None:
             return False
         if self._session.snapshot.jobs.records[job].sub_groups or (table.nominated[tasks] != NO_ROW).any():
             return False
-        return self._options.candidates is None and self._live.isdisjoint(tasks.tolist())
+        return not self._options.topology_aware and self._live.isdisjoint(tasks.tolist())
 
     def _slots(self, cls: int, supply: Supply) -> NDArray[np.int64]:
         """How many tasks of a class each node could hold if everybody who might be evicted went."""
