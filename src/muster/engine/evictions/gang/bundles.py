@@ -206,9 +206,7 @@ def buckets(values: NDArray[np.float64], threshold: float) -> NDArray[np.float64
 
 def coverage(amounts: Amounts, need: Amounts) -> NDArray[np.float64]:
     """How much of what is needed each row brings, one per resource at most."""
-    asked = need > 0
-    share: NDArray[np.float64] = (np.minimum(amounts[..., asked], need[asked]) / need[asked]).sum(axis=-1)
-    return share
+    return burden(np.minimum(amounts, need), need)
 
 
 def burden(amounts: Amounts, need: Amounts) -> NDArray[np.float64]:
@@ -223,10 +221,9 @@ def waste(amounts: Amounts, requested: Amounts, total: Amounts, pods: int) -> ND
 
     One GPU of two, taken for half of the CPUs, is one time the request.
     """
-    columns = (requested == 0) & (total > 0)
-    columns[pods] = False
-    asked = (requested > 0) & (total > 0)
-    asked[pods] = False
+    counts = total > 0
+    counts[pods] = False
+    columns, asked = counts & (requested == 0), counts & (requested > 0)
     size = float((requested[asked] / total[asked]).max()) if asked.any() else 1.0
     share: NDArray[np.float64] = (amounts[..., columns] / total[columns]).sum(axis=-1) / size
     return share

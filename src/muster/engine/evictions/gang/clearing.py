@@ -139,23 +139,22 @@ class Clearing:
         As far as the effort allows: at nodes that cost the least first, without bundles that cost the most.
         """
         nobody, tries = np.zeros_like(best), _EFFORT // self._size(demand)
-        lowest = self.cost(best)
+
+        def cheaper(costs: NDArray[np.float64], first: int = -1) -> Mask:
+            """What is found that way, if it is cheaper than the best so far."""
+            other = self._run(free, demand, nobody, costs, first)
+            return best if other is None or self.cost(other) >= self.cost(best) * (1 - 1e-9) else other
+
         bundle, node, _ = self._pieces
         by_cost = np.argsort(np.bincount(node, self._costs[bundle]), kind="stable")
         for first in by_cost[np.isin(by_cost, node)][:tries].tolist():
-            other = self._run(free, demand, nobody, self._costs, first)
-            if other is not None and self.cost(other) < lowest * (1 - 1e-9):
-                best, lowest = other, self.cost(other)
-        banned: set[int] = set()
+            best = cheaper(self._costs, first)
+        banned = np.zeros_like(best)
         for _ in range(tries):
-            left = [unit for unit in np.flatnonzero(best).tolist() if unit not in banned]
-            if not left:
+            left = np.flatnonzero(best & ~banned)
+            if len(left) == 0:
                 break
-            unit = max(left, key=lambda unit: (self._costs[unit], unit))
-            banned.add(unit)
-            costs = self._costs.copy()
-            costs[unit] = np.inf
-            other = self._run(free, demand, nobody, costs)
-            if other is not None and self.cost(other) < lowest * (1 - 1e-9):
-                best, lowest = other, self.cost(other)
+            dearest = left[np.lexsort((left, self._costs[left]))[-1]]
+            banned[dearest] = True
+            best = cheaper(np.where(np.arange(len(best)) == dearest, np.inf, self._costs))
         return best

@@ -164,17 +164,13 @@ class BundleRecords:
 
     def of_task(self, task: int) -> VictimRecord:
         bundles = self.choice.bundles
-        alike = self._alike(int(bundles.owners()[np.flatnonzero(bundles.tasks == task)[0]]))
-        first = int(np.flatnonzero(alike)[0])
+        bundle = bundles.owners()[np.argmax(bundles.tasks == task)]
+        # What goes of the same gang for the same reason.
+        alike = (bundles.job == bundles.job[bundle]) & (bundles.kind == bundles.kind[bundle]) & self.choice.taken
+        first = int(np.argmax(alike))
         if first not in self._made:
             self._made[first] = self._record(first, alike)
         return self._made[first]
-
-    def _alike(self, bundle: int) -> Mask:
-        """What goes of the same gang for the same reason."""
-        bundles = self.choice.bundles
-        mask: Mask = (bundles.job == bundles.job[bundle]) & (bundles.kind == bundles.kind[bundle])
-        return mask & self.choice.taken
 
     def _record(self, first: int, alike: Mask) -> VictimRecord:
         snapshot, choice, bundles = self.snapshot, self.choice, self.choice.bundles

@@ -82,7 +82,8 @@ def fewest_victims(offers: NodeOffers, request: Amounts, counts: NDArray[np.int6
     needed[counts == 0] = 0
     held = offers.held[:, columns]
     # A candidate goes unless those before it on its node free enough already.
-    freed = _freed_before(held, offers.where)
+    before = np.cumsum(held, axis=0) - held
+    freed = before - before[np.searchsorted(offers.where, offers.where)]
     chosen: Mask = np.logical_not(np.all(freed >= needed[offers.where], axis=1))
     spare = sums_by_node(np.where(chosen[:, None], held, 0), offers.where, len(offers)) - needed
     # The dearest of a node come back first, as long as what is left over allows it.
@@ -91,14 +92,6 @@ def fewest_victims(offers: NodeOffers, request: Amounts, counts: NDArray[np.int6
             chosen[victim] = False
             spare[offers.where[victim]] -= held[victim]
     return chosen
-
-
-def _freed_before(held: Amounts, where: NDArray[np.int64]) -> Amounts:
-    """What the candidates before each one on the same node free together."""
-    before: Amounts = np.cumsum(held, axis=0) - held
-    starts = np.flatnonzero(np.diff(where, prepend=-1))
-    lengths = np.diff(np.append(starts, len(where)))
-    return before - np.repeat(before[starts], lengths, axis=0)
 
 
 @dataclass(frozen=True, slots=True)

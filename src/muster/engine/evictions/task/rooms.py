@@ -14,6 +14,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from itertools import islice
 
 import numpy as np
 from numpy.typing import NDArray
@@ -256,7 +257,7 @@ class Rooms:
                         found[node] = offers.candidates[chosen]
             if len(found) >= wanted:
                 break
-        return {node: found[node] for node in list(found)[:wanted]}
+        return dict(islice(found.items(), wanted))
 
     def _together(self, task: int, nodes: Rows) -> dict[int, Rows]:
         """Victims on the nodes of which nobody was refused, by one question about all of them.

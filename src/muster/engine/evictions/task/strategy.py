@@ -155,16 +155,11 @@ class TaskStrategy(Strategy[Supply]):
         first = int(tasks[0])
         if first in self._live or table.nominated[first] != NO_ROW:
             return 1
-        alike = (
-            (table.cls[tasks] == table.cls[first])
-            & (table.role[tasks] == table.role[first])
-            & (table.subgroup[tasks] == table.subgroup[first])
-            & (table.priority[tasks] == table.priority[first])
-            & (table.nominated[tasks] == NO_ROW)
-        )
+        columns = table.cls, table.role, table.subgroup, table.priority, table.nominated
+        differs = np.any([column[tasks] != column[first] for column in columns], axis=0)
         if self._live:
-            alike &= np.fromiter((task not in self._live for task in tasks.tolist()), np.bool_, len(tasks))
-        return int(np.argmin(np.append(alike, False)))
+            differs |= np.fromiter((task in self._live for task in tasks.tolist()), np.bool_, len(tasks))
+        return int(np.argmax(np.append(differs, True)))
 
     def _place_run(self, job: int, tasks: Rows, supply: Supply, wanted: int = 1) -> int:
         """Place the first `wanted` tasks, which are alike; return how many found a place."""
