@@ -1,17 +1,20 @@
-"""Hope: which of the jobs that wait cannot be served for want of room, told for all of them at once by counting.
+"""Hope: which of the jobs that wait cannot be served for want of room, told without a turn for each.
 
 A cluster that is full has hundreds of jobs in line, of which a cycle can start a few. Sessions that need not say why
-each of them waits leave the others out before anybody gives them a turn. What is counted is a bound: nobody is left out
-who would have found a place.
+each of them waits leave the others out by counting before anybody gives them a turn, and all sessions learn from those
+whose turn was in vain. Both are bounds: nobody is left out who would have found a place.
 """
 
 from __future__ import annotations
 
+from dataclasses import replace
 from typing import NamedTuple
 
 import numpy as np
 
-from muster.framework import Session
+from muster.engine.constraints import has_topology
+from muster.framework import JobVerdict, Session
+from muster.framework.reasons import INSUFFICIENT
 from muster.snapshot import ACTIVE_STATUSES, Amounts, Mask, Rows, Snapshot, TaskStatus
 
 #: They follow each other.
@@ -85,3 +88,62 @@ def beyond_total(snapshot: Snapshot, waiters: Waiters, free: Amounts) -> Mask:
         amounts = np.add.reduceat(amounts * next_ones[:, None], waiters.starts, axis=0)
     beyond: Mask = jobs.is_plain[waiters.jobs] & ((waiters.sizes < missing) | (amounts > free).any(axis=1))
     return beyond
+
+
+class InVain:
+    """Jobs that found no room: another one of the kind that needs as much finds none either.
+
+    While room is given out it only becomes less. Not for jobs whose network or neighbours matter.
+    """
+
+    def __init__(self, session: Session) -> None:
+        self._session = session
+        #: By kind, the fewest tasks for which there was no room, and the verdict.
+        self._failed: dict[tuple[object, ...], tuple[int, JobVerdict]] = {}
+        self._live = session.live_tasks()
+        #: Where jobs might start, each kept while its identity stands for it.
+        self._wheres: list[object] = []
+
+    def tell(self, job: int, tasks: Rows, where: object) -> bool:
+        """Note the verdict on a job of whose kind one found no room that needed no more; False: there may be room.
+
+        Who has to explain it wants one that needed just as much.
+        """
+        fewest, verdict = self._failed.get(self._kind(job, tasks, where), (0, None)) if self._failed else (0, None)
+        if verdict is None or _has_places(self._session, job):
+            return False
+        needed = self._needed(job, tasks)
+        if needed < fewest or (self._session.explains and needed != fewest):
+            return False
+        if self._session.explains:
+            verdict = replace(verdict, task=int(tasks[verdict.placed]))
+        self._session.record(job, verdict)
+        return True
+
+    def note(self, job: int, tasks: Rows, where: object) -> None:
+        """Remember a job that found no room."""
+        if self._session.verdicts[job].reason is not INSUFFICIENT or _has_places(self._session, job):
+            return
+        self._wheres.append(where)
+        kind, needed = self._kind(job, tasks, where), self._needed(job, tasks)
+        if kind and (kind not in self._failed or needed < self._failed[kind][0]):
+            self._failed[kind] = needed, self._session.verdicts[job]
+
+    def _needed(self, job: int, tasks: Rows) -> int:
+        """How many of the tasks must find room together."""
+        return max(1, min(self._session.job_deficit(job), len(tasks)))
+
+    def _kind(self, job: int, tasks: Rows, where: object) -> tuple[object, ...]:
+        """All that decides, beside how many tasks are needed; empty: more does."""
+        snapshot = self._session.snapshot
+        jobs, kinds = snapshot.jobs, snapshot.tasks.cls[tasks]
+        is_plain = jobs.is_plain[job] and not has_topology(self._session, job)
+        if not is_plain or (kinds != kinds[0]).any() or (self._live and not self._live.isdisjoint(tasks.tolist())):
+            return ()
+        return id(where), int(jobs.queue[job]), int(kinds[0]), bool(jobs.preemptible[job])
+
+
+def _has_places(session: Session, job: int) -> bool:
+    """Whether a job has been given places in this cycle, or promised some."""
+    counts = session.snapshot.jobs.counts[job]
+    return bool(counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED])

@@ -1,4 +1,4 @@
-"""Which pending tasks and jobs may be placed at all, before any node is looked at; and who may pass a queue's gate."""
+"""Which pending tasks and jobs may be placed at all, before any node is looked at."""
 
 from __future__ import annotations
 
@@ -8,10 +8,8 @@ from typing import cast
 
 import numpy as np
 
-from muster.api import Pod
-from muster.api.names import QUEUE_GATE
 from muster.engine.constraints import why_not_placeable
-from muster.engine.gangs import ready_count, requests_of
+from muster.engine.gangs import requests_of
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import (
     DEVICE_CLAIM,
@@ -21,11 +19,9 @@ from muster.framework.reasons import (
     NOT_ADMITTED,
     NOT_TRIED,
     QUARANTINED,
-    QUEUE_FULL,
-    QUEUE_OVERUSED,
 )
 from muster.framework.reasons import GATED as GATED_REASON
-from muster.snapshot import BEST_EFFORT, GATED, JobPhase, Rows, TaskStatus
+from muster.snapshot import BEST_EFFORT, GATED, JobPhase, Rows
 
 _HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM, "namespace": NAMESPACE_ENDING}
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
@@ -35,7 +31,7 @@ _NOT_TRIED = JobVerdict(NOT_TRIED)
 _MANY = 4
 
 
-def _pending(session: Session, *, gated: bool) -> Rows:
+def pending_tasks(session: Session, *, gated: bool) -> Rows:
     """Pending tasks, those that are held back or the others."""
     tasks = session.snapshot.pending_tasks()
     wanted: Rows = tasks[((session.snapshot.tasks.flags[tasks] & GATED) != 0) == gated]
@@ -57,7 +53,7 @@ def schedulable_tasks(session: Session, *, best_effort: bool | None = None) -> R
     """
     known, touched = session.workspace.get("schedulable"), session.snapshot.touched
     if not isinstance(known, _Schedulable) or known.touched != touched:
-        known = _Schedulable(touched, session.sort_tasks(_pending(session, gated=False)))
+        known = _Schedulable(touched, session.sort_tasks(pending_tasks(session, gated=False)))
         session.workspace["schedulable"] = known
     if best_effort is None:
         return known.tasks
@@ -72,7 +68,7 @@ def nobody_waits(session: Session) -> bool:
 
 def tell_gated(session: Session) -> None:
     """Note what holds tasks of jobs back; a later word on what else waits replaces it."""
-    for job in sorted(set(session.snapshot.tasks.job[_pending(session, gated=True)].tolist())):
+    for job in sorted(set(session.snapshot.tasks.job[pending_tasks(session, gated=True)].tolist())):
         session.record(job, gated_verdict(session, job))
 
 
@@ -99,12 +95,6 @@ def tasks_by_job(session: Session, tasks: Rows) -> list[tuple[int, Rows]]:
     starts = np.flatnonzero(np.diff(owners, prepend=owners[0] - 1))
     bounds = [*starts.tolist(), len(tasks)]
     return [(int(owners[start]), tasks[start:end]) for start, end in pairwise(bounds)]
-
-
-def has_promise(session: Session, job: int) -> bool:
-    """Whether a job that is not ready has been promised all that it needs, and waits for others to leave."""
-    is_waiting = session.snapshot.jobs.counts[job, TaskStatus.PIPELINED] and session.job_deficit(job) > 0
-    return bool(is_waiting) and session.job_pipelined_deficit(job) == 0
 
 
 def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
@@ -180,57 +170,3 @@ def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict
                 passed[job] = counts[job].tobytes()
     session.workspace["placeable"] = _Placeable(tasks, len(session.faults), found)
     return dict(found)
-
-
-# -- the gate of the queue -----------------------------------------------------------------------------------------
-# A pod with the gate is invisible to autoscalers, so that no node is added for what only the queue's limit holds back.
-# The gate is taken off when the queue may hold the pod, whether or not a node can; the pod is placed in a later cycle.
-# What a gang lacks to its minimum passes together, then one pod at a time. A pod that has passed and has no node yet
-# keeps its place in the queue before those that still wait: it is known by the annotation of the same name.
-# Pods that have other gates too wait for whoever set those.
-
-
-def open_gates(session: Session) -> None:
-    """Note the pods that may lose their gate, and why the others wait."""
-    pods, jobs = session.snapshot.tasks.pods, session.snapshot.jobs
-    held = [task for task in _pending(session, gated=True).tolist() if waits_for_queue(pods[task])]
-    if not held:
-        return
-    passed, candidates = _passed(session), session.sort_tasks(np.array(held, np.intp))
-    for job, tasks in sorted(placeable_jobs(session, candidates).items(), key=lambda entry: session.job_key(entry[0])):
-        ahead = passed.setdefault(int(jobs.queue[job]), [])
-        ungated = int(np.count_nonzero(session.snapshot.tasks.job[_pending(session, gated=False)] == job))
-        needed = int(jobs.min_member[job]) - ready_count(jobs.counts[job]) - ungated
-        for together in map(np.ndarray.tolist, np.split(tasks, range(max(1, needed), len(tasks)))):
-            refusal = _refusal(session, job, np.array([*ahead, *together], np.intp))
-            if refusal is not None:
-                session.record(job, refusal)
-                break
-            ahead += together
-            session.ungated += together
-
-
-def waits_for_queue(pod: Pod) -> bool:
-    """Whether the queue's gate is all that holds a pod back."""
-    gates = pod.spec.scheduling_gates
-    return len(gates) == 1 and gates[0].name == QUEUE_GATE
-
-
-def _passed(session: Session) -> dict[int, list[int]]:
-    """Tasks that lost their gate and wait for a node, by queue."""
-    snapshot, found = session.snapshot, dict[int, list[int]]()
-    for task in _pending(session, gated=False).tolist():
-        if snapshot.tasks.pods[task].metadata.annotations.get(QUEUE_GATE) == "true":
-            found.setdefault(int(snapshot.jobs.queue[snapshot.tasks.job[task]]), []).append(task)
-    return found
-
-
-def _refusal(session: Session, job: int, tasks: Rows) -> JobVerdict | None:
-    """Why the queue may not hold these tasks beside what it holds; None: it may."""
-    if session.overused(int(session.snapshot.jobs.queue[job])):
-        return JobVerdict(QUEUE_OVERUSED)
-    rejection = session.over_capacity(job, tasks)
-    if rejection is not None:
-        return JobVerdict(rejection.reason, rejection.detail)
-    is_full = not queue_holds(session, job, tasks)
-    return JobVerdict(QUEUE_FULL, session.snapshot.jobs.records[job].queue) if is_full else None

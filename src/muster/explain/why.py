@@ -12,7 +12,8 @@ from dataclasses import dataclass, field, replace
 
 import numpy as np
 
-from muster.engine.waiting import gated_verdict, has_promise, why_not_schedulable
+from muster.engine.promises import has_promise
+from muster.engine.waiting import gated_verdict, why_not_schedulable
 from muster.explain.model import Explanation, JobState, Named, Need
 from muster.explain.obstacles import (
     NodeView,

@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.waiting import has_promise
+from muster.engine.promises import has_promise
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, PROMISED, QUARANTINED
 from muster.snapshot import NO_ROW, JobPhase, Mask, Rows, Snapshot, TaskStatus
