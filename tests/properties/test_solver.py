@@ -47,8 +47,8 @@ def watched(session: Session, check: Callable[[Statement, str], None]) -> Sessio
     commit, make = Statement.commit, session.statement
     actions: dict[int, str] = {}
 
-    def making(action: str = "") -> Statement:
-        statement = make(action)
+    def making(action: str = "", *, promises: bool = False) -> Statement:
+        statement = make(action, promises=promises)
         actions[id(statement)] = action
         return statement
 

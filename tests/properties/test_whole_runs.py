@@ -230,7 +230,9 @@ def _check_bundle(done: Run, cycle: Cycle, made: Evict, record: Facts) -> None:
     if kinds == {"safe"}:
         assert len(left) >= job.minimum, f"{made.job} is said to spare {sorted(gone)}"
     if bundle["kind"] == "broken":
-        assert len(cycle.pods_of(job)) < job.minimum or job.roles or job.part, f"{made.job} is said to be broken"
+        others = {pod for pod, other in gone.items() if other.beneficiary != made.beneficiary}
+        had = len(cycle.pods_of(job) - others)
+        assert had < job.minimum or job.roles or job.part, f"{made.job} is said to be broken"
     if bundle["kind"] == "whole":
         assert len(left) < max(1, job.minimum), f"{made.job} is said to go whole and keeps {sorted(left)}"
 
@@ -316,8 +318,10 @@ def check_quota(done: Run) -> None:
     """
     world = done.world
     for cycle in done.cycles:
-        pods = Counter({job.name: cycle.has(job) for job in world.jobs})
-        for beneficiary, evictions in groupby(cycle.evictions, key=_taker):
+        pods = Counter({job.name: cycle.has(job) for job in world.jobs}) + _promised_freely(done, cycle)
+        # Whose new place is given to others is lost after all who went.
+        ordered = sorted(cycle.evictions, key=lambda made: "placeTakenBy" in (made.record or {}))
+        for beneficiary, evictions in groupby(ordered, key=_taker):
             taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
             for made in evictions:
                 victim = done.job(made.job)
@@ -336,6 +340,14 @@ def check_quota(done: Run) -> None:
             if beneficiary:  # what it was promised counts for those who come after it
                 job = done.job(beneficiary)
                 pods[job.name] += len(cycle.promised & set(job.pod_names()))
+
+
+def _promised_freely(done: Run, cycle: Cycle) -> Counter[str]:
+    """Pods that were promised room for which nobody went, as far as they have it soon: they count for their queue."""
+    served = {_taker(made) for made in cycle.evictions}
+    soon = {made.pod for later in done.after(cycle)[:2] for made in later.binds}
+    jobs = [job for job in done.world.jobs if not served & {f"{job.namespace}/{job.name}", _lone(job)}]
+    return Counter({job.name: len(soon & set(job.pod_names())) for job in jobs})
 
 
 def _before_last(world: World, queue: str, pods: Counter[str], units: Counter[str], resource: str) -> int:

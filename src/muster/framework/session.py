@@ -52,6 +52,8 @@ class Committed:
 
     action: str
     operations: list[Operation]
+    #: Whether places that it set aside are kept in the next cycles, or were a plan of this one.
+    promises: bool = False
 
 
 @dataclass(slots=True)
@@ -294,16 +296,20 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         finally:
             self._heard = None
 
-    def statement(self, action: str = "") -> Statement:
-        """A new statement; what it commits is kept under the name of the action."""
-        made = Statement(self.snapshot, (lambda done: self._keep(action, done)) if action else None)
+    def statement(self, action: str = "", *, promises: bool = False) -> Statement:
+        """A new statement; what it commits is kept under the name of the action.
+
+        `promises`: places that it sets aside are kept in the next cycles, too.
+        """
+
+        def keep(operations: list[Operation]) -> None:
+            self.committed.append(Committed(action, operations, promises))
+
+        made = Statement(self.snapshot, keep if action else None)
         if self.asked(points.TASKS_ADDED) or self.asked(points.TASKS_REMOVED):
             made.tell = self.tell_tasks
         self._made.append(made)
         return made
-
-    def _keep(self, action: str, operations: list[Operation]) -> None:
-        self.committed.append(Committed(action, operations))
 
     def count_for(self, action: str) -> ActionTally:
         """What is counted from now on is the action's."""

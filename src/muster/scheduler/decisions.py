@@ -21,11 +21,13 @@ _PROMISED = verdict_text(JobVerdict(PROMISED))
 def decisions_of(session: Session) -> list[Decision]:
     """Turn what the session's actions committed into decisions, in order; stale nominations are taken back last."""
     heirs = _heirs(session)
+    someone_leaves = bool((session.snapshot.tasks.status == TaskStatus.RELEASING).any())
     made = _last_promises(
         _without_taken_back(
             decision
             for committed in session.committed
             for operation in committed.operations
+            if operation.kind is not OperationKind.PIPELINE or _is_promise(committed, someone_leaves=someone_leaves)
             for decision in _decisions(session.snapshot, committed, operation, heirs)
         )
     )
@@ -52,8 +54,6 @@ def _decisions(
     tasks = snapshot.tasks
     if operation.kind in (OperationKind.RELEASE, OperationKind.RECALL):
         return
-    if operation.kind is OperationKind.PIPELINE and not _evicts(committed):
-        return  # waits for room that comes free anyway: a plan of this cycle, not a promise
     why = f"{committed.action}: {operation.note or _default_note(snapshot, operation)}"
     beneficiary = "" if operation.beneficiary == NO_ROW else snapshot.jobs.records[operation.beneficiary].id
     for task, row in zip(operation.tasks.tolist(), operation.nodes.tolist(), strict=True):
@@ -115,8 +115,10 @@ def stale_nominations(session: Session) -> Iterator[Nominate]:
             yield Nominate(tasks.ids[task], "", job, "the nominated node will not have room for it")
 
 
-def _evicts(committed: Committed) -> bool:
-    return any(operation.kind is OperationKind.EVICT for operation in committed.operations)
+def _is_promise(committed: Committed, *, someone_leaves: bool) -> bool:
+    """Whether places that were set aside are kept for whom they are for, or were a plan of this cycle."""
+    evicts = any(operation.kind is OperationKind.EVICT for operation in committed.operations)
+    return evicts or (committed.promises and someone_leaves)
 
 
 def _default_note(snapshot: Snapshot, operation: Operation) -> str:

@@ -173,11 +173,13 @@ class Pool:
         return gives
 
     def _must_keep_minimum(self, job: int, owners: Rows, rows: Rows) -> Rows:
-        """Those of the jobs that are protected, or of which some pod that holds a place cannot go, or has moved."""
+        """Those of the jobs that are protected, or of which some pod that holds or gets a place cannot go, or moves."""
         snapshot = self.session.snapshot
         table = snapshot.tasks
         stays = _HOLDS_PLACE[table.status] & (table.job != NO_ROW)
-        stays &= np.isin(table.status, np.flatnonzero(self.statuses)) | ((table.flags & _MARKS) != PREEMPTABLE)
+        # Who gets its place in this very cycle cannot go yet, and would be left alone.
+        begins = table.status == TaskStatus.ALLOCATED
+        stays &= self.statuses[table.status] | begins | ((table.flags & _MARKS) != PREEMPTABLE)
         stays[rows] = False
         stuck = np.zeros(len(snapshot.jobs), np.bool_)
         stuck[table.job[stays]] = True

@@ -217,7 +217,8 @@ class _Pipeline(Generic[C]):
         need = Need(job, tasks)
         self.session.start_solution(self.kind, job)
         candidates = self.strategy.candidates(job)
-        with self.session.statement(self.action) as statement:
+        # What is promised while others leave is kept, also without an eviction of its own: later plans build on it.
+        with self.session.statement(self.action, promises=True) as statement:
             # Its own reservations are not in its way.
             statement.release(self.session.snapshot.tasks_of(job))
             simulation = Simulation(self.session, job, statement, partial(self._why_not, need))

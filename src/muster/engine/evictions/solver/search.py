@@ -22,8 +22,11 @@ from muster.engine.evictions.solver.places import FreePlaces, Places, could_suff
 from muster.engine.evictions.solver.pool import Unit, VictimLine
 from muster.engine.evictions.solver.trial import Trials
 from muster.engine.evictions.surplus import keep_minimum
+from muster.engine.placing import PROMISES
+from muster.engine.placing.contract import Modes
 from muster.framework import Eviction, Purpose, Scenario, ScenarioFilter, Session
-from muster.snapshot import Rows, Statement, TaskStatus
+from muster.kernels.placement import FUTURE
+from muster.snapshot import OperationKind, Rows, Statement, TaskStatus
 
 _NOBODY: Rows = np.empty(0, np.intp)
 
@@ -93,6 +96,20 @@ class Search:
 
     def solve(self, pending: Rows) -> Plan | None:
         """Find victims for all of `pending`; None: there are none."""
+        outcome = self._find(pending)
+        while self.options.looks_ahead and outcome is not None and len(outcome.moved) and self._somebody_stays(outcome):
+            # Who moves finds a place in the next cycle, when the others have left and those who stay never have.
+            self._statement.rollback(self._base)
+            going = outcome.victims
+            outcome = self._attempt(pending, going, going, going=going, modes=(FUTURE,))
+        return outcome
+
+    def _somebody_stays(self, outcome: Plan) -> bool:
+        """Whether victims of the dry run that the simulation holds came back to where they were."""
+        done = self._statement.operations[self._base :]
+        return sum(len(one.tasks) for one in done if one.kind is OperationKind.EVICT) > len(outcome.victims)
+
+    def _find(self, pending: Rows) -> Plan | None:
         if self.options.trim and self.places.suffices(pending):
             outcome = self._attempt(pending, _NOBODY, _NOBODY)
             if outcome is not None:
@@ -302,7 +319,9 @@ class Search:
                 return False
         return not self.budgets or bool(self.budgets.allowed(potential).all())
 
-    def _attempt(self, pending: Rows, victims: Rows, offered: Rows, *, going: Rows = _NOBODY) -> Plan | None:
+    def _attempt(
+        self, pending: Rows, victims: Rows, offered: Rows, *, going: Rows = _NOBODY, modes: Modes = PROMISES
+    ) -> Plan | None:
         """One dry run without `victims`, of whom those in `going` are still there; what fails leaves no trace."""
         if self.made >= self.most:
             raise TrialsUsedUp
@@ -310,7 +329,7 @@ class Search:
         self.session.tally.dry_runs += 1
         mark = self._statement.mark()
         self.simulation.evict(going)
-        outcome = self.trials.run(pending, victims, self._stayed)
+        outcome = self.trials.run(pending, victims, self._stayed, modes=modes)
         limit = self.options.max_disruption_ratio
         self._refused = outcome is not None and (
             (limit is not None and not within_ratio(self.session.snapshot, outcome.victims, pending, limit))

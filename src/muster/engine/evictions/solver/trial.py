@@ -20,6 +20,7 @@ from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.gangs import next_tasks
 from muster.engine.lines import Key, QueueTree
 from muster.engine.placing import EVERYWHERE, PROMISES, Goal, Scope
+from muster.engine.placing.contract import Modes
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
@@ -52,6 +53,7 @@ class Trials:
         self._needs_gpus = False
         self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
         self._origins: Rows = _NOBODY
+        self._modes = PROMISES
         #: Whether a node of some victim is not opened.
         self._closed = False
 
@@ -84,11 +86,12 @@ class Trials:
         reach[self._origins] = True
         return Scope(mask=reach)
 
-    def run(self, pending: Rows, victims: Rows, stayed: Rows = _NOBODY) -> Plan | None:
+    def run(self, pending: Rows, victims: Rows, stayed: Rows = _NOBODY, *, modes: Modes = PROMISES) -> Plan | None:
         """Place `pending` and, in turn, whoever of `victims` (all evicted by now) still fits; None: no place.
 
         `stayed`: victims that are only here because others of their gang had to go; their nodes are not opened.
         """
+        self._modes = modes
         in_order = self._session.sort_tasks(victims) if len(victims) > 1 else victims
         by_job = dict(tasks_by_job(self._session, in_order))
         opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
@@ -99,7 +102,7 @@ class Trials:
         while (job := turns.pop()) is not None:
             if job == self._job:
                 scope = self._open() if self._closed else EVERYWHERE
-                if not self._simulation.place(pending, scope, PROMISES, Goal.ALL):
+                if not self._simulation.place(pending, scope, modes, Goal.ALL):
                     return None
                 placed = True
             else:
@@ -118,7 +121,7 @@ class Trials:
         tasks = next_tasks(self._session, job, evicted)
         if len(tasks) == 0 or not self._places.suffices(tasks):
             return False
-        return bool(self._simulation.place(tasks, self._scope(tasks), PROMISES, Goal.ALL, job=job))
+        return bool(self._simulation.place(tasks, self._scope(tasks), self._modes, Goal.ALL, job=job))
 
     def _key(self, job: int) -> Key:
         """Where a job stands in its queue; in KAI the beneficiary stands there as a gang that has nothing yet."""
