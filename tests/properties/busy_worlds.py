@@ -175,20 +175,22 @@ class World:
 
 
 @st.composite
-def worlds(draw: st.DrawFn) -> World:
-    """Two to four nodes, up to four queues, three to eight jobs of which some run."""
+def worlds(draw: st.DrawFn, size: int = 1) -> World:
+    """Two to four nodes, up to four queues, three to eight jobs of which some run; or `size` times as many."""
     pools = draw(st.sampled_from([[""], [""], ["a", "b"]]))
-    nodes = {f"n{k}": pools[k % len(pools)] for k in range(draw(st.integers(2, 4)))}
+    nodes = {f"n{k}": pools[k % len(pools)] for k in range(draw(st.integers(2, 4 * size)))}
     names = list(nodes)
-    racks = {"r0": names[:2], "r1": names[2:]} if draw(st.booleans()) and len(names) > 2 else {}
-    queues = draw(_queues(GPUS * len(nodes)))
+    racks = {}
+    if draw(st.booleans()) and len(names) > 2:
+        racks = {f"r{k // 2}": names[k : k + 2] for k in range(0, len(names), 2)}
+    queues = draw(_queues(GPUS * len(nodes), size))
     leaves = [name for name in queues if name not in {parent for parent, _ in queues.values()}]
     tainted = (names[-1],) if draw(st.integers(0, 3)) == 0 else ()
     sizes = draw(st.sampled_from([[0], [0], [0, 1, 2, 4]]))
     free = dict.fromkeys(names, (GPUS, CPUS))
     jobs = []
-    for number in range(draw(st.integers(3, 8))):
-        job = draw(_jobs(f"j{number}", leaves, sorted(set(nodes.values())), has_racks=bool(racks)))
+    for number in range(draw(st.integers(3 * size, 8 * size))):
+        job = draw(_jobs(f"j{number}", leaves, sorted(set(nodes.values())), 4 * size, has_racks=bool(racks)))
         job.cpu = draw(st.sampled_from(sizes)) if len(sizes) > 1 else 0
         job.tolerates = bool(tainted) and draw(st.booleans())
         if draw(st.integers(0, 3)):
@@ -202,13 +204,13 @@ def worlds(draw: st.DrawFn) -> World:
 
 
 @st.composite
-def _queues(draw: st.DrawFn, capacity: int) -> dict[str, tuple[str, int]]:
-    """Flat, or teams of two departments; quotas within what there is, or beyond it."""
+def _queues(draw: st.DrawFn, capacity: int, size: int) -> dict[str, tuple[str, int]]:
+    """Flat, or teams of departments, two for each `size`; quotas within what there is, or beyond it."""
     share = draw(st.sampled_from([0, capacity // 4, capacity // 2, capacity]))
     if draw(st.booleans()):
-        return {f"q{k}": ("", draw(st.sampled_from([0, share]))) for k in range(draw(st.integers(1, 3)))}
+        return {f"q{k}": ("", draw(st.sampled_from([0, share]))) for k in range(draw(st.integers(1, 2 + size)))}
     found: dict[str, tuple[str, int]] = {}
-    for department in ("d0", "d1"):
+    for department in (f"d{k}" for k in range(2 if size == 1 else draw(st.integers(1, 2 * size)))):
         found[department] = ("", share)
         for team in range(draw(st.integers(1, 2))):
             found[f"{department}t{team}"] = (department, draw(st.sampled_from([0, share // 2])))
@@ -216,8 +218,8 @@ def _queues(draw: st.DrawFn, capacity: int) -> dict[str, tuple[str, int]]:
 
 
 @st.composite
-def _jobs(draw: st.DrawFn, name: str, leaves: list[str], pools: list[str], *, has_racks: bool) -> Job:
-    pods = draw(st.integers(1, 4))
+def _jobs(draw: st.DrawFn, name: str, leaves: list[str], pools: list[str], most: int, *, has_racks: bool) -> Job:
+    pods = draw(st.integers(1, most))
     job = Job(
         name,
         queue=draw(st.sampled_from(leaves)),

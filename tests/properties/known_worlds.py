@@ -325,4 +325,30 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j3 went for j6, and came back into the room that j0 had just left for j9.
+    "one that was evicted comes back": World(
+        nodes={"n0": "", "n1": "", "n2": "", "n3": ""},
+        racks={"r0": ["n0", "n1"], "r1": ["n2", "n3"]},
+        queues={"q0": ("", 0), "q1": ("", 7), "q2": ("", 0)},
+        jobs=[
+            Job("j0", "q2", "mid", pods=3, gpus=1, minimum=1, part=1, on=["n2", "n1", "n2"]),
+            Job("j1", "q2", "high", pods=3, gpus=1, minimum=1, network=1),
+            Job("j3", "q1", "mid", pods=1, gpus=1, minimum=1, on=["n1"], age=30.0),
+            Job("j6", "q1", "high", pods=2, gpus=1, minimum=1, budget=2),
+            Job("j7", "q2", "low", pods=8, gpus=4, minimum=1, firm="system", network=1, on=["n0"]),
+            Job(
+                "j8",
+                "q0",
+                "high",
+                pods=4,
+                gpus=2,
+                minimum=4,
+                roles={"driver": 1, "worker": 1},
+                on=["n3", "n1", "n3", "n2"],
+                age=30.0,
+            ),
+            Job("j9", "q1", "low", pods=2, gpus=1, minimum=2),
+        ],
+        runtime=0,
+    ),
 }

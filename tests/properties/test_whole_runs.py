@@ -429,6 +429,14 @@ def test_evictions_serve_end_and_spare_the_protected(profile_name: str, world: W
     check_all(done, profile_name)
 
 
+# A cycle of these has several plans, which have to hold together.
+@pytest.mark.parametrize("profile_name", PROFILES)
+@settings(derandomize=os.environ.get("MUSTER_SOAK") != "1", max_examples=settings().max_examples // 2)
+@given(world=worlds(size=2))
+def test_so_they_do_where_more_jobs_contend(profile_name: str, world: World) -> None:
+    check_all(run(world, profile_name), profile_name)
+
+
 @pytest.mark.parametrize("profile_name", PROFILES)
 @pytest.mark.parametrize("world", KNOWN.values(), ids=KNOWN)
 def test_what_went_wrong_once_stays_mended(profile_name: str, world: World) -> None:

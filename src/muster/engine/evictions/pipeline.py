@@ -22,7 +22,7 @@ from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
 from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.heirs import NextTakers, hand_on
 from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
-from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
+from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
 from muster.engine.lines import Line
 from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
@@ -39,6 +39,8 @@ from muster.kernels.planes import RELEASING
 from muster.snapshot import OperationKind, Rows, Statement
 
 _TAKES = (OperationKind.EVICT, OperationKind.RECALL)
+#: Below every priority.
+_LOWEST = int(np.iinfo(np.int64).min)
 
 
 @dataclass(frozen=True, slots=True)
@@ -188,9 +190,24 @@ class _Pipeline(Generic[C]):
     def highest(self) -> Rows:
         """By queue, the highest priority of a job that waited at the beginning."""
         jobs, rows = self.session.snapshot.jobs, np.fromiter(self.waiting, np.intp, len(self.waiting))
-        highest = np.full(len(self.session.snapshot.queues) + 1, np.iinfo(np.int64).min)
+        highest = np.full(len(self.session.snapshot.queues) + 1, _LOWEST)
         np.maximum.at(highest, jobs.queue[rows], jobs.priority[rows])
         return highest
+
+    @cached_property
+    def returning(self) -> dict[int, int]:
+        """By queue, the highest priority of a job that was broken in this session: it comes back before others."""
+        found: dict[int, int] = {}
+        done = [operation for committed in self.session.committed for operation in committed.operations]
+        self._note_broken(joined([one.tasks for one in done if one.kind in _TAKES]), found)
+        return found
+
+    def _note_broken(self, evicted: Rows, returning: dict[int, int]) -> None:
+        jobs = self.session.snapshot.jobs
+        for owner in set(self.session.snapshot.tasks.job[evicted].tolist()):
+            queue, priority = int(jobs.queue[owner]), int(jobs.priority[owner])
+            if priority > returning.get(queue, _LOWEST) and self.session.job_pipelined_deficit(owner) > 0:
+                returning[queue] = priority
 
     @cached_property
     def takers(self) -> NextTakers:
@@ -235,6 +252,8 @@ class _Pipeline(Generic[C]):
                 self._write_down(need, plan, statement)
                 statement.commit()
                 self.waiting.pop(need.job, None)
+                if self.looks_ahead:
+                    self._note_broken(plan.evicted, self.returning)
                 self.session.tally.attempts[MADE_ROOM] += 1
         self.strategy.settled(need, plan)
 
@@ -243,6 +262,10 @@ class _Pipeline(Generic[C]):
         session, jobs, statement = self.session, self.session.snapshot.jobs, simulation.statement
         owner = need.job
         handed: Plan | None = plan
+        if jobs.priority[owner] < self.returning.get(int(jobs.queue[owner]), _LOWEST):
+            why = "a job of its queue that comes before it was evicted just now, and would take the room"
+            simulation.refusal = Rejection(NOT_STEADY, why)
+            return need, None
         if jobs.priority[owner] < self.highest[jobs.queue[owner]]:
             owner, handed = hand_on(session, owner, plan, statement, self.waiting)
         if handed is None or (owner != need.job and self._is_in_vain(owner, handed)):
