@@ -3,6 +3,7 @@
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setToken, takeToken } from "./api";
+import { useLook } from "./NodeMap";
 import { Link } from "./parts";
 import { Player } from "./Player";
 import { Search } from "./Search";
@@ -176,17 +177,15 @@ function SignIn({ why }: { why: string }) {
 }
 
 function ThemeSwitch() {
-  const [chosen, choose] = useState(document.documentElement.dataset.theme ?? "");
-  const dark = chosen === "dark" || (chosen === "" && matchMedia("(prefers-color-scheme: dark)").matches);
+  useLook();
+  const dark = document.documentElement.dataset.theme === "dark";
   function turn(): void {
-    const next = dark ? "light" : "dark";
-    document.documentElement.dataset.theme = next;
     try {
-      localStorage.setItem("muster-theme", next);
+      localStorage.setItem("muster-theme", dark ? "light" : "dark");
     } catch {
       // No storage: it holds until the page goes.
     }
-    choose(next);
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
     window.dispatchEvent(new Event("muster-theme"));
   }
   const name = dark ? "Change to the light theme" : "Change to the dark theme";

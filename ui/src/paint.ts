@@ -21,21 +21,13 @@ export interface Theme {
   hues: string[];
 }
 
-const LIGHT_HUES = [
-  "#3569cf", "#c86a06", "#2b8a57", "#a8438f", "#0c8295", "#bb4238",
-  "#6d51c2", "#80701a", "#56677a", "#cf4679", "#4a861c", "#965833",
-];
-const DARK_HUES = [
-  "#7aa5f7", "#f0a24a", "#5cc98e", "#dd86c8", "#4fc3d6", "#f0857b",
-  "#ab95f5", "#cdbb55", "#9fb0c3", "#f78fb5", "#93cf5c", "#d69b72",
-];
+const HUES = 12;
 
 export function theme(): Theme {
   const style = getComputedStyle(document.documentElement);
   const of = (name: string): string => style.getPropertyValue(name).trim();
-  const dark = of("--dark") === "1";
   return {
-    dark,
+    dark: document.documentElement.dataset.theme === "dark",
     ink: of("--ink"),
     muted: of("--muted"),
     panel: of("--panel"),
@@ -46,7 +38,7 @@ export function theme(): Theme {
     warn: of("--warn"),
     good: of("--good"),
     promised: of("--promised"),
-    hues: dark ? DARK_HUES : LIGHT_HUES,
+    hues: Array.from({ length: HUES }, (_, i) => of(`--hue-${i}`)),
   };
 }
 
@@ -68,8 +60,8 @@ export function hue(name: string): number {
   let found = given.get(name);
   if (found === undefined) {
     found = hueOf(name);
-    const taken = given.size < 12 ? new Set(given.values()) : new Set<number>();
-    for (let step = 0; step < 12 && taken.has(found); step++) found = (found + 5) % 12;
+    const taken = given.size < HUES ? new Set(given.values()) : new Set<number>();
+    for (let step = 0; step < HUES && taken.has(found); step++) found = (found + 5) % HUES;
     given.set(name, found);
     if (given.size <= MOST_KEPT && !saving) {
       saving = true;
