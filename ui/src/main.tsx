@@ -4,7 +4,7 @@ import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setToken, takeToken } from "./api";
 import { useLook } from "./NodeMap";
-import { Link } from "./parts";
+import { Boundary, Link } from "./parts";
 import { Player } from "./Player";
 import { Search } from "./Search";
 import { address, begin, connection, go, linkTo, status, useValue } from "./store";
@@ -72,7 +72,7 @@ function App() {
       ) : (
         <main id="main" tabIndex={-1}>
           {!jobOf(path) && <h1 class="unseen">{titleOf(path)}</h1>}
-          {pageOf(path)}
+          <Boundary key={path}>{pageOf(path)}</Boundary>
         </main>
       )}
       <Announcer />
@@ -135,15 +135,15 @@ function Feed() {
   const feed = useValue(status);
   const link = useValue(connection);
   if (!feed) return <span class="feed muted">connecting …</span>;
-  const word = link.state === "lost" ? "lost" : feed.live ? "live" : feed.ended ? "settled" : "playing";
+  const word = link.state === "lost" ? "lost" : feed.source === "replay" ? "" : feed.live ? "live" : feed.ended ? "simulated" : "simulating";
   const meaning: Record<string, string> = {
     lost: "The server does not answer",
     live: "A live cluster, as it changes",
-    settled: "The simulation has come to its end",
-    playing: "The simulation is running",
+    simulated: "A simulation that has come to its end",
+    simulating: "A simulation that is running",
   };
   return (
-    <span class="feed" title={meaning[word]}>
+    <span class="feed" title={`${feed.title}. ${meaning[word] ?? ""}`}>
       <i class={`light is-${word}`} aria-hidden="true" />
       <span class="title">{feed.title}</span>
       <span class="muted">{word}</span>

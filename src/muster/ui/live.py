@@ -22,9 +22,9 @@ from muster.cluster.kubernetes.reader import ClusterReader, Observed
 from muster.framework import Session
 from muster.scheduler import CycleResult, Scheduler
 from muster.server.reload import ConfigFile
+from muster.simulate import Run
 from muster.ui.feeds import Feed, Label
 from muster.ui.history import Json, moment_of
-from muster.whatif import Options, Picture, load
 
 log = logging.getLogger("muster.ui")
 
@@ -100,10 +100,13 @@ class LiveFeed(Feed):
             "trouble": trouble,
         }
 
-    def picture(self, cycle: int) -> Picture:
-        """The cluster as it is now, listed anew: what is gone cannot be asked about. Raises MusterError."""
+    def run_to(self, cycle: int) -> Run:
+        """A run that begins with the cluster as it is now, listed anew: what is gone cannot be asked about.
+
+        Raises MusterError.
+        """
         objects = list_cluster(self._target).objects
-        return load(objects, Options(config=self.config, scheduler_names=self._names, registry=self.registry))
+        return Run(objects, self.config, registry=self.registry, scheduler_names=self._names, reports=False)
 
     def begin(self) -> None:
         self.start = time.time()
