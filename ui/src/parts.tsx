@@ -24,9 +24,9 @@ export function Link(props: JSX.HTMLAttributes<HTMLAnchorElement> & { href: stri
   );
 }
 
-/** A colour that belongs to a name, on every page; no line ends between the two. */
+/** A colour that belongs to a name, on every page. */
 export function Dot({ name }: { name: string }) {
-  return <><i class={`dot hue-${hue(name)}`} aria-hidden="true" />{"\u2060"}</>;
+  return <i class={`dot hue-${hue(name)}`} aria-hidden="true" />;
 }
 
 export function JobLink({ job, dot = true }: { job: string; dot?: boolean }) {
