@@ -25,7 +25,7 @@ def digest(folder: Path) -> str:
 def test_the_committed_build_is_of_these_sources() -> None:
     said = re.search(r"Sources: ([0-9a-f]{64})", (BUILT / "app.js").read_text(encoding="utf-8"))
     assert said is not None
-    assert said[1] == digest(SOURCES), "the sources of the dashboard were changed: run `make ui` and commit what it builds"
+    assert said[1] == digest(SOURCES), "the sources were changed: run `make ui` and commit what it builds"
 
 
 def test_building_again_gives_the_same_bytes(tmp_path: Path) -> None:

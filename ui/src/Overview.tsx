@@ -7,7 +7,7 @@ import { linkTo, status, useAt, useData, useValue } from "./store";
 
 const SHOWN = 5;
 /** Of more jobs the list takes long to make; it has its own page. */
-const MOST_JOBS = 3000;
+const MOST_JOBS = 5000;
 
 export function Overview() {
   const feed = useValue(status);

@@ -148,7 +148,7 @@ def make_app(desk: Desk) -> Starlette:
 def _endpoint(
     desk: Desk, answer: Answer, *, is_open: bool = False, is_long: bool = False
 ) -> Callable[[Request], Awaitable[Response]]:
-    """One address. `is_open`: told to whoever reaches us; `is_long`: made from a copy, while the feed and others go on."""
+    """One address. `is_open`: told to whoever reaches us; `is_long`: made from a copy, while the feed goes on."""
 
     def make(request: Request) -> Json:
         ready = _ready(desk, request)

@@ -66,7 +66,7 @@ class Asked(Protocol):
     """A feed of which one can ask what if."""
 
     def run_to(self, cycle: int) -> Run:
-        """A run that has come to a cycle; nobody else uses it meanwhile, and its forks alone go on. Raises MusterError."""
+        """A run that has come to a cycle, for nobody else meanwhile; its forks alone go on. Raises MusterError."""
         ...
 
 

@@ -25,20 +25,17 @@ PAGES = ("/cluster", "/jobs", "/jobs/research/evaluate", "/queues", "/decisions"
 
 @pytest.fixture(scope="module")
 def long_names() -> FileFeed:
-    text = "\n---\n".join(
-        (
-            f"apiVersion: v1\nkind: Node\nmetadata: {{name: {LONG}}}\nstatus: {{allocatable: {{cpu: 4, memory: 8Gi, pods: 9}}}}",
-            f"apiVersion: scheduling.volcano.sh/v1beta1\nkind: Queue\nmetadata: {{name: {LONG}}}\nspec: {{weight: 1}}",
-            *(
-                "apiVersion: scheduling.volcano.sh/v1beta1\nkind: PodGroup\n"
-                f"metadata: {{name: {LONG}{suffix}, namespace: {LONG}}}\nspec: {{minMember: 1, queue: {LONG}}}\n---\n"
-                f"apiVersion: v1\nkind: Pod\nmetadata: {{name: {LONG}{suffix}-0, namespace: {LONG}, annotations: "
-                f"{{scheduling.k8s.io/group-name: {LONG}{suffix}}}}}\n"
-                "spec: {schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 3}}}]}"
-                for suffix in ("", "2")
-            ),
-        )
-    )
+    node = f"{{kind: Node, apiVersion: v1, metadata: {{name: {LONG}}}, status: {{allocatable: {{cpu: 4, pods: 9}}}}}}"
+    group = "apiVersion: scheduling.volcano.sh/v1beta1"
+    queue = f"{{kind: Queue, {group}, metadata: {{name: {LONG}}}, spec: {{weight: 1}}}}"
+    jobs = []
+    for name in (LONG, f"{LONG}2"):
+        of = f"namespace: {LONG}, annotations: {{scheduling.k8s.io/group-name: {name}}}"
+        spec = "{schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 3}}}]}"
+        meta = f"{{name: {name}, namespace: {LONG}}}"
+        jobs.append(f"{{kind: PodGroup, {group}, metadata: {meta}, spec: {{minMember: 1, queue: {LONG}}}}}")
+        jobs.append(f"{{kind: Pod, apiVersion: v1, metadata: {{name: {name}-0, {of}}}, spec: {spec}}}")
+    text = "\n---\n".join((node, queue, *jobs))
     return finished("long names", Played(load_text(text, "long names"), default_config()))
 
 
@@ -76,12 +73,12 @@ def test_why_a_job_waits_who_took_its_place_and_what_would_let_it_start(show: Op
 @pytest.mark.parametrize(
     ("trial", "job", "why", "taker", "remedies"),
     [
-        ("quota-above-leaf-1", "ns/w2", "no node has room for 1 of 1 pod", "ns/asker", ["wait for ns/asker", "add 1 node like n1"]),
-        ("surplus-first-1", "d/low", "no node has room for 2 of 2 pods", "d/hi", ["wait for d/hi or d/mid", "add 1 node like n1"]),
-        ("nominations-1", "default/f-n1", "no node has room for 1 of 1 pod", "default/g", ["wait for default/g", "add 1 node like n3"]),
+        ("quota-above-leaf-1", "ns/w2", "for 1 of 1 pod", "ns/asker", ["wait for ns/asker", "add 1 node like n1"]),
+        ("surplus-first-1", "d/low", "for 2 of 2 pods", "d/hi", ["wait for d/hi or d/mid", "add 1 node like n1"]),
+        ("nominations-1", "default/f-n1", "for 1 of 1 pod", "default/g", ["wait for default/g", "add 1 node like n3"]),
     ],
-)  # fmt: skip
-def test_the_three_questions_are_answered_on_clusters_of_others(  # noqa: PLR0913  # one for each answer
+)
+def test_the_three_questions_are_answered_on_clusters_of_others(
     show: Open, trial: str, job: str, why: str, taker: str, remedies: list[str]
 ) -> None:
     file = TRIALS / f"{trial}.yaml"
@@ -94,7 +91,7 @@ def test_the_three_questions_are_answered_on_clusters_of_others(  # noqa: PLR091
     def panel(title: str) -> Locator:
         return page.locator(".panel", has=page.get_by_role("heading", name=title))
 
-    expect(panel("Why does it wait?")).to_contain_text(why)
+    expect(panel("Why does it wait?")).to_contain_text(f"no node has room {why}")
     expect(panel("Who has its place?").locator(".lost")).to_contain_text(f"for {taker}")
     for remedy in remedies:
         expect(panel("What would let it start?").locator(".advice")).to_contain_text(remedy)

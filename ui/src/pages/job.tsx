@@ -4,7 +4,7 @@ import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { Explanation, JobPage as Page, Remedies, TimelineEntry } from "../api";
 import { Flow, type Stream } from "../Flow";
-import { actionWord, amountsText, duration, nodesSay, plural, podStatus, resourceWord } from "../format";
+import { actionWord, amountsText, duration, nodesSay, number, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, When } from "../parts";
 import { linkTo, status, useData, useValue } from "../store";
@@ -110,8 +110,8 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
               const named = groups.flatMap((group) => group.examples).sort().slice(0, 3);
               return (
                 <li key={code}>
-                  <span class="count">{count}</span>
-                  <span>{code === "fits" ? "could take one pod" : nodesSay(count, groups[0]?.text ?? code)} <span class="muted">({named.join(", ")}{count > named.length ? `, ${count - named.length} more` : ""})</span></span>
+                  <span class="count">{number(count)}</span>
+                  <span>{code === "fits" ? "could take one pod" : nodesSay(count, groups[0]?.text ?? code)} <span class="muted">({named.join(", ")}{count > named.length ? `, ${number(count - named.length)} more` : ""})</span></span>
                   <span class="track" aria-hidden="true"><i style={{ width: `${(100 * count) / said.nodes.total}%` }} /></span>
                 </li>
               );
@@ -127,6 +127,7 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
 }
 
 const SHOWN_EVICTIONS = 2;
+const SHOWN_HOLDERS = 6;
 
 /** For whom its pods left, who holds what it lacks, and why nobody leaves for it. */
 function Place({ page }: { page: Page }) {
@@ -146,15 +147,14 @@ function Place({ page }: { page: Page }) {
       {said.holders.length > 0 && (
         <>
           <h3>Who holds what it lacks</h3>
-          <ul class="amounts">
-            {said.holders.map((holder) => (
-              <li key={holder.job + holder.resource}><JobLink job={holder.job} /><span>{holder.amount} {resourceWord(holder.resource, holder.amount === "1")}</span></li>
-            ))}
-          </ul>
+          <Holders of={said.holders.slice(0, SHOWN_HOLDERS)} />
+          {said.holders.length > SHOWN_HOLDERS && (
+            <details><summary>{said.holders.length - SHOWN_HOLDERS} more</summary><Holders of={said.holders.slice(SHOWN_HOLDERS)} /></details>
+          )}
         </>
       )}
       {Object.keys(said.heldByOthers).length > 0 && <p>Pods of other schedulers hold {amountsText(said.heldByOthers)}.</p>}
-      {ahead && <p>In line it stands {row.line?.why}.</p>}
+      {ahead && <p class="after">{plural((row.line?.overall ?? 1) - 1, "job")} that wait{row.line?.overall === 2 ? "s" : ""} come{row.line?.overall === 2 ? "s" : ""} before it in line ({row.line?.why}).</p>}
       {isNobody && <p class="muted">Nobody: no other job holds what it lacks, and none of its pods was evicted.</p>}
       {said.noEvictions && (
         <>
@@ -168,6 +168,16 @@ function Place({ page }: { page: Page }) {
         </>
       )}
     </Panel>
+  );
+}
+
+function Holders({ of }: { of: Explanation["holders"] }) {
+  return (
+    <ul class="amounts">
+      {of.map((holder) => (
+        <li key={holder.job + holder.resource}><JobLink job={holder.job} /><span>{holder.amount} {resourceWord(holder.resource, holder.amount === "1")}</span></li>
+      ))}
+    </ul>
   );
 }
 
