@@ -217,8 +217,8 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
         const unit = tree.resources.find((known) => known.name === name)?.unit ?? "count";
         return (
           <div key={name}>
-            <span>{resourceWord(name)}</span>
-            <p><b>{percent(used, total)}</b> {amount(used, unit)} of {amount(total, unit)} used</p>
+            <span>{resourceWord(name)} used</span>
+            <p><b>{percent(used, total)}</b> {amount(used, unit)} of {amount(total, unit)}</p>
             <meter class="bar" min={0} max={Math.max(1, total)} value={used} aria-label={`${resourceWord(name)} used`} />
           </div>
         );
@@ -231,7 +231,7 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
       )}
       <Link href={withQuery({ by: "state" })} class={wrong ? "bad" : ""}>
         <span>Nodes</span>
-        <p><b>{number(wrong)}</b> {wrong === 1 ? "node takes" : "nodes take"} no pods, of {number(tree.nodes.length)}</p>
+        <p><b>{number(wrong)}</b> of {number(tree.nodes.length)} {wrong === 1 ? "takes" : "take"} no pods</p>
       </Link>
     </div>
   );
