@@ -98,6 +98,12 @@ export function PutAside() {
   );
 }
 
+/** Of a live cluster nobody here knows what was decided before the server began to look. */
+export function NothingYet() {
+  const feed = useValue(status);
+  return feed?.live ? <>Nothing has been decided since <When time={feed.start} />, when the dashboard began to look.</> : <>Nothing has been decided yet.</>;
+}
+
 export function When({ time, of }: { time: number; of?: Status | null }) {
   const now = useValue(status);
   const feed = of ?? now;

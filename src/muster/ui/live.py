@@ -33,8 +33,8 @@ _PERIOD_S: Final = 0.25
 _REST: Final = 2.0
 #: How long nothing may happen until a picture is made all the same: waits grow by themselves.
 _QUIET_S: Final = 5.0
-#: How long the watches may be silent until that is said.
-_SILENT_S: Final = 30.0
+#: How long the watches may be silent until that is said: of a kind that nobody touches a server tells once a minute.
+SILENT_S: Final = 120.0
 #: How long to wait before another attempt to connect.
 _AGAIN_S: Final = 5.0
 #: The least time between two looks at who leads.
@@ -155,7 +155,7 @@ class LiveFeed(Feed):
                 if scheduler.last_session is not None:
                     seen = [_json(scheduler.last_session, each, result) for each in self._reader.observed()]
                     self.keep(moment_of(scheduler, result, 0.0, seen))
-            self._say(str(result.error) if result.error is not None else self._reader.trouble(_SILENT_S))
+            self._say(str(result.error) if result.error is not None else self._reader.trouble(SILENT_S))
             took = time.monotonic() - began
             if self._stopping.wait(max(_PERIOD_S, _REST * took)):
                 return

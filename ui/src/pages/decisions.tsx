@@ -4,7 +4,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type CycleCard, type Group } from "../api";
 import { Flow, type Stream } from "../Flow";
 import { plural } from "../format";
-import { JobLink, Link, Missing, NodeLink, Panel, Reason, Segments, When } from "../parts";
+import { JobLink, Link, Missing, NodeLink, NothingYet, Panel, Reason, Segments, When } from "../parts";
 import { address, go, linkTo, useData, useValue, withQuery } from "../store";
 import { Record } from "./job";
 
@@ -66,7 +66,7 @@ export function DecisionsPage() {
           </>
         }
       >
-        {cards.length === 0 && <p class="muted">{query.get("kind") || job ? "No decision is like that." : "Nothing has been decided yet."}</p>}
+        {cards.length === 0 && <p class="muted">{query.get("kind") || job ? "No decision is like that." : <NothingYet />}</p>}
         <ol class="cycles">
           {cards.map((card) => <Card key={card.cycle} card={card} chosen={query.get("cycle") === String(card.cycle)} />)}
         </ol>

@@ -40,7 +40,7 @@ export function QueuesPage() {
           <table class="tree cards">
             <thead>
               <tr>
-                <th>queue</th><th>{resourceWord(resource)}: held, and asked for</th><th class="n">held</th><th class="n">fair share</th><th class="n">quota</th><th class="n">limit</th><th class="n">weight</th><th class="n">jobs run</th><th class="n">jobs wait</th><th class="n">pods wait</th><th>most wait because</th>
+                <th>queue</th><th>{resourceWord(resource)}: held, and asked for</th><th class="n">held</th><th class="n">asks for</th><th class="n">fair share</th><th class="n">quota</th><th class="n">limit</th><th class="n">weight</th><th class="n">jobs run</th><th class="n">jobs wait</th><th class="n">pods wait</th><th>most wait because</th>
               </tr>
             </thead>
             <tbody>
@@ -67,7 +67,7 @@ export function QueuesPage() {
       <div class="columns">
         <div>
           <Panel title={`${resourceWord(resource)} held, over time`}>
-            {series.data && series.data.cycle.length > 1 ? <OverTime series={series.data} chosen={chosen} /> : <p class="muted">One cycle is no line yet.</p>}
+            {series.data && series.data.cycle.length > 1 ? <OverTime series={series.data} chosen={chosen} above={new Set(data.queues.map((queue) => queue.parent))} /> : <p class="muted">One cycle is no line yet.</p>}
           </Panel>
           {series.data && series.data.loans.length > 0 && (
             <Panel title={`${resourceWord(resource)} on loan, over time`}><Lent series={series.data} chosen={chosen} /></Panel>
@@ -207,6 +207,7 @@ function Row(props: { queue: QueueRow; depth: number; resource: string; unit: Un
       </td>
       <td class="wide"><Bar part={part} unit={unit} resource={resource} most={most} /></td>
       <td class="n" data-label="held"><b>{amount(part.held, unit)}</b></td>
+      <td class="n" data-label="asks for">{amount(part.asked, unit)}</td>
       <td class="n" data-label="fair share">{shown(part.fairShare, unit)}</td>
       <td class="n" data-label="quota">{shown(part.quota, unit)}</td>
       <td class="n" data-label="limit">{shown(part.limit, unit)}</td>
@@ -268,12 +269,13 @@ function OneQueue({ queue, resource, unit }: { queue: QueueRow; resource: string
 
 const MOST_LINES = 8;
 
-function OverTime({ series, chosen }: { series: Series; chosen: string | null }) {
+/** Of queues that have others below them nothing is drawn unless they are chosen: it would be the sum of those. */
+function OverTime({ series, chosen, above }: { series: Series; chosen: string | null; above: ReadonlySet<string> }) {
   const feed = useValue(status);
   const lines = useMemo(() => {
     const colours = theme();
     const names = Object.keys(series.queues)
-      .filter((name) => !chosen || name === chosen)
+      .filter((name) => (chosen ? name === chosen : !above.has(name)))
       .filter((name) => series.queues[name]?.held.some((value) => value > 0) || name === chosen)
       .sort((a, b) => Math.max(...(series.queues[b]?.held ?? [0])) - Math.max(...(series.queues[a]?.held ?? [0])))
       .slice(0, MOST_LINES);
