@@ -69,7 +69,9 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("folder", nargs="?", type=Path, default=Path("docs/images"))
     folder: Path = parser.parse_args().folder
-    demo = FileFeed(Label("files", "the demo"), Played(load_files([OBJECTS]), default_config(), load_timeline(TIMELINE)))
+    demo = FileFeed(
+        Label("files", "the demo"), Played(load_files([OBJECTS]), default_config(), load_timeline(TIMELINE))
+    )
     demo.begin()
     demo.wait()
     with browser() as started:
