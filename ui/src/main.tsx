@@ -134,7 +134,7 @@ function pageOf(path: string) {
 function Feed() {
   const feed = useValue(status);
   const link = useValue(connection);
-  if (!feed) return <span class="feed muted">connecting …</span>;
+  if (!feed) return link.state === "refused" ? null : <span class="feed muted">connecting …</span>;
   const word = link.state === "lost" ? "lost" : feed.source === "replay" ? "" : feed.live ? "live" : feed.ended ? "simulated" : "simulating";
   const meaning: Record<string, string> = {
     lost: "The server does not answer",
@@ -164,13 +164,13 @@ function SignIn({ why }: { why: string }) {
         }}
       >
         <h1>Who are you?</h1>
-        <p>{why}</p>
+        <p>{why.includes("Authorization") ? "This dashboard is for those who have a token." : why}</p>
         <label>
           Token
           <input type="password" autocomplete="off" value={token} onInput={(event) => setText(event.currentTarget.value)} />
         </label>
-        <button type="submit" class="button">Read</button>
-        <p class="muted">The server printed it when it started; on a cluster, `kubectl create token NAME` makes one.</p>
+        <button type="submit" class="primary">Sign in</button>
+        <p class="muted">The server printed it when it started; on a cluster, <code>kubectl create token NAME</code> makes one.</p>
       </form>
     </main>
   );

@@ -185,6 +185,7 @@ export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
     return (
       <div class="empty" role="alert">
         <p>{what} could not be read: {of.error.message}</p>
+        {location.pathname.startsWith("/jobs/") && <Link href={linkTo("/jobs")} class="button">All jobs</Link>}
       </div>
     );
   return (
