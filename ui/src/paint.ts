@@ -61,10 +61,7 @@ function kept(): [string, number][] {
 export function hue(name: string): number {
   let found = given.get(name);
   if (found === undefined) {
-    const own = hashOf(name);
-    const taken = new Set(given.values());
-    const wanted = Array.from({ length: HUES }, (_, i) => (i < DISTINCT ? (own + i) % DISTINCT : i));
-    found = wanted.find((one) => !taken.has(one)) ?? own % HUES;
+    found = given.size < HUES ? free(hashOf(name)) : hashOf(name) % HUES;
     given.set(name, found);
     if (given.size <= MOST_KEPT && !saving) {
       saving = true;
@@ -72,6 +69,13 @@ export function hue(name: string): number {
     }
   }
   return found;
+}
+
+/** A colour that no name has yet. */
+function free(own: number): number {
+  const taken = new Set(given.values());
+  const wanted = Array.from({ length: HUES }, (_, i) => (i < DISTINCT ? (own + i) % DISTINCT : i));
+  return wanted.find((one) => !taken.has(one)) ?? own % HUES;
 }
 
 let saving = false;
