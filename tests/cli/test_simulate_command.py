@@ -1,5 +1,6 @@
 import io
 import json
+import re
 from pathlib import Path
 
 import pytest
@@ -201,3 +202,14 @@ def test_unknown_fields_are_errors_or_with_an_option_notes(
     assert capsys.readouterr().err == f"error: {line}"
     assert run(["simulate", small, str(file), "--allow-unknown"]) == 0
     assert f"note: {line}" in capsys.readouterr().err
+
+
+def test_names_of_jobs_stay_whole(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Who reads a table wants to find the name again; sentences can break."""
+    for file in OBJECTS.glob("*.yaml"):
+        (tmp_path / file.name).write_text(re.sub(r"\bserve\b", "serve-ranker-canary-eu-west-1", file.read_text()))
+    assert run(["simulate", str(tmp_path)]) == 0
+    told = capsys.readouterr().out
+    decisions = told.partition("Jobs")[0]
+    assert "product/serve-ranker-canary-eu-west-1 " in decisions
+    assert max(map(len, told.splitlines())) <= 100

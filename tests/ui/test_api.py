@@ -26,6 +26,7 @@ ADDRESSES = {
         "/api/jobs/product/serve?at=4",
         "/api/jobs/default/pod/notebook",
     ],
+    "/api/remedies/{name}": ["/api/remedies/product/serve", "/api/remedies/research/evaluate?at=4"],
     "/api/queues": ["/api/queues", "/api/queues?at=1"],
     "/api/queues/series": ["/api/queues/series", "/api/queues/series?resource=nvidia.com/gpu"],
     "/api/cycles": ["/api/cycles"],

@@ -1,14 +1,19 @@
 """What if, asked over HTTP: the answer of the command, nothing changed, no file read."""
 
+import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
+from muster.api import load_files
+from muster.cli.main import run
+from muster.framework import default_config
 from muster.ui.app import Desk, make_app
-from muster.ui.feeds import Feed, FileFeed, Label
+from muster.ui.feeds import Feed, FileFeed, Label, Played
 from muster.ui.questions import MAX_BYTES
+from tests.ui.conftest import TRIALS, finished
 from tests.ui.test_api import validate
 
 JOB = """
@@ -44,6 +49,44 @@ def test_the_past_is_no_answer_and_can_be_asked_about(client: TestClient) -> Non
     assert late["without"]["evictedPods"] == 0, "what was evicted before is no consequence"
     early = ask(client, ("drain", "gpu-4"), at=4).json()
     assert early["cycle"] == 4
+
+
+@pytest.mark.parametrize(
+    ("trial", "job"), [("quota-above-leaf-1", "ns/w2"), ("surplus-first-1", "d/low"), ("nominations-1", "default/f-n1")]
+)
+def test_remedies_are_those_that_the_command_tells(capsys: pytest.CaptureFixture[str], trial: str, job: str) -> None:
+    file = TRIALS / f"{trial}.yaml"
+    if not file.exists():
+        pytest.skip(f"{file} is not there")
+    assert run(["explain", job, str(file), "--cycles", "30", "--output", "json"]) == 0
+    expected = json.loads(capsys.readouterr().out)
+    feed = finished(trial, Played(load_files([file]), default_config(), cycles=30))
+    with TestClient(make_app(Desk(feed)), base_url="http://127.0.0.1:8330") as client:
+        found = client.get(f"/api/remedies/{job}").json()
+        page = client.get(f"/api/jobs/{job}").json()
+    assert expected["advice"], "something helps"
+    assert [each["text"] for each in found["advice"]] == expected["advice"]
+    assert found["untried"] == expected["untried"]
+    assert found["expectedStart"] == expected["expectedStart"]
+    tried = ("advice", "untried", "expectedStart", "evictions")
+    assert {key: value for key, value in expected.items() if key not in tried} == {
+        key: value for key, value in page["explanation"].items() if key not in tried
+    }
+
+
+def test_a_remedy_can_be_asked_about(client: TestClient) -> None:
+    found = client.get("/api/remedies/product/serve").json()
+    wait, more = found["advice"]
+    assert wait["changes"] == [{"kind": "delete", "text": "research/pretrain"}]
+    assert more["changes"] == [{"kind": "add-nodes", "text": "1xgpu-1"}]
+    told = client.post("/api/whatif", json={"changes": more["changes"]}).json()
+    assert next(job for job in told["jobs"] if job["job"] == "product/serve")["with"]["pending"] == 0
+
+
+def test_what_runs_needs_no_remedy_and_what_is_not_there_has_none(client: TestClient) -> None:
+    found = client.get("/api/remedies/research/pretrain").json()
+    assert (found["advice"], found["untried"], found["expectedStart"]) == ([], [], None)
+    assert client.get("/api/remedies/research/nobody").status_code == 404
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,13 @@ from starlette.requests import Request
 from muster.api import load_files
 from muster.cli.demo.story import OBJECTS, TIMELINE
 from muster.cluster import load_timeline
+from muster.cluster.kubernetes.client.requests import _SILENCE_SECONDS
 from muster.framework import default_config
 from muster.ui.access import TokenGate
 from muster.ui.app import MAX_STREAMS_EACH, Desk, _news, make_app
 from muster.ui.feeds import Feed, FileFeed, Label, Played
 from muster.ui.history import History, Moment, MomentGoneError
+from muster.ui.live import SILENT_S
 
 
 def request_of(token: str = "") -> Request:
@@ -121,3 +123,8 @@ def test_what_breaks_a_feed_is_said() -> None:
     feed.begin()
     assert feed.wait(20)
     assert "AttributeError" in feed.trouble
+
+
+def test_a_quiet_cluster_is_no_trouble() -> None:
+    """Of kinds that nobody touches a server tells once a minute, and a stream that is dead ends by itself before."""
+    assert SILENT_S > _SILENCE_SECONDS > 60

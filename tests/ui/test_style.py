@@ -10,7 +10,7 @@ STYLE = (Path(__file__).parents[2] / "ui" / "src" / "style.css").read_text()
 
 def _theme(opening: str) -> dict[str, str]:
     block = STYLE.partition(opening)[2].partition("}")[0]
-    return dict(re.findall(r"--([a-z-]+): (#[0-9a-f]{6});", block))
+    return dict(re.findall(r"--([a-z0-9-]+): (#[0-9a-f]{6});", block))
 
 
 LIGHT = _theme(":root {")
@@ -45,5 +45,8 @@ def test_text_can_be_read_on_its_ground(text: str, ground: str) -> None:
         assert contrast(theme[text], theme[ground]) >= 4.5
 
 
-def test_who_follows_the_system_gets_the_same_dark() -> None:
-    assert _theme(':root:not([data-theme="light"]) {') == DARK
+@pytest.mark.parametrize("hue", range(12))
+def test_colours_of_names_stand_out(hue: int) -> None:
+    """What is a shape and no text needs a contrast of 3."""
+    for theme in (LIGHT, DARK):
+        assert contrast(theme[f"hue-{hue}"], theme["panel"]) >= 3.0

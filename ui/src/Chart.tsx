@@ -15,6 +15,12 @@ export interface Line {
   dashed?: boolean;
 }
 
+/** A piece of the line, for the legend. */
+function swatch(line: Line | undefined): string {
+  if (!line?.dashed) return line?.colour ?? "";
+  return `repeating-linear-gradient(90deg, ${line.colour} 0 4px, transparent 4px 7px)`;
+}
+
 export function Chart(props: {
   x: number[];
   lines: Line[];
@@ -38,7 +44,7 @@ export function Chart(props: {
         height: props.height ?? 220,
         // From nothing on: a line that stands still is not to look like one that jumps.
         scales: { x: { time: false }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.08)] } },
-        legend: { live: true },
+        legend: { live: true, markers: { width: 0, fill: (_, i) => swatch(props.lines[i - 1]) } },
         axes: [
           { ...axis, incrs: SECONDS, values: (_, ticks) => ticks.map(props.xFormat) },
           { ...axis, size: 70, values: (_, ticks) => ticks.map(props.format) },

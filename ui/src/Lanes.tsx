@@ -28,7 +28,10 @@ export function Lanes({ happenings, first, last }: { happenings: Happening[]; fi
         const [from, to] = key.split("\0") as [string, string];
         return (
           <div key={key} class="lane">
-            <span class="name"><Dot name={from} />{from || "no queue"} <span class="arrow is-evict" aria-label="gave to">→</span> <Dot name={to} />{to || "no queue"}</span>
+            <span>
+              <span class="name"><Dot name={from} />{from || "no queue"}</span> <span class="arrow is-evict" aria-label="gave to">→</span>{" "}
+              <span class="name"><Dot name={to} />{to || "no queue"}</span>
+            </span>
             <span class="rail">
               {ones.map((one) => {
                 const size = 10 + 14 * Math.sqrt(one.pods / most);

@@ -34,13 +34,8 @@ export function useLook(): number {
   const [look, again] = useState(0);
   useEffect(() => {
     const turn = (): void => again((n) => n + 1);
-    const media = matchMedia("(prefers-color-scheme: dark)");
-    media.addEventListener("change", turn);
     window.addEventListener("muster-theme", turn);
-    return () => {
-      media.removeEventListener("change", turn);
-      window.removeEventListener("muster-theme", turn);
-    };
+    return () => window.removeEventListener("muster-theme", turn);
   }, []);
   return look;
 }

@@ -2,12 +2,12 @@
 
 import type { CycleCard, Jobs } from "./api";
 import { duration, number, plural } from "./format";
-import { Chip, JobLink, Link, Panel, Reason, When } from "./parts";
+import { Chip, JobLink, Link, NothingYet, Panel, Reason, When } from "./parts";
 import { linkTo, status, useAt, useData, useValue } from "./store";
 
 const SHOWN = 5;
 /** Of more jobs the list takes long to make; it has its own page. */
-const MOST_JOBS = 3000;
+const MOST_JOBS = 5000;
 
 export function Overview() {
   const feed = useValue(status);
@@ -48,7 +48,7 @@ function Latest() {
   const groups = (data?.cycles ?? []).flatMap((card) => card.groups.map((group) => ({ card, group }))).slice(0, SHOWN);
   return (
     <Panel title="Decided last" aside={<Link href={linkTo("/decisions")}>all decisions</Link>}>
-      {data && groups.length === 0 && <p class="muted">Nothing has been decided yet.</p>}
+      {data && groups.length === 0 && <p class="muted"><NothingYet /></p>}
       <ul class="brief">
         {groups.map(({ card, group }, i) => (
           <li key={i}>

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef, useState } from "preact/hooks";
 import type { Cycles } from "./api";
-import { moment, plural } from "./format";
+import { moment, number, plural } from "./format";
 import { useLook } from "./NodeMap";
 import { theme } from "./paint";
 import { go, status, useAt, useData, useValue, withQuery } from "./store";
@@ -53,11 +53,7 @@ export function Player() {
   const cycle = cycles[place];
   const time = data?.time[place];
   const counts = data ? [data.bind[place] ?? 0, data.evict[place] ?? 0, data.nominate[place] ?? 0] : [0, 0, 0];
-  const said = [
-    counts[0] ? `${plural(counts[0], "pod")} bound` : "",
-    counts[1] ? `${counts[1]} evicted` : "",
-    counts[2] ? `${counts[2]} promised a node` : "",
-  ].filter(Boolean);
+  const [bound = 0, evicted = 0, promised = 0] = counts;
   return (
     <footer class="player" aria-label="Cycles" title="A bar for each cycle: green above the line pods bound, violet on top promised, red below it evicted">
       <div class="buttons">
@@ -78,9 +74,12 @@ export function Player() {
       </div>
       {data && <Line data={data} place={place} show={show} />}
       <div class="said" aria-live={feed.live ? "off" : "polite"}>
-        <strong>cycle {cycle}</strong>
+        <strong>cycle {cycle}{cycles.length > 1 && <span class="muted"> of {cycles.at(-1)}</span>}</strong>
         {time !== undefined && <span>{moment(time, feed.start, feed.live)}</span>}
-        <span class="muted">{said.join(", ") || "nothing decided"}</span>
+        {bound > 0 && <span class="is-bind">{plural(bound, "pod")} bound</span>}
+        {evicted > 0 && <span class="is-evict">{number(evicted)} evicted</span>}
+        {promised > 0 && <span class="is-nominate">{number(promised)} promised a node</span>}
+        {bound + evicted + promised === 0 && <span class="muted">nothing decided</span>}
         {at !== null && (
           <button type="button" onClick={() => show(cycles.length)}>{feed.live ? "live" : "latest"}</button>
         )}

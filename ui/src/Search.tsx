@@ -97,6 +97,7 @@ export function Search() {
           if (event.key === "ArrowDown") setPlace((old) => Math.min(found.length - 1, old + 1));
           else if (event.key === "ArrowUp") setPlace((old) => Math.max(0, old - 1));
           else if (event.key === "Enter") take(place);
+          else if (event.key === "Escape") dialog.current?.close();
           else return;
           event.preventDefault();
         }}

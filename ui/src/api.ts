@@ -159,10 +159,17 @@ export interface JobPage {
   headline: string;
   text: string[];
   explanation: Explanation;
-  /** For each piece of advice, what to ask to see what it does. */
-  tries: { kind: string; text: string }[][];
   pods: { pod: string; node: string; promised: string; status: string }[];
   timeline: TimelineEntry[];
+}
+
+/** What would let a job start: tried on a copy of the cluster. */
+export interface Remedies {
+  cycle: number;
+  advice: { text: string; changes: { kind: string; text: string }[] }[];
+  untried: string[];
+  expectedStart: { inSeconds: number | null; text: string } | null;
+  text: string[];
 }
 
 export interface QueueAmounts {
@@ -332,7 +339,19 @@ function headers(): Record<string, string> {
   return token ? { Authorization: `Bearer ${token}` } : {};
 }
 
+declare global {
+  interface Window {
+    /** Answers that `head.js` has asked for already, by path. */
+    musterEarly?: Record<string, Promise<Response>>;
+  }
+}
+
 export async function ask<T>(path: string, signal?: AbortSignal): Promise<T> {
+  const early = window.musterEarly?.[path];
+  if (early) {
+    delete window.musterEarly?.[path];
+    return answered<T>(await early);
+  }
   return answered<T>(await fetch(path, { headers: headers(), signal: signal ?? null, cache: "no-store" }));
 }
 

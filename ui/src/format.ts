@@ -11,13 +11,13 @@ export function number(value: number): string {
 
 export function amount(value: number, unit: Unit): string {
   if (unit === "bytes") {
-    const steps = ["B", "KiB", "MiB", "GiB", "TiB", "PiB"];
+    const steps = ["", "Ki", "Mi", "Gi", "Ti", "Pi"];
     let step = 0;
     while (Math.abs(value) >= 1024 && step < steps.length - 1) {
       value /= 1024;
       step += 1;
     }
-    return `${few.format(value)} ${steps[step]}`;
+    return `${few.format(value)}${steps[step]}`;
   }
   return unit === "milli" ? few.format(value / 1000) : whole.format(value);
 }
@@ -29,9 +29,10 @@ export function resourceWord(name: string, isOne = false): string {
   return last;
 }
 
-/** Amounts as they came, with the names of what they are of; nothing is left out of but zeros and pods. */
+/** Amounts as they came, with the names of what they are of, devices first; but for zeros and pods all of them. */
 export function amountsText(amounts: Record<string, string>, none = ""): string {
   const shown = Object.entries(amounts).filter(([name, value]) => name !== "pods" && value !== "0");
+  shown.sort(([one], [other]) => Number(other.includes("/")) - Number(one.includes("/")));
   return shown.map(([name, value]) => `${value} ${resourceWord(name, value === "1")}`).join(", ") || none;
 }
 
@@ -39,6 +40,27 @@ export function amountsText(amounts: Record<string, string>, none = ""): string 
 export function podStatus(status: string): string {
   const word = status.toLowerCase();
   return { releasing: "leaving", pipelined: "promised" }[word] ?? word;
+}
+
+/** First words of reasons, which are written for several nodes. */
+const SINGULAR: Record<string, string> = { are: "is", belong: "belongs", do: "does", have: "has", lack: "lacks", wait: "waits" };
+
+/** What so many nodes say, without their number. */
+export function nodesSay(count: number, reason: string): string {
+  const [verb = "", ...rest] = reason.split(" ");
+  return count === 1 ? [SINGULAR[verb] ?? verb, ...rest].join(" ") : reason;
+}
+
+/** The text of a reason, whether it is about a job or about nodes. */
+export function reasonText(reason: string): string {
+  return (reason.split(" ")[0] ?? "") in SINGULAR ? `nodes ${reason}` : reason;
+}
+
+/** What an action does, for those who do not know its name. */
+export function actionWord(action: string): string {
+  if (action.endsWith("reclaim")) return "Take back from other queues";
+  if (action.endsWith("preempt")) return "Take from its own queue";
+  return { consolidation: "Move others elsewhere" }[action] ?? action;
 }
 
 export function duration(seconds: number): string {
@@ -69,12 +91,12 @@ export function plural(count: number, word: string): string {
   return `${number(count)} ${word}${count === 1 ? "" : "s"}`;
 }
 
-/** A colour number for a name, the same on every page. */
-export function hueOf(name: string): number {
+/** A number that belongs to a name, the same in every browser. */
+export function hashOf(name: string): number {
   let hash = 2166136261;
   for (let i = 0; i < name.length; i++) {
     hash ^= name.charCodeAt(i);
     hash = Math.imul(hash, 16777619);
   }
-  return (hash >>> 0) % 12;
+  return hash >>> 0;
 }

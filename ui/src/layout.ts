@@ -50,6 +50,9 @@ const TILES: { w: number; h: number }[] = [
   ...[34, 28, 24, 20, 17, 14, 12, 10, 8, 7, 6, 5, 4, 3].map((side) => ({ w: side, h: side })),
 ];
 
+const LARGE = 60;
+const LARGE_GAP = 6;
+
 /** The children of each domain, in order. */
 export function childrenOf(tree: Tree): number[][] {
   const inner: number[][] = tree.domains.name.map(() => []);
@@ -67,10 +70,17 @@ export function arrange(tree: Tree, folded: ReadonlySet<number>, width: number, 
     if (tile.w > width - 16) continue;
     const rough = (tree.nodes.length * (tile.w + 1) * (tile.h + 1)) / 1.05;
     if (folded.size === 0 && rough > width * height && tile.w > 3) continue;
-    last = new Arranger(tree, inner, folded, tile).run(width);
+    last = new Arranger(tree, inner, folded, tree.domains.name.length > 1 ? tile : stretched(tile, tree.nodes.length, width)).run(width);
     if (last.height <= height) return last;
   }
   return last ?? new Arranger(tree, inner, folded, { w: 3, h: 3 }).run(width);
+}
+
+/** Large tiles without domains around them take the whole width, within reason. */
+function stretched(tile: { w: number; h: number }, count: number, width: number): { w: number; h: number } {
+  if (tile.w < LARGE) return tile;
+  const columns = Math.max(1, Math.min(count, Math.floor((width + LARGE_GAP) / (tile.w + LARGE_GAP))));
+  return { w: Math.min(tile.w * 1.6, (width + LARGE_GAP) / columns - LARGE_GAP), h: tile.h };
 }
 
 class Arranger {
@@ -86,8 +96,8 @@ class Arranger {
     private readonly folded: ReadonlySet<number>,
     private readonly tile: { w: number; h: number },
   ) {
-    this.gap = tile.w >= 60 ? 6 : tile.w >= 10 ? 2 : 1;
-    this.pad = tile.w >= 60 ? 8 : tile.w >= 10 ? 4 : 2;
+    this.gap = tile.w >= LARGE ? LARGE_GAP : tile.w >= 10 ? 2 : 1;
+    this.pad = tile.w >= LARGE ? 8 : tile.w >= 10 ? 4 : 2;
   }
 
   run(width: number): Layout {
@@ -124,7 +134,7 @@ class Arranger {
   }
 
   private foldedSize(): { w: number; h: number } {
-    if (this.tile.w >= 60) return this.tile;
+    if (this.tile.w >= LARGE) return this.tile;
     if (this.tile.w >= 20) return { w: 120, h: 40 };
     if (this.tile.w >= 10) return { w: 64, h: 26 };
     return { w: this.tile.w * 3, h: this.tile.w * 2 };

@@ -3,7 +3,8 @@
 import { render } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { setToken, takeToken } from "./api";
-import { Link } from "./parts";
+import { useLook } from "./NodeMap";
+import { Boundary, Link } from "./parts";
 import { Player } from "./Player";
 import { Search } from "./Search";
 import { address, begin, connection, go, linkTo, status, useValue } from "./store";
@@ -71,7 +72,7 @@ function App() {
       ) : (
         <main id="main" tabIndex={-1}>
           {!jobOf(path) && <h1 class="unseen">{titleOf(path)}</h1>}
-          {pageOf(path)}
+          <Boundary key={path}>{pageOf(path)}</Boundary>
         </main>
       )}
       <Announcer />
@@ -133,16 +134,16 @@ function pageOf(path: string) {
 function Feed() {
   const feed = useValue(status);
   const link = useValue(connection);
-  if (!feed) return <span class="feed muted">connecting …</span>;
-  const word = link.state === "lost" ? "lost" : feed.live ? "live" : feed.ended ? "settled" : "playing";
+  if (!feed) return link.state === "refused" ? null : <span class="feed muted">connecting …</span>;
+  const word = link.state === "lost" ? "lost" : feed.source === "replay" ? "" : feed.live ? "live" : feed.ended ? "simulated" : "simulating";
   const meaning: Record<string, string> = {
     lost: "The server does not answer",
     live: "A live cluster, as it changes",
-    settled: "The simulation has come to its end",
-    playing: "The simulation is running",
+    simulated: "A simulation that has come to its end",
+    simulating: "A simulation that is running",
   };
   return (
-    <span class="feed" title={meaning[word]}>
+    <span class="feed" title={`${feed.title}. ${meaning[word] ?? ""}`}>
       <i class={`light is-${word}`} aria-hidden="true" />
       <span class="title">{feed.title}</span>
       <span class="muted">{word}</span>
@@ -163,30 +164,28 @@ function SignIn({ why }: { why: string }) {
         }}
       >
         <h1>Who are you?</h1>
-        <p>{why}</p>
+        <p>{why.includes("Authorization") ? "This dashboard is for those who have a token." : why}</p>
         <label>
           Token
           <input type="password" autocomplete="off" value={token} onInput={(event) => setText(event.currentTarget.value)} />
         </label>
-        <button type="submit" class="button">Read</button>
-        <p class="muted">The server printed it when it started; on a cluster, `kubectl create token NAME` makes one.</p>
+        <button type="submit" class="primary">Sign in</button>
+        <p class="muted">The server printed it when it started; on a cluster, <code>kubectl create token NAME</code> makes one.</p>
       </form>
     </main>
   );
 }
 
 function ThemeSwitch() {
-  const [chosen, choose] = useState(document.documentElement.dataset.theme ?? "");
-  const dark = chosen === "dark" || (chosen === "" && matchMedia("(prefers-color-scheme: dark)").matches);
+  useLook();
+  const dark = document.documentElement.dataset.theme === "dark";
   function turn(): void {
-    const next = dark ? "light" : "dark";
-    document.documentElement.dataset.theme = next;
     try {
-      localStorage.setItem("muster-theme", next);
+      localStorage.setItem("muster-theme", dark ? "light" : "dark");
     } catch {
       // No storage: it holds until the page goes.
     }
-    choose(next);
+    document.documentElement.dataset.theme = dark ? "light" : "dark";
     window.dispatchEvent(new Event("muster-theme"));
   }
   const name = dark ? "Change to the light theme" : "Change to the dark theme";

@@ -1,7 +1,7 @@
 // Colours of the map, and the drawing of it. Everything is read from columns: a frame of twenty thousand nodes is a loop.
 
 import type { State, Tree, Unit } from "./api";
-import { amount, hueOf, resourceWord } from "./format";
+import { amount, hashOf, resourceWord } from "./format";
 import type { Layout } from "./layout";
 
 export type Mode = "use" | "free" | "job" | "queue" | "state";
@@ -21,21 +21,15 @@ export interface Theme {
   hues: string[];
 }
 
-const LIGHT_HUES = [
-  "#3569cf", "#c86a06", "#2b8a57", "#a8438f", "#0c8295", "#bb4238",
-  "#6d51c2", "#80701a", "#56677a", "#cf4679", "#4a861c", "#965833",
-];
-const DARK_HUES = [
-  "#7aa5f7", "#f0a24a", "#5cc98e", "#dd86c8", "#4fc3d6", "#f0857b",
-  "#ab95f5", "#cdbb55", "#9fb0c3", "#f78fb5", "#93cf5c", "#d69b72",
-];
+const HUES = 12;
+/** The first ones differ at a glance; the others are near to one of them. */
+const DISTINCT = 8;
 
 export function theme(): Theme {
   const style = getComputedStyle(document.documentElement);
   const of = (name: string): string => style.getPropertyValue(name).trim();
-  const dark = of("--dark") === "1";
   return {
-    dark,
+    dark: document.documentElement.dataset.theme === "dark",
     ink: of("--ink"),
     muted: of("--muted"),
     panel: of("--panel"),
@@ -46,11 +40,11 @@ export function theme(): Theme {
     warn: of("--warn"),
     good: of("--good"),
     promised: of("--promised"),
-    hues: dark ? DARK_HUES : LIGHT_HUES,
+    hues: Array.from({ length: HUES }, (_, i) => of(`--hue-${i}`)),
   };
 }
 
-/** Colours of names: by their own number, and where another name has it, by the next one that is free. */
+/** Colours of names: by their own number, and where another name has that colour, the next one that is free. */
 const KEY = "muster-colours";
 const given = new Map<string, number>(kept());
 const MOST_KEPT = 200;
@@ -67,9 +61,7 @@ function kept(): [string, number][] {
 export function hue(name: string): number {
   let found = given.get(name);
   if (found === undefined) {
-    found = hueOf(name);
-    const taken = given.size < 12 ? new Set(given.values()) : new Set<number>();
-    for (let step = 0; step < 12 && taken.has(found); step++) found = (found + 5) % 12;
+    found = given.size < HUES ? free(hashOf(name)) : hashOf(name) % HUES;
     given.set(name, found);
     if (given.size <= MOST_KEPT && !saving) {
       saving = true;
@@ -77,6 +69,13 @@ export function hue(name: string): number {
     }
   }
   return found;
+}
+
+/** A colour that no name has yet. */
+function free(own: number): number {
+  const taken = new Set(given.values());
+  const wanted = Array.from({ length: HUES }, (_, i) => (i < DISTINCT ? (own + i) % DISTINCT : i));
+  return wanted.find((one) => !taken.has(one)) ?? own % HUES;
 }
 
 let saving = false;
@@ -327,7 +326,7 @@ function drawTiles(context: CanvasRenderingContext2D, width: number, height: num
     context.fillText(clipped(context, tree.domains.name[index] as string, w - 14), x + 7, y + 13);
     context.fillStyle = look.muted;
     context.font = `10px ${FONT}`;
-    const text = `${hi - lo} nodes, ${amount(total - used, scene.unit)} free`;
+    const text = `${hi - lo} nodes, ${amount(total - used, scene.unit)} ${resourceWord(resource)} free`;
     if (h > 34) context.fillText(clipped(context, text, w - 14), x + 7, y + 25);
   }
 }
@@ -388,10 +387,8 @@ function anyLit(tree: Tree, lit: Uint8Array, domain: number): boolean {
 
 /** Large tiles: the name, and every device with the colour of who holds it. */
 function drawDetails(context: CanvasRenderingContext2D, width: number, height: number, view: View, scene: Scene): void {
-  const { layout, look, state, tree, lit } = scene;
-  const scarce = state.resources[state.scarce];
-  const unit = tree.resources.find((known) => known.name === state.scarce)?.unit ?? "count";
-  const one = unit === "milli" ? 1000 : 1;
+  const { layout, look, state, tree, lit, mode } = scene;
+  const unitOf = (name: string): Unit => tree.resources.find((known) => known.name === name)?.unit ?? "count";
   for (let item = 0; item < layout.items.length; item++) {
     const { index, isDomain } = layout.items[item] as { index: number; isDomain: boolean };
     if (isDomain) continue;
@@ -409,18 +406,30 @@ function drawDetails(context: CanvasRenderingContext2D, width: number, height: n
     context.font = `600 ${Math.min(13, h * 0.26)}px ${FONT}`;
     context.textBaseline = "middle";
     context.fillText(clipped(context, tree.nodes[index] as string, w - 78), x + 11, y + h * 0.3);
-    const total = scarce?.total[index] ?? 0;
-    const used = scarce?.used[index] ?? 0;
+    // What the colours are about; who holds what is known of the scarce resource alone, and of nodes without it CPUs tell most.
+    const about = mode === "use" || mode === "free" ? scene.resource : state.resources[state.scarce]?.total[index] ? state.scarce : "cpu";
+    const unit = unitOf(about);
+    const total = state.resources[about]?.total[index] ?? 0;
+    const used = state.resources[about]?.used[index] ?? 0;
     context.font = `${Math.min(11, h * 0.24)}px ${FONT}`;
     const note = state.state[index] ? (state.states[state.state[index] as number] as string) : "";
-    const mark = note || (total ? `${amount(total - used, unit)} of ${amount(total, unit)} free` : `no ${resourceWord(state.scarce)}`);
+    const mark = note || (total ? `${amount(total - used, unit)} of ${amount(total, unit)}${about === state.scarce ? "" : ` ${resourceWord(about)}`} free` : `no ${resourceWord(about)}`);
     context.fillStyle = note ? look.warn : look.muted;
     const room = context.measureText(mark).width;
     if (room < w - 60) context.fillText(mark, x + w - room - 8, y + h * 0.3);
-    drawDevices(context, scene, index, [x + 11, y + h * 0.54, w - 19, h * 0.3], total, one);
+    const bar: [number, number, number, number] = [x + 11, y + h * 0.54, w - 19, h * 0.3];
+    if (about === state.scarce) drawDevices(context, scene, index, bar, total, unit === "milli" ? 1000 : 1);
+    else drawUse(context, look, bar, total ? used / total : 0);
     drawMarks(context, scene, index, [x, y, w, h], 9);
   }
   context.globalAlpha = 1;
+}
+
+function drawUse(context: CanvasRenderingContext2D, look: Theme, [x, y, w, h]: [number, number, number, number], part: number): void {
+  context.fillStyle = look.sunken;
+  context.fillRect(x, y, w, h);
+  context.fillStyle = look.muted;
+  context.fillRect(x, y, w * Math.min(1, part), h);
 }
 
 function drawDevices(

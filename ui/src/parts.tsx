@@ -1,6 +1,6 @@
 // Small parts that pages are made of.
 
-import type { ComponentChildren, JSX } from "preact";
+import { Component, type ComponentChildren, type JSX } from "preact";
 import { useState } from "preact/hooks";
 import { ApiError, type Status } from "./api";
 import { hue } from "./paint";
@@ -32,7 +32,7 @@ export function Dot({ name }: { name: string }) {
 export function JobLink({ job, dot = true }: { job: string; dot?: boolean }) {
   if (!job || job === "(hidden)") return <span class="name">{job || "nobody"}</span>;
   return (
-    <Link href={linkTo(jobPath(job))} class="name">
+    <Link href={linkTo(jobPath(job))} class="name" title={job}>
       {dot && <Dot name={job} />}
       {job}
     </Link>
@@ -48,8 +48,17 @@ export function QueueLink({ queue }: { queue: string }) {
   return <Link href={linkTo("/queues", { queue })} class="name">{queue}</Link>;
 }
 
+const STATES: Record<string, string> = {
+  waiting: "it has not the pods that it needs to start",
+  promised: "nodes are promised to it, and pods have yet to leave them",
+  starting: "its pods have nodes and are starting",
+  growing: "it runs with what it needs at least, and more of its pods wait",
+  running: "all of its pods run",
+  finished: "all of its pods have ended",
+};
+
 export function Chip({ state }: { state: string }) {
-  return <span class={`chip is-${state.replaceAll(" ", "-")}`}>{state}</span>;
+  return <span class={`chip is-${state.replaceAll(" ", "-")}`} title={STATES[state]}>{state}</span>;
 }
 
 export function Panel(props: { title?: ComponentChildren; aside?: ComponentChildren; class?: string; children: ComponentChildren }) {
@@ -75,6 +84,24 @@ export function Reason({ text }: { text: string }) {
       <code class="code">{cut[1]}</code> {cut[2]}
     </span>
   );
+}
+
+/** Objects that nobody schedules are on no list: that is said where one looks for them. */
+export function PutAside() {
+  const count = useValue(status)?.quarantined ?? 0;
+  if (!count) return null;
+  return (
+    <p class="notice" role="status">
+      {count === 1 ? "1 object cannot be used and was put aside" : `${count} objects cannot be used and were put aside`}; everything else goes on.{" "}
+      <Link href={linkTo("/config")}>What is wrong</Link>
+    </p>
+  );
+}
+
+/** Of a live cluster nobody here knows what was decided before the server began to look. */
+export function NothingYet() {
+  const feed = useValue(status);
+  return feed?.live ? <>Nothing has been decided since <When time={feed.start} />, when the dashboard began to look.</> : <>Nothing has been decided yet.</>;
 }
 
 export function When({ time, of }: { time: number; of?: Status | null }) {
@@ -127,6 +154,24 @@ export function Commands({ commands }: { commands: string[] }) {
   );
 }
 
+/** A page that breaks says so, and the others go on. */
+export class Boundary extends Component<{ children: ComponentChildren }, { fault: string }> {
+  override state = { fault: "" };
+  override componentDidCatch(fault: unknown): void {
+    this.setState({ fault: fault instanceof Error ? fault.message : String(fault) });
+    console.error(fault);
+  }
+  override render() {
+    if (!this.state.fault) return this.props.children;
+    return (
+      <div class="empty" role="alert">
+        <p>This page could not be shown: {this.state.fault}</p>
+        <button type="button" onClick={() => this.setState({ fault: "" })}>Try again</button>
+      </div>
+    );
+  }
+}
+
 /** What stands in the place of data that is not there. */
 export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
   if (of.error instanceof ApiError && of.error.status === 410)
@@ -140,6 +185,7 @@ export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
     return (
       <div class="empty" role="alert">
         <p>{what} could not be read: {of.error.message}</p>
+        {location.pathname.startsWith("/jobs/") && <Link href={linkTo("/jobs")} class="button">All jobs</Link>}
       </div>
     );
   return (

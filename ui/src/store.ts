@@ -103,6 +103,12 @@ export interface Data<T> {
   loading: boolean;
 }
 
+/** Whether data is of the latest cycle already: the first answer often comes before the stream. */
+function isLatest(data: unknown): boolean {
+  const cycle = (data as { cycle?: number | number[] } | null)?.cycle;
+  return cycle !== undefined && (Array.isArray(cycle) ? cycle.at(-1) : cycle) === status.get()?.cycle;
+}
+
 /**
  * What a path answers, asked again when the feed moves on (unless one cycle is looked at). Old data stays while new data
  * comes, one question at a time: a slow server is asked less often, not more.
@@ -113,15 +119,15 @@ export function useData<T>(path: string | null, follows = true): Data<T> {
   const [held, hold] = useState<Data<T> & { path: string | null }>({ data: null, error: null, loading: true, path: null });
   const busy = useRef<AbortController | null>(null);
   const due = useRef(false);
+  // What came last, known before it is drawn.
+  const got = useRef<{ data: unknown; path: string | null }>({ data: null, path: null });
   const moment = follows && at === null ? `${now?.cycle}/${now?.cycles}/${now?.ended}` : "";
   const full = path === null ? null : at === null ? path : path + (path.includes("?") ? "&" : "?") + `at=${at}`;
   const current = useRef(full);
 
   useEffect(() => {
     if (full === null) return;
-    // What is there may be of this very cycle already: the first answer often comes before the stream.
-    const shown = (held.data as { cycle?: number } | null)?.cycle;
-    if (moment && held.path === full && shown !== undefined && shown === now?.cycle) return;
+    if (moment && got.current.path === full && isLatest(got.current.data)) return;
     const isOther = current.current !== full;
     current.current = full;
     if (busy.current && !isOther) {
@@ -134,7 +140,12 @@ export function useData<T>(path: string | null, follows = true): Data<T> {
       busy.current = control;
       due.current = false;
       ask<T>(full, control.signal)
-        .then((data) => hold({ data, error: null, loading: false, path: full }))
+        .then((data) => {
+          if (control.signal.aborted) return;
+          if (isLatest(data)) due.current = false;
+          got.current = { data, path: full };
+          hold({ data, error: null, loading: false, path: full });
+        })
         .catch((error: Error) => {
           if (error.name !== "AbortError")
             hold((old) => ({ data: old.path === full ? old.data : null, error, loading: false, path: full }));

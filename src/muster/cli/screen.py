@@ -22,7 +22,8 @@ from typing import Any
 import numpy as np
 import typer
 import yaml
-from rich.console import Console, Group
+from rich.console import Console, Group, JustifyMethod, RenderableType
+from rich.style import StyleType
 from rich.table import Table
 from rich.text import Text
 
@@ -38,6 +39,9 @@ SHAPING = ("COLUMNS", "LINES", "FORCE_COLOR", "NO_COLOR", "TTY_COMPATIBLE", "TTY
 #: Clears a terminal and goes to its top.
 _CLEAR = "\x1b[H\x1b[2J\x1b[3J"
 FREE = ""
+#: Columns of names, and up to which length a name stays whole.
+_NAMES = ("job", "workload")
+_WHOLE_NAME = 42
 LETTERS = string.ascii_uppercase + string.ascii_lowercase + string.digits
 #: For jobs beyond the letters.
 OTHER = "#"
@@ -105,11 +109,22 @@ class _Copy(io.StringIO):
         return self._is_terminal
 
 
+class _NameTable(Table):
+    """A table that breaks sentences before it breaks names, unless those are very long."""
+
+    def add_row(self, *cells: RenderableType | None, style: StyleType | None = None, end_section: bool = False) -> None:
+        super().add_row(*cells, style=style, end_section=end_section)
+        for column, cell in zip(self.columns, cells, strict=False):
+            if isinstance(cell, Text) and cell.cell_len > _WHOLE_NAME:
+                column.no_wrap = False
+
+
 def plain_table(*columns: str, right: tuple[str, ...] = ()) -> Table:
     """Return an empty table with a header and no borders; columns named in `right` are numbers."""
-    table = Table(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
+    table = _NameTable(box=None, header_style="bold", pad_edge=False, padding=(0, 2, 0, 0))
     for column in columns:
-        table.add_column(Text(column), justify="right" if column in right else "left", overflow="fold")
+        justify: JustifyMethod = "right" if column in right else "left"
+        table.add_column(Text(column), justify=justify, overflow="fold", no_wrap=column in _NAMES)
     return table
 
 

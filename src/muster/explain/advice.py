@@ -36,7 +36,7 @@ def advise(explanation: Explanation, view: NodeView | None, needed: Rows) -> Exp
         remedies += _about_nodes(explanation, view, needed) or general
     elif explanation.code != NOT_TRIED.code:
         remedies += general
-    return replace(explanation, advice=tuple(remedy.text for remedy in remedies), remedies=tuple(remedies))
+    return replace(explanation, remedies=tuple(remedies), advised=tuple(remedies))
 
 
 def _raise_limits(queue: QueuePicture, explanation: Explanation) -> list[Remedy]:

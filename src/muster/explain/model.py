@@ -224,10 +224,10 @@ class Explanation:
     placements: tuple[Placement, ...] = ()
     #: By minimum runtimes; empty when the gang may be evicted.
     shields: tuple[Shield, ...] = ()
-    #: What would let it start, most helpful first; where remedies were tried, those that work.
-    advice: tuple[str, ...] = ()
-    #: The same as something that can be tried.
+    #: What could let it start, most helpful first.
     remedies: tuple[Remedy, ...] = ()
+    #: What is advised: all of these, or, where they were tried, those that work.
+    advised: tuple[Remedy, ...] = ()
     #: What could help and was not tried, with why not; None: nobody tried anything.
     untried: tuple[str, ...] | None = None
     #: When it is expected to start; None: nobody looked.
@@ -235,6 +235,11 @@ class Explanation:
 
     #: Whether any node may be used, room aside.
     has_eligible_nodes: bool = False
+
+    @property
+    def advice(self) -> tuple[str, ...]:
+        """What is advised, in words."""
+        return tuple(remedy.text for remedy in self.advised)
 
     @property
     def asks_for_one(self) -> bool:

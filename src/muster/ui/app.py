@@ -15,7 +15,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from importlib.resources import files
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 from starlette.applications import Starlette
@@ -27,15 +27,16 @@ from starlette.responses import Response, StreamingResponse
 from starlette.routing import Route
 
 from muster.api import MusterError, UserError
+from muster.simulate import Run
 from muster.ui.access import Gate, OpenGate, RateLimit, RefusedError, is_loopback
 from muster.ui.decisions import MAX_CYCLES, CycleFilter, cycles_document, line_document
 from muster.ui.feeds import Feed
-from muster.ui.history import Json, MomentGoneError
+from muster.ui.history import Json, Moment, MomentGoneError
 from muster.ui.jobs import DEFAULT_ROWS, MAX_ROWS, JobFilter, all_jobs, job_document, jobs_document
 from muster.ui.node_map import node_document, prepared
 from muster.ui.openapi import openapi_document
 from muster.ui.overview import config_document, search_document, status_document
-from muster.ui.questions import MAX_BYTES, Asked, answer, read_question
+from muster.ui.questions import MAX_BYTES, Asked, answer, read_question, remedies
 from muster.ui.queues import queues_document, series_document, takings
 from muster.ui.runs import Runs
 from muster.ui.visibility import Reader, namespaces_of, shown_to
@@ -130,6 +131,7 @@ def make_app(desk: Desk) -> Starlette:
     routes = [Route(path, _endpoint(desk, answer), methods=["GET"]) for path, answer in answers.items()]
     routes += [
         Route("/api/openapi.json", _endpoint(desk, lambda _desk, _request: openapi_document(), is_open=True)),
+        Route("/api/remedies/{name:path}", _endpoint(desk, _remedies, is_long=True), methods=["GET"]),
         Route("/api/whatif", _whatif(desk), methods=["POST"]),
         Route("/api/events", _stream(desk), methods=["GET"]),
         Route("/healthz", _healthz, methods=["GET"]),
@@ -143,13 +145,17 @@ def make_app(desk: Desk) -> Starlette:
 # -- the door --------------------------------------------------------------------------------------------------------
 
 
-def _endpoint(desk: Desk, answer: Answer, *, is_open: bool = False) -> Callable[[Request], Awaitable[Response]]:
-    """One address. `is_open`: told to whoever reaches us."""
+def _endpoint(
+    desk: Desk, answer: Answer, *, is_open: bool = False, is_long: bool = False
+) -> Callable[[Request], Awaitable[Response]]:
+    """One address. `is_open`: told to whoever reaches us; `is_long`: made from a copy, while the feed goes on."""
 
     def make(request: Request) -> Json:
         ready = _ready(desk, request)
         if ready is not None:
             return ready
+        if is_long:
+            return answer(desk, request)
         with desk.feed.turns.mine():
             return answer(desk, request)
 
@@ -236,7 +242,7 @@ def _number(request: Request, name: str, default: int | None, least: int = 0, mo
     return int(text)
 
 
-def _moment(desk: Desk, request: Request) -> Any:  # noqa: ANN401  # a Moment; lambdas above need no type
+def _moment(desk: Desk, request: Request) -> Moment:
     return desk.feed.history.at(_number(request, "at", None))
 
 
@@ -259,7 +265,9 @@ def _state(desk: Desk, request: Request) -> Json:
 
 def _node(desk: Desk, request: Request) -> Json:
     name = request.path_params["name"]
-    found = node_document(_moment(desk, request).session, name)
+    session = _moment(desk, request).session
+    assert session is not None  # `History.at` looks at that
+    found = node_document(session, name)
     if found is None:
         raise _NoSuchError(f"there is no node {name!r}")
     return found
@@ -291,6 +299,27 @@ def _job(desk: Desk, request: Request) -> Json:
     except UserError as unknown:
         raise _NoSuchError(str(unknown) if reader.namespaces is None else f"there is no job {name!r}") from None
     return {"cycle": moment.cycle, "time": moment.time, **found}
+
+
+def _remedies(desk: Desk, request: Request) -> Json:
+    name = request.path_params["name"]
+    moment = _moment(desk, request)
+    assert moment.session is not None  # `History.at` looks at that
+    if name not in moment.session.snapshot.jobs.index or not desk.reader(request).sees(name):
+        raise _NoSuchError(f"there is no job {name!r}")
+    key = f"remedies {name}"
+    found: Json | None = moment.answers.get(key)
+    if found is None:
+        found = moment.answers[key] = {"cycle": moment.cycle, **remedies(name, _run_of(desk, moment))}
+    return found
+
+
+def _run_of(desk: Desk, moment: Moment) -> Callable[[], Run]:
+    """The run that has come to a moment, for questions about it."""
+    feed = desk.feed
+    if not isinstance(feed, Asked):
+        raise _NoSuchError("there is no cluster here to ask about")
+    return lambda: feed.run_to(moment.cycle)
 
 
 def _queues(desk: Desk, request: Request) -> Json:
@@ -328,11 +357,8 @@ def _whatif(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
     def make(body: bytes) -> Json:
         question = read_question(body)
         moment = desk.feed.history.at(question.at)
-        feed = desk.feed
-        if not isinstance(feed, Asked):
-            raise _NoSuchError("there is no cluster here to ask about")
-        options = Options(config=feed.config, registry=feed.registry)
-        return {"cycle": moment.cycle, **answer(question, lambda: feed.picture(moment.cycle), options)}
+        options = Options(config=desk.feed.config, registry=desk.feed.registry)
+        return {"cycle": moment.cycle, **answer(question, _run_of(desk, moment), options)}
 
     async def endpoint(request: Request) -> Response:
         # A page from elsewhere can send a form, but not this type, without asking first.

@@ -22,7 +22,6 @@ from muster.scheduler import CycleResult, Scheduler, builtin_registry
 from muster.simulate import Run, simulate
 from muster.ui.history import History, Json, Moment, moment_of
 from muster.ui.node_map import prepared
-from muster.whatif import Picture, picture_of
 
 log = logging.getLogger("muster.ui")
 
@@ -127,8 +126,8 @@ class FileFeed(Feed):
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="muster-ui-feed", daemon=True)
         self._began = 0.0
-        #: The last one that was asked about, and its cycle.
-        self._picture: tuple[int, Picture] | None = None
+        #: The last cycle that was asked about, and the run up to there.
+        self._replayed: tuple[int, Run] | None = None
 
     def begin(self) -> None:
         self._began = time.monotonic()
@@ -144,9 +143,9 @@ class FileFeed(Feed):
         self._thread.join(timeout_s)
         return self.has_ended
 
-    def picture(self, cycle: int) -> Picture:
-        """The cluster after a cycle, played again up to there: the same input decides the same."""
-        if self._picture is None or self._picture[0] != cycle:
+    def run_to(self, cycle: int) -> Run:
+        """The run up to a cycle, played again: the same input decides the same."""
+        if self._replayed is None or self._replayed[0] != cycle:
             played = self._played
             run = Run(
                 played.objects,
@@ -159,8 +158,8 @@ class FileFeed(Feed):
             )
             run.go_on(cycles=cycle)
             run.cycles.clear()  # what has happened by then is no answer
-            self._picture = (cycle, picture_of(run))
-        return self._picture[1]
+            self._replayed = (cycle, run)
+        return self._replayed[1]
 
     def _run(self) -> None:
         played = self._played

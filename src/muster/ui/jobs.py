@@ -10,19 +10,17 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from typing import Final
 
-from muster.api import format_amount
 from muster.explain import explain_job, explanation_lines, find_job, headline, job_rows
-from muster.explain.remedies import BoundRises, JobsEnd, NodesCome, Remedy
 from muster.framework import Session
 from muster.snapshot import NO_ROW, TaskStatus
 from muster.ui.history import Json, Moment
+from muster.ui.questions import WIDTH
 
 #: How many rows an answer has at most, and without being asked.
 MAX_ROWS: Final = 1000
 DEFAULT_ROWS: Final = 200
 #: Lines of a timeline; of longer ones the last are kept.
 _MAX_ENTRIES: Final = 400
-_WIDTH: Final = 110
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,26 +105,10 @@ def _job(session: Session, row: int, now: float) -> Json:
     ]
     return {
         "headline": headline(explanation),
-        "text": explanation_lines(explanation, _WIDTH),
+        "text": explanation_lines(explanation, WIDTH),
         "explanation": explanation.to_json(),
-        "tries": [list(_changes(remedy)) for remedy in explanation.remedies],
         "pods": sorted(pods, key=lambda pod: pod["pod"]),
     }
-
-
-def _changes(remedy: Remedy) -> Iterator[Json]:
-    """A remedy as changes that the page on what-if can be asked about; of some nothing can be asked."""
-    trial = remedy.trial
-    if isinstance(trial, NodesCome):
-        yield {"kind": "add-nodes", "text": f"{trial.count}x{trial.like}"}
-    elif isinstance(trial, JobsEnd):
-        for job in trial.jobs[: 1 if trial.any_one else None]:
-            yield {"kind": "delete", "text": job}
-    elif isinstance(trial, BoundRises):
-        bound = "quota" if trial.is_quota else "limit"
-        for queue, amount in trial.queues:
-            change = f"{queue}.{bound}.{trial.resource}={format_amount(trial.resource, amount)}"
-            yield {"kind": "queue", "text": change}
 
 
 def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:

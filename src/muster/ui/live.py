@@ -22,9 +22,9 @@ from muster.cluster.kubernetes.reader import ClusterReader, Observed
 from muster.framework import Session
 from muster.scheduler import CycleResult, Scheduler
 from muster.server.reload import ConfigFile
+from muster.simulate import Run
 from muster.ui.feeds import Feed, Label
 from muster.ui.history import Json, moment_of
-from muster.whatif import Options, Picture, load
 
 log = logging.getLogger("muster.ui")
 
@@ -33,8 +33,8 @@ _PERIOD_S: Final = 0.25
 _REST: Final = 2.0
 #: How long nothing may happen until a picture is made all the same: waits grow by themselves.
 _QUIET_S: Final = 5.0
-#: How long the watches may be silent until that is said.
-_SILENT_S: Final = 30.0
+#: How long the watches may be silent until that is said: of a kind that nobody touches a server tells once a minute.
+SILENT_S: Final = 120.0
 #: How long to wait before another attempt to connect.
 _AGAIN_S: Final = 5.0
 #: The least time between two looks at who leads.
@@ -100,10 +100,13 @@ class LiveFeed(Feed):
             "trouble": trouble,
         }
 
-    def picture(self, cycle: int) -> Picture:
-        """The cluster as it is now, listed anew: what is gone cannot be asked about. Raises MusterError."""
+    def run_to(self, cycle: int) -> Run:
+        """A run that begins with the cluster as it is now, listed anew: what is gone cannot be asked about.
+
+        Raises MusterError.
+        """
         objects = list_cluster(self._target).objects
-        return load(objects, Options(config=self.config, scheduler_names=self._names, registry=self.registry))
+        return Run(objects, self.config, registry=self.registry, scheduler_names=self._names, reports=False)
 
     def begin(self) -> None:
         self.start = time.time()
@@ -152,7 +155,7 @@ class LiveFeed(Feed):
                 if scheduler.last_session is not None:
                     seen = [_json(scheduler.last_session, each, result) for each in self._reader.observed()]
                     self.keep(moment_of(scheduler, result, 0.0, seen))
-            self._say(str(result.error) if result.error is not None else self._reader.trouble(_SILENT_S))
+            self._say(str(result.error) if result.error is not None else self._reader.trouble(SILENT_S))
             took = time.monotonic() - began
             if self._stopping.wait(max(_PERIOD_S, _REST * took)):
                 return

@@ -144,10 +144,16 @@ SCHEMAS: dict[str, Json] = {
         text=_list(_TEXT),
         # As `muster explain --output json`.
         explanation=_open(job=_TEXT, queue=_TEXT, state=_TEXT, reason=_ANY, advice=_list(_TEXT), holders=_list(_ANY)),
-        # For each piece of advice, what to ask /api/whatif to see what it does.
-        tries=_list(_list(_thing(kind=_TEXT, text=_TEXT))),
         pods=_list(_thing(pod=_TEXT, node=_TEXT, promised=_TEXT, status=_TEXT)),
         timeline=_list({"$ref": "#/components/schemas/Event"}),
+    ),
+    "Remedies": _thing(
+        cycle=_COUNT,
+        # With what to ask /api/whatif to see what it does; of some nothing can be asked.
+        advice=_list(_thing(text=_TEXT, changes=_list(_thing(kind=_TEXT, text=_TEXT)))),
+        untried=_list(_TEXT),
+        expectedStart=_maybe(_open(inSeconds=_maybe(_NUMBER), text=_TEXT)),
+        text=_list(_TEXT),
     ),
     "Queue": _open(
         name=_TEXT,
@@ -302,6 +308,12 @@ PATHS: tuple[tuple[str, str, str, tuple[tuple[str, str, bool], ...]], ...] = (
         ),
     ),
     ("/api/jobs/{name}", "Job", "One job, explained, with its timeline.", (("name", "of the job", True), _AT)),
+    (
+        "/api/remedies/{name}",
+        "Remedies",
+        "What would let a job start, tried on a copy as by `muster explain`; this can take seconds.",
+        (("name", "of the job", True), _AT),
+    ),
     ("/api/queues", "Queues", "The tree of queues, loans, and who took from whom.", (_AT,)),
     ("/api/queues/series", "Series", "What queues held over time.", (("resource", "such as cpu", False),)),
     ("/api/cycles", "Cycles", "All cycles, a number each.", ()),

@@ -79,9 +79,9 @@ def with_remedies(run: Run, explanation: Explanation, now: float | None = None) 
     bench = _Bench(run, explanation, run.cluster.now() if now is None else now)
     forecast = bench.forecast() if explanation.state is JobState.WAITING else None
     if forecast is not None and forecast.seconds is not None and not forecast.rests_on:
-        wait = f"wait: it starts by itself in {duration_text(round(forecast.seconds))}"
-        return replace(explanation, advice=(wait,), untried=(), forecast=forecast)
-    works: list[str] = []
+        wait = Remedy(f"wait: it starts by itself in {duration_text(round(forecast.seconds))}", JobsEnd(()))
+        return replace(explanation, advised=(wait,), untried=(), forecast=forecast)
+    works: list[Remedy] = []
     untried: list[str] = []
     for remedy in explanation.remedies:
         found = bench.try_remedy(remedy)
@@ -89,14 +89,14 @@ def with_remedies(run: Run, explanation: Explanation, now: float | None = None) 
         untried += found.untried
     if not works and (more := bench.more_nodes()) is not None:
         works += bench.try_remedy(more).works
-    return replace(explanation, advice=tuple(works), untried=tuple(untried), forecast=forecast)
+    return replace(explanation, advised=tuple(works), untried=tuple(untried), forecast=forecast)
 
 
 @dataclass(frozen=True, slots=True)
 class _Found:
-    """What came of one remedy, in words."""
+    """What came of one remedy: what of it works, and in words what was not tried."""
 
-    works: tuple[str, ...] = ()
+    works: tuple[Remedy, ...] = ()
     untried: tuple[str, ...] = ()
 
 
@@ -153,16 +153,18 @@ class _Bench:
         if isinstance(trial, NodesCome):
             return self._try_nodes(trial)
         if isinstance(trial, ReasonGoes) and trial.code in ("queue-overused", "queue-limit"):
-            return self._try_in_turn(self._less_in_queues())
-        return self._try_in_turn([self._change(remedy.text, trial)], in_part=isinstance(trial, ReasonGoes))
+            return self._try_in_turn(trial, self._less_in_queues())
+        return self._try_in_turn(trial, [self._change(remedy.text, trial)], in_part=isinstance(trial, ReasonGoes))
 
-    def _try_in_turn(self, changes: Iterable[tuple[str, Change | None]], *, in_part: bool = True) -> _Found:
-        works: list[str] = []
+    def _try_in_turn(
+        self, trial: Trial, changes: Iterable[tuple[str, Change | None]], *, in_part: bool = True
+    ) -> _Found:
+        works: list[Remedy] = []
         untried: list[str] = []
         for text, change in changes:
             found = None if change is None else self._works(change, in_part=in_part)
             if found:
-                works.append(text)
+                works.append(Remedy(text, trial))
             elif found is None:
                 untried.append(text if change is None else f"{text} {_NO_TIME}")
         return _Found(tuple(works), tuple(untried))
@@ -182,14 +184,18 @@ class _Bench:
             return _out_of_time(f"wait for {joined(trial.jobs, 'or')} to finish")
         jobs = trial.jobs[: max(1, self._left // 2)]
         works = [job for job in jobs if self._works(EndJobs((job,)), in_part=False)]
-        return _Found(works=(f"wait for {joined(works, 'or')} to finish: then it fits",) if works else ())
+        if not works:
+            return _Found()
+        text = f"wait for {joined(works, 'or')} to finish: then it fits"
+        return _Found(works=(Remedy(text, JobsEnd(tuple(works), any_one=True)),))
 
     def _try_nodes(self, trial: NodesCome) -> _Found:
         for times in _MORE_NODES:
-            text = add_nodes_text(self._snapshot, trial.like, times * trial.count)
-            works = self._works(AddNodes(times * trial.count, trial.like), in_part=False)
+            more = replace(trial, count=times * trial.count)
+            text = add_nodes_text(self._snapshot, more.like, more.count)
+            works = self._works(AddNodes(more.count, more.like), in_part=False)
             if works:
-                return _Found(works=(text,))
+                return _Found(works=(Remedy(text, more),))
             if works is None:
                 return _out_of_time(text) if times == 1 else _Found()
         return _Found()

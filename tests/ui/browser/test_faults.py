@@ -32,13 +32,13 @@ def test_a_server_that_goes_and_comes_back(chromium: Browser, demo: FileFeed) ->
     page = chromium.new_page()
     with served(Desk(demo), port) as address:
         page.goto(f"{address}/jobs")
-        expect(page.locator(".feed")).to_contain_text("settled")
+        expect(page.locator(".feed")).to_contain_text("simulated")
     expect(page.get_by_role("status").filter(has_text="The connection is lost")).to_be_visible()
     expect(page.get_by_role("link", name="research/evaluate")).to_be_visible()
     with served(Desk(demo), port):
         expect(page.get_by_text("The connection is lost")).to_have_count(0)
         page.get_by_role("link", name="research/evaluate").click()
-        expect(page.get_by_role("heading", name="Why it waits")).to_be_visible()
+        expect(page.get_by_role("heading", name="Why does it wait?")).to_be_visible()
         page.close()
 
 
@@ -67,10 +67,10 @@ def test_a_token_that_expires_is_asked_for_again(show: Open, demo: FileFeed, tmp
     expect(page.get_by_role("heading", name="Who are you?")).to_be_visible()
     expect(page.get_by_text("research/evaluate")).to_have_count(0)
     page.get_by_label("Token").fill("wrong-token-of-the-test")
-    page.get_by_role("button", name="Read").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_text("the token is not the right one")).to_be_visible()
     page.get_by_label("Token").fill(SECOND)
-    page.get_by_role("button", name="Read").click()
+    page.get_by_role("button", name="Sign in").click()
     expect(page.get_by_role("link", name="research/evaluate")).to_be_visible()
 
 

@@ -4,20 +4,39 @@ import re
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Page, expect
+from playwright.sync_api import Browser, Locator, Page, expect
 
-from benchmarks.ui import FIRST_DRAWN, frames_ms, large_feed
-from muster.api import load_text
+from benchmarks.ui import FIRST_DRAWN, frames_ms, large_feed, served
+from muster.api import load_files, load_text
 from muster.framework import default_config
 from muster.ui.app import Desk
 from muster.ui.feeds import FileFeed, Played
 from muster.ui.runs import Runs
 from tests.ui.browser.conftest import Open
-from tests.ui.conftest import finished
+from tests.ui.conftest import TRIALS, finished
 
 expect.set_options(timeout=20_000)
 
+#: As long as Kubernetes lets names be.
+LONG = "a-name-of-many-words-with-no-place-to-break-" + 19 * "x"
+
 PAGES = ("/cluster", "/jobs", "/jobs/research/evaluate", "/queues", "/decisions", "/whatif", "/lab", "/config")
+
+
+@pytest.fixture(scope="module")
+def long_names() -> FileFeed:
+    node = f"{{kind: Node, apiVersion: v1, metadata: {{name: {LONG}}}, status: {{allocatable: {{cpu: 4, pods: 9}}}}}}"
+    group = "apiVersion: scheduling.volcano.sh/v1beta1"
+    queue = f"{{kind: Queue, {group}, metadata: {{name: {LONG}}}, spec: {{weight: 1}}}}"
+    jobs = []
+    for name in (LONG, f"{LONG}2"):
+        of = f"namespace: {LONG}, annotations: {{scheduling.k8s.io/group-name: {name}}}"
+        spec = "{schedulerName: volcano, containers: [{name: main, resources: {requests: {cpu: 3}}}]}"
+        meta = f"{{name: {name}, namespace: {LONG}}}"
+        jobs.append(f"{{kind: PodGroup, {group}, metadata: {meta}, spec: {{minMember: 1, queue: {LONG}}}}}")
+        jobs.append(f"{{kind: Pod, apiVersion: v1, metadata: {{name: {name}-0, {of}}}, spec: {spec}}}")
+    text = "\n---\n".join((node, queue, *jobs))
+    return finished("long names", Played(load_text(text, "long names"), default_config()))
 
 
 def drawn(page: Page) -> None:
@@ -39,9 +58,14 @@ def test_why_a_job_waits_who_took_its_place_and_what_would_let_it_start(show: Op
     page.get_by_role("link", name="1 job waits").click()
     expect(page).to_have_url(re.compile(r"/jobs\?state=waiting"))
     page.get_by_role("link", name="research/evaluate").click()
-    expect(page.get_by_role("heading", name="Why it waits")).to_be_visible()
+    expect(page.get_by_role("heading", name="Why does it wait?")).to_be_visible()
     expect(page.locator(".reason")).to_contain_text("lack a label that the pod's node selector asks for")
     expect(page.locator(".advice")).to_contain_text("label the nodes, or change the node selector")
+    page.keyboard.press("/")
+    page.keyboard.type("product/serve")
+    expect(page.get_by_role("option").first).to_contain_text("product/serve")
+    page.keyboard.press("Escape")
+    expect(page.get_by_role("dialog")).to_have_count(0)
     page.keyboard.press("/")
     page.keyboard.type("product/serve")
     expect(page.get_by_role("option").first).to_contain_text("product/serve")
@@ -49,6 +73,53 @@ def test_why_a_job_waits_who_took_its_place_and_what_would_let_it_start(show: Op
     expect(page.locator(".timeline .is-evict")).to_contain_text("research/pretrain")
     page.go_back()
     expect(page.locator("h1")).to_contain_text("research/evaluate")
+
+
+@pytest.mark.parametrize(
+    ("trial", "job", "why", "taker", "remedies"),
+    [
+        ("quota-above-leaf-1", "ns/w2", "for 1 of 1 pod", "ns/asker", ["wait for ns/asker", "add 1 node like n1"]),
+        ("surplus-first-1", "d/low", "for 2 of 2 pods", "d/hi", ["wait for d/hi or d/mid", "add 1 node like n1"]),
+        ("nominations-1", "default/f-n1", "for 1 of 1 pod", "default/g", ["wait for default/g", "add 1 node like n3"]),
+    ],
+)
+def test_the_three_questions_are_answered_on_clusters_of_others(
+    show: Open, trial: str, job: str, why: str, taker: str, remedies: list[str]
+) -> None:
+    file = TRIALS / f"{trial}.yaml"
+    if not file.exists():
+        pytest.skip(f"{file} is not there")
+    page = show(Desk(finished(trial, Played(load_files([file]), default_config(), cycles=30))))
+    waiting = page.locator(".panel", has=page.get_by_role("heading", name="Who waits"))
+    waiting.get_by_role("link", name=job).click()
+
+    def panel(title: str) -> Locator:
+        return page.locator(".panel", has=page.get_by_role("heading", name=title))
+
+    expect(panel("Why does it wait?")).to_contain_text(f"no node has room {why}")
+    expect(panel("Who has its place?").locator(".lost")).to_contain_text(f"for {taker}")
+    for remedy in remedies:
+        expect(panel("What would let it start?").locator(".advice")).to_contain_text(remedy)
+    expect(panel("What would let it start?")).to_contain_text("not known: nobody says when")
+
+
+def test_long_names_stay_within_the_page(show: Open, long_names: FileFeed) -> None:
+    for path in ("/cluster", "/jobs", f"/jobs/{LONG}/{LONG}", f"/queues?queue={LONG}", "/decisions"):
+        page = show(Desk(long_names), path, width=390)
+        expect(page.locator("main .panel").first).to_be_visible()
+        page.wait_for_timeout(300)
+        overflow = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+        assert overflow <= 0, f"{path} can be moved sideways"
+
+
+def test_a_page_that_breaks_says_so_and_the_others_go_on(chromium: Browser, demo: FileFeed) -> None:
+    with served(Desk(demo)) as address, chromium.new_context() as context:
+        page = context.new_page()
+        page.route("**/api/queues", lambda route: route.fulfill(json={"cycle": 12, "queues": None}))
+        page.goto(f"{address}/queues")
+        expect(page.get_by_role("alert")).to_contain_text("This page could not be shown")
+        page.get_by_role("link", name="Jobs", exact=True).click()
+        expect(page.get_by_role("link", name="research/evaluate")).to_be_visible()
 
 
 def test_the_map_is_operated_by_keys_and_tells_what_it_shows(show: Open, demo: FileFeed) -> None:
@@ -122,7 +193,7 @@ def test_the_first_page_is_of_the_cycle_that_is_looked_at(show: Open, demo: File
 def test_a_remedy_is_tried_with_a_click(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/jobs/product/serve")
     advice = page.locator(".advice li").filter(has_text="add 1 node like gpu-1")
-    advice.get_by_role("link", name="try it").click()
+    advice.get_by_role("link", name="what else it changes").click()
     expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
     expect(page.get_by_role("row", name="product/serve")).to_contain_text("+1 pod")
 
@@ -132,7 +203,7 @@ def test_what_if_stands_beside_what_is(show: Open, demo: FileFeed) -> None:
     page.get_by_role("combobox", name="Add nodes").fill("1xgpu-1")
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
-    expect(page.get_by_role("row", name=re.compile("GPUs there are"))).to_contain_text("40")
+    expect(page.locator(".sides div").filter(has_text="GPUs there are")).to_contain_text("40 +8 32 without")
     expect(page).to_have_url(re.compile("c=add-nodes"))
     page.reload()
     expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
@@ -192,7 +263,8 @@ def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open) -> N
     page.get_by_role("link", name="Cluster", exact=True).click()
     drawn(page)
     expect(page.get_by_role("heading", name="Faults in the topology")).to_be_visible()
-    expect(page.locator(".figures")).to_contain_text("1 node takes no pods")
+    expect(page.locator(".figures")).to_contain_text(re.compile("1 of [0-9]+ takes no pods"))
+    expect(page.get_by_role("status").filter(has_text="put aside")).to_be_visible()
 
 
 def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open) -> None:

@@ -1,12 +1,12 @@
 // Cluster: every node in the order of the network, coloured by what one wants to know.
 
-import { useEffect, useMemo, useState } from "preact/hooks";
+import { useEffect, useMemo, useRef, useState } from "preact/hooks";
 import type { Cycles, NodePage, State, Tree } from "../api";
 import { amount, amountsText, number, percent, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import type { Mode, Paint } from "../paint";
 import { Overview } from "../Overview";
-import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, QueueLink, Scroll, Segments } from "../parts";
+import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments } from "../parts";
 import { askAll } from "./whatif";
 import { address, go, linkTo, status, useAt, useData, useValue, withQuery } from "../store";
 
@@ -27,12 +27,9 @@ export function useMap(): { tree: Tree | null; state: State | null; missing: Ret
   useEffect(() => {
     if (missing.data && !trees.loading && missing.data.revision !== trees.data?.revision) setRevision(missing.data.revision);
   }, [missing.data, trees]);
-  const [held, hold] = useState<{ tree: Tree; state: State } | null>(null);
-  useEffect(() => {
-    if (trees.data && missing.data && trees.data.revision === missing.data.revision)
-      hold({ tree: trees.data, state: missing.data });
-  }, [trees.data, missing.data]);
-  return { tree: held?.tree ?? null, state: held?.state ?? null, missing };
+  const held = useRef<{ tree: Tree | null; state: State | null }>({ tree: null, state: null });
+  if (trees.data && missing.data && trees.data.revision === missing.data.revision) held.current = { tree: trees.data, state: missing.data };
+  return { ...held.current, missing };
 }
 
 function useHeight(): number {
@@ -87,20 +84,23 @@ export function ClusterPage() {
   return (
     <div class="cluster">
       <Totals tree={tree} state={state} resource={resource} />
+      <PutAside />
       <div class={selected ? "split" : ""}>
         <Panel
           title={`${plural(tree.nodes.length, "node")}${tree.domains.name.length > 1 ? `, ${plural(tree.domains.name.length - 1, "domain")}` : ""}`}
           aside={
             <>
-              <Segments label="Colours by" value={mode} options={MODES} onChange={(by) => go(withQuery({ by }))} />
-              <label>
-                <span class="unseen">Resource</span>
-                <select value={resource} onChange={(event) => go(withQuery({ of: event.currentTarget.value }))}>
-                  {tree.resources.map((known) => (
-                    <option key={known.name} value={known.name}>{resourceWord(known.name)}</option>
-                  ))}
-                </select>
-              </label>
+              {!asTable && <Segments label="Colours by" value={mode} options={MODES} onChange={(by) => go(withQuery({ by }))} />}
+              {(asTable || mode === "use" || mode === "free") && (
+                <label>
+                  <span class="unseen">Resource</span>
+                  <select value={resource} onChange={(event) => go(withQuery({ of: event.currentTarget.value }))}>
+                    {tree.resources.map((known) => (
+                      <option key={known.name} value={known.name}>{resourceWord(known.name)}</option>
+                    ))}
+                  </select>
+                </label>
+              )}
               {tree.tiers.length > 0 && (
                 <label>
                   <span class="unseen">Fold</span>
@@ -217,21 +217,21 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
         const unit = tree.resources.find((known) => known.name === name)?.unit ?? "count";
         return (
           <div key={name}>
-            <b>{percent(used, total)}</b>{" "}
-            <span>of {amount(total, unit)} {resourceWord(name)} used</span>
+            <span>{resourceWord(name)} used</span>
+            <p><b>{percent(used, total)}</b> {amount(used, unit)} of {amount(total, unit)}</p>
             <meter class="bar" min={0} max={Math.max(1, total)} value={used} aria-label={`${resourceWord(name)} used`} />
           </div>
         );
       })}
       {jobs.running >= 0 && (
-        <Link href={linkTo("/jobs", { state: "waiting,promised" })}>
-          <b>{number(jobs.waiting)}</b>{" "}
-          <span>{jobs.waiting === 1 ? "job waits" : "jobs wait"}, {number(jobs.running)} {jobs.running === 1 ? "runs" : "run"}</span>
+        <Link href={linkTo("/jobs", { state: "waiting,promised" })} class={jobs.waiting ? "warn" : ""}>
+          <span>Jobs</span>
+          <p><b>{number(jobs.waiting)}</b> {jobs.waiting === 1 ? "job waits" : "jobs wait"}, {number(jobs.running)} {jobs.running === 1 ? "runs" : "run"}</p>
         </Link>
       )}
-      <Link href={withQuery({ by: "state" })} class={wrong ? "warn" : ""}>
-        <b>{number(wrong)}</b>{" "}
-        <span>{wrong === 1 ? "node takes" : "nodes take"} no pods</span>
+      <Link href={withQuery({ by: "state" })} class={wrong ? "bad" : ""}>
+        <span>Nodes</span>
+        <p><b>{number(wrong)}</b> of {number(tree.nodes.length)} {wrong === 1 ? "takes" : "take"} no pods</p>
       </Link>
     </div>
   );

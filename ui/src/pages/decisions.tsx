@@ -1,10 +1,11 @@
 // Decisions: the cycles, what each tried and decided and why, and evictions as a picture of who left for whom.
 
+import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type CycleCard, type Group } from "../api";
 import { Flow, type Stream } from "../Flow";
-import { plural } from "../format";
-import { JobLink, Link, Missing, NodeLink, Panel, Reason, Segments, When } from "../parts";
+import { number, plural } from "../format";
+import { JobLink, Link, Missing, NodeLink, NothingYet, Panel, Reason, Segments, When } from "../parts";
 import { address, go, linkTo, useData, useValue, withQuery } from "../store";
 import { Record } from "./job";
 
@@ -66,7 +67,7 @@ export function DecisionsPage() {
           </>
         }
       >
-        {cards.length === 0 && <p class="muted">{query.get("kind") || job ? "No decision is like that." : "Nothing has been decided yet."}</p>}
+        {cards.length === 0 && <p class="muted">{query.get("kind") || job ? "No decision is like that." : <NothingYet />}</p>}
         <ol class="cycles">
           {cards.map((card) => <Card key={card.cycle} card={card} chosen={query.get("cycle") === String(card.cycle)} />)}
         </ol>
@@ -97,22 +98,20 @@ function Card({ card, chosen }: { card: CycleCard; chosen: boolean }) {
       {card.error && <p class="warn">{card.error}</p>}
       {evictions.length > 0 && <WhoForWhom groups={evictions} gained={others} />}
       {others.length > 0 && (
-        <ul class="groups">
-          {others.map((group, i) => (
+        <List
+          of={others.map((group, i) => (
             <li key={i}>
               <span class={`verb is-${group.kind}`}>{group.kind === "bind" ? "bound" : group.pods[0]?.node ? "promised" : "promise taken back"}</span>
-              <JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span> <Nodes group={group} />
+              <p><JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span> <Nodes group={group} /></p>
               <p class="muted"><Reason text={group.why} /></p>
             </li>
           ))}
-        </ul>
+        />
       )}
       {card.tried.length > 0 && (
         <details>
           <summary>{plural(card.tried.length, "job")} found no place</summary>
-          <ul class="groups">
-            {card.tried.map((each) => <li key={each.job}><JobLink job={each.job} /> <Reason text={each.message} /></li>)}
-          </ul>
+          <List of={card.tried.map((each) => <li key={each.job}><span class="verb">waits</span><p><JobLink job={each.job} /></p><p class="muted"><Reason text={each.message} /></p></li>)} />
         </details>
       )}
       {tried.length > 0 && (
@@ -130,6 +129,19 @@ function Card({ card, chosen }: { card: CycleCard; chosen: boolean }) {
       )}
       {card.failures.length > 0 && <p class="warn">{card.failures.map((failure) => `${failure.what} refused: ${failure.error}`).join("; ")}</p>}
     </li>
+  );
+}
+
+const SHOWN = 8;
+
+/** The first ones; a busy cycle decides more than anybody reads. */
+function List({ of }: { of: JSX.Element[] }) {
+  const [all, showAll] = useState(false);
+  return (
+    <>
+      <ul class="groups">{all ? of : of.slice(0, SHOWN)}</ul>
+      {!all && of.length > SHOWN && <button type="button" onClick={() => showAll(true)}>{number(of.length - SHOWN)} more</button>}
+    </>
   );
 }
 
@@ -183,16 +195,18 @@ function WhoForWhom({ groups, gained }: { groups: Group[]; gained: Group[] }) {
           )
         }
       />
-      <ul class="groups">
-        {groups.map((group, i) => (
+      <List
+        of={groups.map((group, i) => (
           <li key={i}>
             <span class="verb is-evict">evicted</span>
-            <JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span> <Nodes group={group} word="from" />
-            <p class="muted"><Reason text={group.why} /></p>
-            {group.record && <Record record={group.record} />}
+            <p><JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span> <Nodes group={group} word="from" /></p>
+            <div>
+              <p class="muted"><Reason text={group.why} /></p>
+              {group.record && <Record record={group.record} />}
+            </div>
           </li>
         ))}
-      </ul>
+      />
     </div>
   );
 }

@@ -1,9 +1,10 @@
-// One job: where it stands, why, what would let it start, what happened to it, and where its pods are.
+// One job: why it waits, who has its place, what would let it start; then what happened to it and where its pods are.
 
 import { useMemo } from "preact/hooks";
-import type { Explanation, JobPage as Page, TimelineEntry } from "../api";
+import type { ComponentChildren } from "preact";
+import type { Explanation, JobPage as Page, Remedies, TimelineEntry } from "../api";
 import { Flow, type Stream } from "../Flow";
-import { amountsText, duration, plural, podStatus, resourceWord } from "../format";
+import { actionWord, amountsText, duration, nodesSay, number, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, When } from "../parts";
 import { linkTo, status, useData, useValue } from "../store";
@@ -12,47 +13,47 @@ import { Pods } from "./jobs";
 import { askAll } from "./whatif";
 
 export function JobPage({ name }: { name: string }) {
-  const page = useData<Page>(`/api/jobs/${name.split("/").map(encodeURIComponent).join("/")}`);
-  const feed = useValue(status);
+  const path = name.split("/").map(encodeURIComponent).join("/");
+  const page = useData<Page>(`/api/jobs/${path}`);
   const { data } = page;
+  const waits = data !== null && !["running", "finished"].includes(data.explanation.state);
+  // It is several runs of the scheduler: asked for once, not at every cycle.
+  const remedies = useData<Remedies>(waits ? `/api/remedies/${path}` : null, false);
   if (!data) return <Missing of={page} what={`job ${name}`} />;
   const { row, explanation: said } = data;
-  const [space, short] = [name.split("/")[0] ?? "", name.split("/").at(-1) ?? ""];
-  const waits = !["running", "finished"].includes(said.state);
   return (
     <div class="job">
       <header class="head">
         <h1><Dot name={row.job} /><span class="name">{row.job}</span></h1>
         <Chip state={row.state} />
-        <dl>
-          <div><dt>queue</dt><dd><QueueLink queue={row.queue} /></dd></div>
-          <div><dt>pods</dt><dd><Pods row={row} /></dd></div>
-          <div><dt>needed</dt><dd>{row.minimum}</dd></div>
-          <div><dt>priority</dt><dd>{row.priority}</dd></div>
-          <div><dt>{row.runningSeconds === null ? "waits for" : "runs for"}</dt><dd>{duration(row.runningSeconds ?? row.ageSeconds)}</dd></div>
-          {row.line && <div><dt>in line</dt><dd>{row.line.overall}. <span class="muted">({row.line.why})</span></dd></div>}
-          {Object.keys(row.asks).length > 0 && (
-            <div><dt>asks for</dt><dd>{amountsText(row.asks)}</dd></div>
+        {row.state !== "waiting" && <p class="headline">{data.headline.replace(`${row.job} `, "")}</p>}
+        <dl class="facts">
+          <Fact name="queue"><QueueLink queue={row.queue} /></Fact>
+          <Fact name="pods with a node"><Pods row={row} /></Fact>
+          <Fact name="needed to start">{row.minimum}</Fact>
+          <Fact name="priority">{row.priority}</Fact>
+          {row.state !== "finished" && (
+            <Fact name={row.runningSeconds === null ? "waits for" : "runs for"}>{duration(row.runningSeconds ?? row.ageSeconds)}</Fact>
+          )}
+          {row.line && <Fact name="place in line">{row.line.overall}. <span class="muted">({row.line.why})</span></Fact>}
+          {Object.keys(row.asks).length > 0 && <Fact name="asks for, in all">{amountsText(row.asks)}</Fact>}
+          {Object.keys(said.nodeSelector).length > 0 && (
+            <Fact name="only on nodes with"><span class="name">{Object.entries(said.nodeSelector).map(([key, value]) => `${key}=${value}`).join(", ")}</span></Fact>
           )}
         </dl>
       </header>
-      <p class="headline">{data.headline}</p>
+      {waits && (
+        <div class="answers">
+          <Why said={said} reason={row.reason} text={data.text} />
+          <Place page={data} />
+          <Help said={said} remedies={remedies} />
+        </div>
+      )}
       <div class="columns">
         <div>
-          {waits && <Why said={said} text={data.text} />}
-          {said.advice.length > 0 && (
-            <Panel title={said.state === "growing" ? "What would let it grow" : "What would let it start"} class="good">
-              <ol class="advice">
-                {said.advice.map((line, i) => (
-                  <li key={line}>
-                    {line} {data.tries[i]?.length ? <Link href={askAll(data.tries[i] ?? [])} class="try">try it</Link> : null}
-                  </li>
-                ))}
-              </ol>
-            </Panel>
-          )}
+          <Panel title="What happened to it"><Timeline entries={data.timeline} job={row.job} /></Panel>
           {said.protected.length > 0 && (
-            <Panel title="Protected">
+            <Panel title="Protected from eviction">
               <ul class="plain">
                 {said.protected.map((shield, i) => (
                   <li key={i}>
@@ -62,62 +63,39 @@ export function JobPage({ name }: { name: string }) {
               </ul>
             </Panel>
           )}
-          <Panel title="Timeline"><Timeline entries={data.timeline} job={row.job} /></Panel>
+          <AsText page={data} remedies={remedies.data} />
         </div>
         <div>
           <Exchanges entries={data.timeline} job={row.job} />
           <Where page={data} />
-          <Panel title={plural(data.pods.length, "pod")}>
-            <Scroll label="Pods" short>
-              <table>
-                <thead><tr><th>pod</th><th>status</th><th>node</th></tr></thead>
-                <tbody>
-                  {data.pods.map((pod) => (
-                    <tr key={pod.pod}>
-                      <td class="name">{pod.pod.split("/").at(-1)}</td>
-                      <td>{podStatus(pod.status)}</td>
-                      <td>
-                        {pod.node ? <NodeLink node={pod.node} /> : pod.promised ? <span>promised <NodeLink node={pod.promised} /></span> : <span class="muted">none</span>}
-                      </td>
-                    </tr>
-                  ))}
-                </tbody>
-              </table>
-            </Scroll>
-          </Panel>
+          <PodTable page={data} />
           {said.queues.length > 0 && <QueuePath said={said} />}
-          <details class="panel">
-            <summary>As text, to pass on</summary>
-            <pre class="words">{data.text.join("\n")}</pre>
-            <Copy text={data.text.join("\n")} label="copy" />
-          </details>
-          <Commands
-            commands={[
-              `muster explain ${quote(row.job)} ${feed?.live ? "--cluster" : (feed?.words ?? "")}`,
-              `kubectl -n ${quote(space)} describe podgroup ${quote(short)}`,
-              ...(data.pods[0] ? [`kubectl -n ${quote(space)} describe pod ${quote(data.pods[0].pod.split("/").at(-1) ?? "")}`] : []),
-            ]}
-          />
         </div>
       </div>
     </div>
   );
 }
 
-function Why({ said, text }: { said: Explanation; text: string[] }) {
+function Fact({ name, children }: { name: string; children: ComponentChildren }) {
+  return <div><dt>{name}</dt><dd>{children}</dd></div>;
+}
+
+// -- the three questions ---------------------------------------------------------------------------------------------
+
+function Why({ said, reason, text }: { said: Explanation; reason: string; text: string[] }) {
   // Where room is not the trouble, the words say nothing about it.
   const isAboutRoom = text.some((line) => line.startsWith("  needs"));
+  const lacks = isAboutRoom ? said.needs.filter((need) => need.missing !== "0") : [];
   const nodes = Object.entries(said.nodes.byReason);
-  const most = Math.max(1, ...nodes.map(([, count]) => count));
   return (
-    <Panel title={said.state === "growing" ? "Why it does not grow" : "Why it waits"} class="warn">
-      <p class="reason"><code class="code">{said.reason.code}</code> {said.reason.text}</p>
-      {said.reason.detail && <p>{said.reason.detail}</p>}
-      {isAboutRoom && said.needs.some((need) => need.missing !== "0") && (
-        <table>
+    <Panel title={said.state === "growing" ? "Why does it not grow?" : "Why does it wait?"} class="warn">
+      <p class="reason"><Reason text={reason || `${said.reason.code}: ${said.reason.text}`} /></p>
+      {said.roles.length > 0 && <p>Roles that have a minimum: {said.roles.map((role) => `${role.name} ${role.ready} of ${role.minimum}`).join(", ")}</p>}
+      {lacks.length > 0 && (
+        <table class="small">
           <thead><tr><th>it lacks</th><th class="n">needed</th><th class="n">free where it may run</th><th class="n">missing</th></tr></thead>
           <tbody>
-            {said.needs.filter((need) => need.missing !== "0").map((need) => (
+            {lacks.map((need) => (
               <tr key={need.resource}><td>{resourceWord(need.resource)}</td><td class="n">{need.needed}</td><td class="n">{need.free}</td><td class="n"><b>{need.missing}</b></td></tr>
             ))}
           </tbody>
@@ -125,49 +103,117 @@ function Why({ said, text }: { said: Explanation; text: string[] }) {
       )}
       {nodes.length > 0 && (
         <>
-          <h3>What {plural(said.nodes.total, "node")} say{said.nodes.total === 1 ? "s" : ""}</h3>
+          <h3>What {said.nodes.total === 1 ? "the only node says" : `${plural(said.nodes.total, "node")} say`}</h3>
           <ul class="bars">
             {nodes.map(([code, count]) => {
-              const group = said.nodes.groups.find((known) => known.reason === code);
+              const groups = said.nodes.groups.filter((known) => known.reason === code);
+              const named = groups.flatMap((group) => group.examples).sort().slice(0, 3);
               return (
                 <li key={code}>
-                  <span class="count">{count}</span>
-                  <span class="track" aria-hidden="true"><i style={{ width: `${(100 * count) / most}%` }} /></span>
-                  <span>{group ? group.text : code}{group && <span class="muted"> ({group.examples.slice(0, 3).join(", ")}{count > 3 ? ", …" : ""})</span>}</span>
+                  <span class="count">{number(count)}</span>
+                  <span>{code === "fits" ? "could take one pod" : nodesSay(count, groups[0]?.text ?? code)} <span class="muted">({named.join(", ")}{count > named.length ? `, ${number(count - named.length)} more` : ""})</span></span>
+                  <span class="track" aria-hidden="true"><i style={{ width: `${(100 * count) / said.nodes.total}%` }} /></span>
                 </li>
               );
             })}
           </ul>
           {said.nodes.closest && (
-            <p>
-              Closest: <NodeLink node={said.nodes.closest.name} />, which lacks{" "}
-              {amountsText(said.nodes.closest.lacks)}
-            </p>
+            <p class="after">Closest: <NodeLink node={said.nodes.closest.name} />, which lacks {amountsText(said.nodes.closest.lacks)}</p>
           )}
-        </>
-      )}
-      {said.holders.length > 0 && (
-        <>
-          <h3>Who holds what it lacks</h3>
-          <ul class="plain">
-            {said.holders.map((holder) => (
-              <li key={holder.job + holder.resource}><JobLink job={holder.job} /> holds {holder.amount} {resourceWord(holder.resource, holder.amount === "1")}</li>
-            ))}
-          </ul>
-        </>
-      )}
-      {Object.keys(said.heldByOthers).length > 0 && (
-        <p>Pods of other schedulers hold {amountsText(said.heldByOthers)}.</p>
-      )}
-      {said.noEvictions && (
-        <>
-          <h3>Nobody is evicted for it</h3>
-          <ul class="plain">{said.noEvictions.split("; ").map((line) => <li key={line}><Reason text={line} /></li>)}</ul>
         </>
       )}
     </Panel>
   );
 }
+
+const SHOWN_EVICTIONS = 2;
+const SHOWN_HOLDERS = 6;
+
+/** For whom its pods left, who holds what it lacks, and why nobody leaves for it. */
+function Place({ page }: { page: Page }) {
+  const { explanation: said, row } = page;
+  const lost = page.timeline.filter((entry) => entry.kind === "evict").slice(-SHOWN_EVICTIONS).reverse();
+  const ahead = row.line && row.line.overall > 1;
+  const isNobody = !lost.length && !said.holders.length && !ahead && !said.noEvictions && !Object.keys(said.heldByOthers).length;
+  return (
+    <Panel title="Who has its place?">
+      {lost.map((entry) => (
+        <p key={entry.cycle} class="lost">
+          {plural(entry.pods.length, "pod")} of it left {nodesOf(entry)}{" "}
+          {entry.beneficiary ? <>for <JobLink job={entry.beneficiary} /></> : "since its gang was broken"}{" "}
+          <Link href={linkTo("/decisions", { cycle: String(entry.cycle) })}><When time={entry.time} /></Link>
+        </p>
+      ))}
+      {said.holders.length > 0 && (
+        <>
+          <h3>Who holds what it lacks</h3>
+          <Holders of={said.holders.slice(0, SHOWN_HOLDERS)} />
+          {said.holders.length > SHOWN_HOLDERS && (
+            <details><summary>{said.holders.length - SHOWN_HOLDERS} more</summary><Holders of={said.holders.slice(SHOWN_HOLDERS)} /></details>
+          )}
+        </>
+      )}
+      {Object.keys(said.heldByOthers).length > 0 && <p>Pods of other schedulers hold {amountsText(said.heldByOthers)}.</p>}
+      {ahead && <p class="after">{plural((row.line?.overall ?? 1) - 1, "job")} that wait{row.line?.overall === 2 ? "s" : ""} come{row.line?.overall === 2 ? "s" : ""} before it in line ({row.line?.why}).</p>}
+      {isNobody && <p class="muted">Nobody: no other job holds what it lacks, and none of its pods was evicted.</p>}
+      {said.noEvictions && (
+        <>
+          <h3>Why nobody leaves for it</h3>
+          <ul class="plain">
+            {said.noEvictions.split("; ").map((line) => {
+              const cut = /^([a-z]+): (.*)$/s.exec(line);
+              return <li key={line}>{cut ? <><b title={cut[1]}>{actionWord(cut[1] ?? "")}</b>: {cut[2]}</> : line}</li>;
+            })}
+          </ul>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+function Holders({ of }: { of: Explanation["holders"] }) {
+  return (
+    <ul class="amounts">
+      {of.map((holder) => (
+        <li key={holder.job + holder.resource}><JobLink job={holder.job} /><span>{holder.amount} {resourceWord(holder.resource, holder.amount === "1")}</span></li>
+      ))}
+    </ul>
+  );
+}
+
+function Help({ said, remedies }: { said: Explanation; remedies: { data: Remedies | null; error: Error | null } }) {
+  const { data, error } = remedies;
+  const start = data?.expectedStart;
+  return (
+    <Panel title={said.state === "growing" ? "What would let it grow?" : "What would let it start?"} class="good">
+      {!data && !error && <p class="muted" role="status">Trying what could help, on a copy …</p>}
+      {!data && error && <p class="muted">What could help was not tried: {error.message}</p>}
+      <ol class="advice">
+        {(data ? data.advice : error ? said.advice.map((text) => ({ text, changes: [] })) : []).map(({ text, changes }) => (
+          <li key={text}>
+            {text} {changes.length > 0 && <Link href={askAll(changes)} class="try">what else it changes</Link>}
+          </li>
+        ))}
+      </ol>
+      {data && data.advice.length === 0 && <p>Nothing that was tried lets it {said.state === "growing" ? "grow" : "start"}.</p>}
+      {data && data.advice.length > 0 && <p class="after muted">{data.advice.length > 1 ? "Any one of these is enough; each" : "It"} was tried on a copy of cycle {data.cycle}.</p>}
+      {data && data.untried.length > 0 && (
+        <>
+          <h3>Could help, and was not tried</h3>
+          <ul class="plain">{data.untried.map((text) => <li key={text}>{text}</li>)}</ul>
+        </>
+      )}
+      {start && (
+        <>
+          <h3>When it starts by itself</h3>
+          <p>{start.inSeconds === null ? `not known: ${start.text}` : `in about ${duration(start.inSeconds)}${start.text ? `: ${start.text}` : ""}`}</p>
+        </>
+      )}
+    </Panel>
+  );
+}
+
+// -- what happened ---------------------------------------------------------------------------------------------------
 
 const KINDS: Record<TimelineEntry["kind"], string> = {
   created: "created",
@@ -269,6 +315,8 @@ export function Record({ record }: { record: Record<string, unknown> }) {
   );
 }
 
+// -- where it is -----------------------------------------------------------------------------------------------------
+
 function Where({ page }: { page: Page }) {
   const { tree, state } = useMap();
   const nodes = useMemo(() => new Set(page.pods.map((pod) => pod.node || pod.promised).filter(Boolean)), [page]);
@@ -291,17 +339,71 @@ function Where({ page }: { page: Page }) {
   );
 }
 
+function PodTable({ page }: { page: Page }) {
+  if (page.pods.length === 0) return null;
+  return (
+    <Panel title={plural(page.pods.length, "pod")}>
+      <Scroll label="Pods" short>
+        <table>
+          <thead><tr><th>pod</th><th>status</th><th>node</th></tr></thead>
+          <tbody>
+            {page.pods.map((pod) => (
+              <tr key={pod.pod}>
+                <td class="name">{pod.pod.split("/").at(-1)}</td>
+                <td>{podStatus(pod.status)}</td>
+                <td>
+                  {pod.node ? <NodeLink node={pod.node} /> : pod.promised ? <span>promised <NodeLink node={pod.promised} /></span> : <span class="muted">none</span>}
+                </td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Panel>
+  );
+}
+
 function QueuePath({ said }: { said: Explanation }) {
   return (
-    <Panel title="Its queue, and those above">
-      <table>
-        <thead><tr><th>queue</th><th>holds</th><th>fair share</th><th>quota</th><th>limit</th></tr></thead>
-        <tbody>
-          {said.queues.map((queue) => (
-            <tr key={queue.name}><td><QueueLink queue={queue.name} /></td><td>{amountsText(queue.allocated, "–")}</td><td>{amountsText(queue.fairShare, "–")}</td><td>{amountsText(queue.deserved, "–")}</td><td>{amountsText(queue.limit, "–")}</td></tr>
-          ))}
-        </tbody>
-      </table>
+    <Panel title={said.queues.length > 1 ? "Its queue, and those above" : "Its queue"}>
+      <Scroll label="Queues of the job">
+        <table class="cards">
+          <thead><tr><th>queue</th><th>holds</th><th>fair share</th><th>quota</th><th>limit</th></tr></thead>
+          <tbody>
+            {said.queues.map((queue) => (
+              <tr key={queue.name}>
+                <td class="wide"><QueueLink queue={queue.name} /></td>
+                <td data-label="holds">{amountsText(queue.allocated, "–")}</td>
+                <td data-label="fair share">{amountsText(queue.fairShare, "–")}</td>
+                <td data-label="quota">{amountsText(queue.deserved, "–")}</td>
+                <td data-label="limit">{amountsText(queue.limit, "–")}</td>
+              </tr>
+            ))}
+          </tbody>
+        </table>
+      </Scroll>
+    </Panel>
+  );
+}
+
+function AsText({ page, remedies }: { page: Page; remedies: Remedies | null }) {
+  const feed = useValue(status);
+  const [space, short] = [page.row.job.split("/")[0] ?? "", page.row.job.split("/").at(-1) ?? ""];
+  const text = (remedies?.text ?? page.text).join("\n");
+  return (
+    <Panel title="To pass on">
+      <Commands
+        commands={[
+          `muster explain ${quote(page.row.job)} ${feed?.live ? "--cluster" : (feed?.words ?? "")}`,
+          `kubectl -n ${quote(space)} describe podgroup ${quote(short)}`,
+          ...(page.pods[0] ? [`kubectl -n ${quote(space)} describe pod ${quote(page.pods[0].pod.split("/").at(-1) ?? "")}`] : []),
+        ]}
+      />
+      <details>
+        <summary>As text</summary>
+        <pre class="words">{text}</pre>
+        <Copy text={text} label="copy" />
+      </details>
     </Panel>
   );
 }

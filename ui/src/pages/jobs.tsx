@@ -3,7 +3,7 @@
 import { useEffect, useState } from "preact/hooks";
 import type { JobRow, Jobs } from "../api";
 import { duration, number, plural } from "../format";
-import { Chip, Commands, JobLink, Missing, Panel, QueueLink, Reason, Scroll } from "../parts";
+import { Chip, Commands, JobLink, Missing, Panel, PutAside, QueueLink, Reason, Scroll } from "../parts";
 import { address, go, status, useData, useValue, withQuery } from "../store";
 
 const STATES = ["waiting", "promised", "starting", "growing", "running", "finished"];
@@ -52,6 +52,7 @@ export function JobsPage() {
         </>
       }
     >
+      <PutAside />
       <div class="chips" role="group" aria-label="State">
         <button type="button" aria-pressed={state === ""} onClick={() => go(withQuery({ state: null, offset: null }))}>all {number(data.total)}</button>
         {STATES.filter((known) => data.states[known]).map((known) => (
@@ -109,6 +110,7 @@ function Row({ row }: { row: JobRow }) {
 
 /** Pods that have a node, against the minimum and all. */
 export function Pods({ row }: { row: JobRow }) {
+  if (row.placed + row.pending === 0) return <span class="muted">–</span>;
   const all = Math.max(1, row.placed + row.pending, row.minimum);
   return (
     <span class="podbar" title={`${row.placed} have a node, ${row.pending} wait, ${row.minimum} are needed to start`}>

@@ -3,7 +3,7 @@
 import { useEffect, useMemo, useState } from "preact/hooks";
 import { ask } from "../api";
 import { Chart } from "../Chart";
-import { duration, number } from "../format";
+import { duration, number, plural } from "../format";
 import { hue, theme } from "../paint";
 import { Dot, Missing, Panel, Scroll } from "../parts";
 import { address, go, useData, useValue, withQuery } from "../store";
@@ -89,7 +89,7 @@ export function LabPage() {
   return (
     <div class="lab">
       {data.comparisons.map((comparison) => <Compared key={comparison.name} comparison={comparison} figures={data.figures} />)}
-      {data.runs.length > 0 && <Panel title={`${number(data.runs.length)} ${data.runs.length === 1 ? "run" : "runs"}`}>
+      {data.runs.length > 0 && <div class="columns"><Panel title={plural(data.runs.length, "run")}>
         <div class="chips" role="group" aria-label="Runs to compare">
           {data.runs.map((run) => (
             <button key={run.name} type="button" aria-pressed={chosen.includes(run.name)} onClick={() => toggle(run.name)}>
@@ -103,9 +103,9 @@ export function LabPage() {
             <tbody>{data.figures.map((figure) => <Row key={figure.path} figure={figure} runs={shown} />)}</tbody>
           </table>
         </Scroll>
-        {shown.length > 1 && <p class="legend"><span><i class="dot is-best" />the best of them</span></p>}
-      </Panel>}
-      {reports.length > 0 && <Curves reports={reports} />}
+        <p class="muted">{shown.length > 1 && <><i class="dot is-best" />the best of them. </>}{WORDS}</p>
+      </Panel>
+      <div>{reports.length > 0 && <Curves reports={reports} />}</div></div>}
       <div class="columns">
         {reports.map(({ name, report }) => (
           <Panel key={name} title={<><Dot name={name} /> {name}: who waited longest</>}>
@@ -135,7 +135,7 @@ function Row({ figure, runs }: { figure: Figure; runs: RunSummary[] }) {
       <th scope="row">{nameOf(figure)}</th>
       {runs.map((run, i) => (
         <td key={run.name} class={`n${differs && best !== null && values[i] === best ? " best" : ""}`} title={run.texts[figure.path]}>
-          {isTime(figure) && typeof values[i] === "number" ? duration(values[i]) : run.texts[figure.path]}
+          {isTime(figure) && typeof values[i] === "number" ? duration(values[i]) : run.texts[figure.path] || "–"}
         </td>
       ))}
     </tr>
@@ -167,14 +167,14 @@ function Compared({ comparison, figures }: { comparison: Comparison; figures: Fi
                 <tbody>
                   {figures.filter((figure) => one.figures[figure.path]).map((figure) => (
                     <tr key={figure.path}>
-                      <th scope="row">{figure.what}</th>
+                      <th scope="row">{nameOf(figure)}</th>
                       {configs.map((config) => {
                         const judged = one.figures[figure.path]?.[config];
                         return (
                           <td key={config} class={`n is-${judged?.verdict ?? "none"}`}>
-                            {judged ? short(judged.mean) : "–"}
-                            {judged?.low != null && judged.high != null && <span class="muted"> ± {short((judged.high - judged.low) / 2)}</span>}
-                            {judged?.verdict && <span class="verdict"> {judged.verdict}</span>}
+                            {judged ? written(figure, judged.mean) : "–"}
+                            {judged?.low != null && judged.high != null && judged.high > judged.low && <span class="muted"> ± {written(figure, (judged.high - judged.low) / 2)}</span>}
+                            {judged?.verdict && <span class="verdict">{judged.verdict}</span>}
                           </td>
                         );
                       })}
@@ -183,6 +183,7 @@ function Compared({ comparison, figures }: { comparison: Comparison; figures: Fi
                 </tbody>
               </table>
             </Scroll>
+            <p class="muted">{WORDS} What follows ± holds the mean with a confidence of 95 %; the verdict compares runs of the same seed.</p>
           </Panel>
         );
       })}
@@ -190,8 +191,11 @@ function Compared({ comparison, figures }: { comparison: Comparison; figures: Fi
   );
 }
 
-function short(value: number): string {
-  return new Intl.NumberFormat(undefined, { maximumSignificantDigits: 4 }).format(value);
+const WORDS = "p90: nine of ten jobs waited less. Largest 1 %: the jobs that ask for most GPUs.";
+const few = new Intl.NumberFormat(undefined, { maximumSignificantDigits: 3 });
+
+function written(figure: Figure, value: number): string {
+  return isTime(figure) ? duration(value) : few.format(value);
 }
 
 function useReports(names: string[]): { name: string; report: Report }[] {
@@ -231,9 +235,9 @@ function Curves({ reports }: { reports: { name: string; report: Report }[] }) {
   if (made.times.length < 2) return null;
   const common = { x: made.times, stepped: true, format: (value: number) => number(Math.round(value)), xFormat: duration };
   return (
-    <div class="columns">
-      <Panel title="GPUs held"><Chart {...common} lines={made.held} label="GPUs held over time, by run" /></Panel>
-      <Panel title="GPUs waited for"><Chart {...common} lines={made.waiting} label="GPUs waited for over time, by run" /></Panel>
-    </div>
+    <>
+      <Panel title="GPUs held, over time"><Chart {...common} lines={made.held} label="GPUs held over time, by run" /></Panel>
+      <Panel title="GPUs waited for, over time"><Chart {...common} lines={made.waiting} label="GPUs waited for over time, by run" /></Panel>
+    </>
   );
 }

@@ -5,7 +5,7 @@ import type { QueueAmounts, QueueRow, Queues, Series, Unit } from "../api";
 import { Chart } from "../Chart";
 import { Flow } from "../Flow";
 import { Lanes } from "../Lanes";
-import { amount, duration, moment, number, plural, resourceWord } from "../format";
+import { amount, duration, moment, number, plural, reasonText, resourceWord } from "../format";
 import { hue, theme } from "../paint";
 import { Commands, Dot, JobLink, Link, Missing, Panel, Scroll, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
@@ -40,7 +40,7 @@ export function QueuesPage() {
           <table class="tree cards">
             <thead>
               <tr>
-                <th>queue</th><th>{resourceWord(resource)}: held, and asked for</th><th class="n">held</th><th class="n">fair share</th><th class="n">quota</th><th class="n">limit</th><th class="n">weight</th><th class="n">jobs run</th><th class="n">wait</th><th>most wait because</th>
+                <th>queue</th><th>{resourceWord(resource)}: held, and asked for</th><th class="n">held</th><th class="n">asks for</th><th class="n">fair share</th><th class="n">quota</th><th class="n">limit</th><th class="n">weight</th><th class="n">jobs run</th><th class="n">jobs wait</th><th class="n">pods wait</th><th>most wait because</th>
               </tr>
             </thead>
             <tbody>
@@ -67,7 +67,7 @@ export function QueuesPage() {
       <div class="columns">
         <div>
           <Panel title={`${resourceWord(resource)} held, over time`}>
-            {series.data && series.data.cycle.length > 1 ? <OverTime series={series.data} chosen={chosen} /> : <p class="muted">One cycle is no line yet.</p>}
+            {series.data && series.data.cycle.length > 1 ? <OverTime series={series.data} chosen={chosen} above={new Set(data.queues.map((queue) => queue.parent))} /> : <p class="muted">One cycle is no line yet.</p>}
           </Panel>
           {series.data && series.data.loans.length > 0 && (
             <Panel title={`${resourceWord(resource)} on loan, over time`}><Lent series={series.data} chosen={chosen} /></Panel>
@@ -207,15 +207,17 @@ function Row(props: { queue: QueueRow; depth: number; resource: string; unit: Un
       </td>
       <td class="wide"><Bar part={part} unit={unit} resource={resource} most={most} /></td>
       <td class="n" data-label="held"><b>{amount(part.held, unit)}</b></td>
+      <td class="n" data-label="asks for">{amount(part.asked, unit)}</td>
       <td class="n" data-label="fair share">{shown(part.fairShare, unit)}</td>
       <td class="n" data-label="quota">{shown(part.quota, unit)}</td>
       <td class="n" data-label="limit">{shown(part.limit, unit)}</td>
       <td class="n" data-label="weight">{queue.resources[resource]?.weight ?? "–"}</td>
       <td class="n" data-label="jobs run">{number(queue.jobs.running)}</td>
-      <td class="n" data-label="wait">{queue.jobs.waiting > 0 ? <Link href={linkTo("/jobs", { queue: queue.name, state: "waiting" })}>{number(queue.jobs.waiting)}</Link> : 0}</td>
+      <td class="n" data-label="jobs wait">{queue.jobs.waiting > 0 ? <Link href={linkTo("/jobs", { queue: queue.name, state: "waiting" })}>{number(queue.jobs.waiting)}</Link> : 0}</td>
+      <td class="n" data-label="pods wait">{number(queue.jobs.pendingPods)}</td>
       <td class="why">
         {queue.fault && <p class="bad">{queue.fault}</p>}
-        {reason && <span title={reason.text}><code class="code">{reason.code}</code> {reason.text}</span>}
+        {reason && <span><code class="code">{reason.code}</code> {reasonText(reason.text)}</span>}
       </td>
     </tr>
   );
@@ -251,12 +253,11 @@ function OneQueue({ queue, resource, unit }: { queue: QueueRow; resource: string
         <div><dt>others may take back</dt><dd>{queue.reclaimable ? "yes" : "no"}</dd></div>
         {queue.preemptMinRuntime !== null && <div><dt>kept from its own jobs for</dt><dd>{duration(queue.preemptMinRuntime)}</dd></div>}
         {queue.reclaimMinRuntime !== null && <div><dt>kept from other queues for</dt><dd>{duration(queue.reclaimMinRuntime)}</dd></div>}
-        <div><dt>pods that wait</dt><dd>{queue.jobs.pendingPods}</dd></div>
       </dl>
       {queue.fault && <p class="warn">{queue.fault}</p>}
       {queue.reasons.length > 0 && (
         <ul class="plain">
-          {queue.reasons.map((reason) => <li key={reason.code}>{plural(reason.jobs, "job")}: <code class="code">{reason.code}</code> {reason.text}</li>)}
+          {queue.reasons.map((reason) => <li key={reason.code}>{plural(reason.jobs, "job")}: <code class="code">{reason.code}</code> {reasonText(reason.text)}</li>)}
         </ul>
       )}
       <p>
@@ -268,12 +269,13 @@ function OneQueue({ queue, resource, unit }: { queue: QueueRow; resource: string
 
 const MOST_LINES = 8;
 
-function OverTime({ series, chosen }: { series: Series; chosen: string | null }) {
+/** Of queues that have others below them nothing is drawn unless they are chosen: it would be the sum of those. */
+function OverTime({ series, chosen, above }: { series: Series; chosen: string | null; above: ReadonlySet<string> }) {
   const feed = useValue(status);
   const lines = useMemo(() => {
     const colours = theme();
     const names = Object.keys(series.queues)
-      .filter((name) => !chosen || name === chosen)
+      .filter((name) => (chosen ? name === chosen : !above.has(name)))
       .filter((name) => series.queues[name]?.held.some((value) => value > 0) || name === chosen)
       .sort((a, b) => Math.max(...(series.queues[b]?.held ?? [0])) - Math.max(...(series.queues[a]?.held ?? [0])))
       .slice(0, MOST_LINES);
@@ -282,7 +284,7 @@ function OverTime({ series, chosen }: { series: Series; chosen: string | null })
       const queue = series.queues[name] as Series["queues"][string];
       const held = { label: name, values: queue.held, colour };
       const hasShare = queue.fairShare.some((value) => value !== null);
-      return hasShare ? [held, { label: `${name}, fair share (dashed)`, values: queue.fairShare, colour, dashed: true }] : [held];
+      return hasShare ? [held, { label: `${name}, fair share`, values: queue.fairShare, colour, dashed: true }] : [held];
     });
   }, [series, chosen]);
   return (

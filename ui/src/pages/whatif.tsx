@@ -48,13 +48,13 @@ interface Comparison {
 }
 
 const KINDS: { value: Kind; label: string; hint: string; lists?: "nodes" | "jobs" | "queues" }[] = [
-  { value: "add-nodes", label: "Add nodes", hint: "8xgpu-1: so many, like one that is there", lists: "nodes" },
-  { value: "drain", label: "Drain a node", hint: "the name of a node", lists: "nodes" },
-  { value: "submit", label: "Submit YAML", hint: "a job as you would apply it" },
-  { value: "queue", label: "Change a queue", hint: "research.quota=40, product.weight=2, research.limit.cpu=100", lists: "queues" },
-  { value: "priority", label: "Change a priority", hint: "team-a/train=high, or a number", lists: "jobs" },
+  { value: "add-nodes", label: "Add nodes", hint: "how many, and like which node that is there: 8xgpu-1 is eight nodes like gpu-1", lists: "nodes" },
+  { value: "drain", label: "Drain a node", hint: "the name of a node: its pods have to find another place", lists: "nodes" },
+  { value: "submit", label: "Submit YAML", hint: "a job as you would apply it with kubectl" },
+  { value: "queue", label: "Change a queue", hint: "queue.what=amount: research.quota=40, product.weight=2, research.limit.cpu=100", lists: "queues" },
+  { value: "priority", label: "Change a priority", hint: "job=priority: the name of a priority class, or a number", lists: "jobs" },
   { value: "delete", label: "Delete a job", hint: "the name of a job", lists: "jobs" },
-  { value: "config", label: "Another profile", hint: "muster, volcano or kai" },
+  { value: "config", label: "Another profile", hint: "decide as another scheduler would: muster, volcano or kai" },
 ];
 
 /** Changes stand in the address, so that a question can be shared. */
@@ -183,11 +183,12 @@ function Form({ add }: { add: (change: Change) => void }) {
         <textarea rows={10} placeholder={"apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\n…"} aria-label="YAML of a job" value={text} onInput={(event) => setText(event.currentTarget.value)} spellcheck={false} />
       ) : (
         <>
-          <input list="whatif-names" placeholder={known.hint} aria-label={`${known.label}: ${known.hint}`} value={text} onInput={(event) => setText(event.currentTarget.value)} autocomplete="off" />
+          <input list="whatif-names" placeholder={names[0] ?? ""} aria-label={`${known.label}: ${known.hint}`} value={text} onInput={(event) => setText(event.currentTarget.value)} autocomplete="off" />
           <datalist id="whatif-names">{names.map((name) => <option key={name} value={name} />)}</datalist>
         </>
       )}
       <button type="submit" class="primary">Ask</button>
+      {known.hint && <p class="muted">{known.hint}</p>}
     </form>
   );
 }
@@ -241,38 +242,34 @@ function Answer({ data }: { data: Comparison }) {
   );
 }
 
+/** What is counted, how it is written, and whether more of it is better. */
+const COUNTED: [string, (totals: Totals) => number, (value: number) => string, -1 | 1 | 0][] = [
+  ["jobs that start", (totals) => totals.started, number, 1],
+  ["jobs that still wait", (totals) => totals.waiting, number, -1],
+  ["jobs that lose their place", (totals) => totals.evicted, number, -1],
+  ["pods evicted", (totals) => totals.evictedPods, number, -1],
+  ["pods moved", (totals) => totals.movedPods, number, 0],
+  ["GPU-hours lost", (totals) => totals.lostGpuSeconds / 3600, (value) => value.toFixed(1), -1],
+  ["GPUs held at the end", (totals) => totals.gpusHeld, number, 1],
+  ["GPUs there are", (totals) => totals.gpus, number, 0],
+];
+
+/** Totals with the changes, beside those without; what is nothing in both is not shown. */
 function Sides({ without, within }: { without: Totals; within: Totals }) {
-  const rows: [string, (totals: Totals) => number, (value: number) => string, -1 | 1 | 0][] = [
-    ["jobs that start", (totals) => totals.started, number, 1],
-    ["jobs that still wait", (totals) => totals.waiting, number, -1],
-    ["jobs that lose their place", (totals) => totals.evicted, number, -1],
-    ["pods evicted", (totals) => totals.evictedPods, number, -1],
-    ["pods moved", (totals) => totals.movedPods, number, 0],
-    ["GPU-hours lost", (totals) => totals.lostGpuSeconds / 3600, (value) => value.toFixed(1), -1],
-    ["GPUs held at the end", (totals) => totals.gpusHeld, number, 1],
-    ["GPUs there are", (totals) => totals.gpus, number, 0],
-  ];
+  const shown = COUNTED.map(([what, of, write, better]) => ({ what, before: of(without), after: of(within), write, better }));
   return (
-    <Scroll label="Totals, without and with">
-      <table class="sides">
-        <thead><tr><td></td><th class="n">without</th><th class="n">with</th><th class="n">change</th></tr></thead>
-        <tbody>
-          {rows.map(([what, of, write, better]) => {
-            const [before, after] = [of(without), of(within)];
-            const change = after - before;
-            const tone = change === 0 || better === 0 ? "" : change * better > 0 ? "is-better" : "is-worse";
-            return (
-              <tr key={what}>
-                <th scope="row">{what}</th>
-                <td class="n">{write(before)}</td>
-                <td class="n"><b>{write(after)}</b></td>
-                <td class={`n ${tone}`}>{change === 0 ? "" : `${change > 0 ? "+" : "−"}${write(Math.abs(change))}`}</td>
-              </tr>
-            );
-          })}
-        </tbody>
-      </table>
-    </Scroll>
+    <dl class="figures sides">
+      {shown.filter(({ before, after }, i) => i < 2 || before !== 0 || after !== 0).map(({ what, before, after, write, better }) => {
+        const change = after - before;
+        const tone = change === 0 || better === 0 ? "" : change * better > 0 ? "is-better" : "is-worse";
+        return (
+          <div key={what} class={tone}>
+            <dt>{what}</dt>
+            <dd><b>{write(after)}</b> {change === 0 ? "the same without" : <><i>{change > 0 ? "+" : "−"}{write(Math.abs(change))}</i> {write(before)} without</>}</dd>
+          </div>
+        );
+      })}
+    </dl>
   );
 }
 

@@ -70,7 +70,8 @@ def make_feed(shown: Shown) -> Feed:
         feed.has_ended = True
         return feed
     else:
-        title = ", ".join(Path(name).name or name for name in run.source.files)
+        first, *more = (Path(name).name or name for name in run.source.files)
+        title = f"{first} and {len(more)} more" if more else first
         label = Label("snapshot" if shown.is_snapshot else "files", title, _words(run))
     prepared = prepare(run)
     played = Played(
