@@ -52,6 +52,8 @@ class Trials:
         self._needs_gpus = False
         self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
         self._origins: Rows = _NOBODY
+        #: Nodes of earlier dry runs that stay open; see `keep_open`.
+        self._kept_open: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
         #: Whether a node of some victim is not opened.
         self._closed = False
 
@@ -66,6 +68,15 @@ class Trials:
             gpus = snapshot.nodes.state[:, :, self._gpus].sum(axis=2)
             self._with_gpus = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
 
+    def begin_offers(self) -> None:
+        """Others are offered from now on: no nodes are open but those that the next dry runs open."""
+        self._kept_open[:] = False
+
+    def keep_open(self) -> None:
+        """The last dry run had worked and was not valid: as in KAI, who is offered later may move to its nodes."""
+        if not self._looks_ahead:
+            self._kept_open[self._origins] = True
+
     def _scope(self, tasks: Rows) -> Scope:
         """The nodes for a victim's tasks; a task that needs a GPU fits nowhere else anyway.
 
@@ -77,10 +88,10 @@ class Trials:
         return self._open()
 
     def _open(self) -> Scope:
-        """The nodes where GPUs are or go free, and those of the victims."""
+        """The nodes where GPUs are or go free, those of the victims, and those that were kept open."""
         if not self._needs_gpus:
             return EVERYWHERE
-        reach = self._with_gpus.copy()
+        reach: Mask = self._with_gpus | self._kept_open
         reach[self._origins] = True
         return Scope(mask=reach)
 
