@@ -234,6 +234,27 @@ def test_as_in_kai_pods_may_move_to_nodes_of_an_offer_that_was_refused(
     assert moved(session) == expected
 
 
+@pytest.mark.parametrize(
+    ("looks_ahead", "goes", "moves", "places"),
+    [(True, [], {"old-0": "n1"}, {"new-0": "n0"}), (False, ["old-0"], {}, {"new-0": "n0", "old": "n1"})],
+)
+def test_as_in_kai_a_victims_gang_is_served_anew_with_its_first_pods(
+    looks_ahead: bool, goes: list[str], moves: dict[str, str], places: dict[str, str]
+) -> None:
+    """The pod `old`, which waits, comes before `old-0`, which runs: KAI gives it the place to which that one moves."""
+    objects = [
+        node("n0", gpu=2),
+        node("n1", gpu=1),
+        *gang("old", on=["n0"], minimum=1, priority="low"),
+        pod("old", group="old", gpu=1, priority=10),
+        *gang("new", pending=1, gpu=2, priority="high"),
+    ]
+    session = solve(objects, SolverOptions(trim=False, looks_ahead=looks_ahead))
+    assert gone(session) == goes
+    assert moved(session) == moves
+    assert promised(session) == places
+
+
 def test_a_record_says_for_whom_and_how_much_was_looked_at() -> None:
     session = solve([*full(), *gang("new", pending=2, priority="high", created=50)], SolverOptions())
     made = [decision for decision in decisions_of(session) if isinstance(decision, Evict)]

@@ -126,10 +126,15 @@ class Trials:
         """Let a victim's gang have the next chunk of what was taken from it; False: it has no place, or goes whole."""
         if self._session.snapshot.jobs.goes_whole[job]:
             return False
-        tasks = next_tasks(self._session, job, evicted)
+        tasks = next_tasks(self._session, job, evicted if self._looks_ahead else self._with_waiting(job, evicted))
         if len(tasks) == 0 or not self._places.suffices(tasks):
             return False
         return bool(self._simulation.place(tasks, self._scope(tasks), PROMISES, Goal.ALL, job=job))
+
+    def _with_waiting(self, job: int, evicted: Rows) -> Rows:
+        """In KAI a victim's gang is served anew, with its first pods: also with some that waited, while others go."""
+        waiting = self._waiting.tasks_of(job)
+        return self._session.sort_tasks(np.concatenate((evicted, waiting))) if len(waiting) else evicted
 
     def _key(self, job: int) -> Key:
         """Where a job stands in its queue; in KAI the beneficiary stands there as a gang that has nothing yet."""
@@ -174,6 +179,10 @@ class Waiting:
         """Where the jobs stood among those of their queues when they were sorted."""
         return {job: key for line in self.lines.values() for key, job in line}
 
+    def tasks_of(self, job: int) -> Rows:
+        """The tasks of a job that wait."""
+        return self._jobs.get(job, _NOBODY)
+
     def shape(self, job: int) -> Hashable:
         """Equal for jobs that may be passed over together: their next chunks ask for the same."""
         shape, jobs = self._shapes.get(job), self._session.snapshot.jobs
@@ -193,6 +202,7 @@ class Waiting:
         if len(left):
             self._jobs[job] = left
             return
+        self._jobs.pop(job, None)
         # Who is served stood near the beginning.
         at = next((at for at, (_, other) in enumerate(line) if other == job), None)
         if at is not None:
