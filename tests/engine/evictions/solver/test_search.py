@@ -221,7 +221,7 @@ def test_nobody_is_moved_to_a_node_whose_gpus_go_free_for_somebody_else() -> Non
 def test_as_in_kai_pods_may_move_to_nodes_of_an_offer_that_was_refused(
     looks_ahead: bool, expected: dict[str, str]
 ) -> None:
-    """Without `old` there is room on n1, but `old` would have none; `side` is offered next, and no GPU is free on n1."""
+    """Without `old` there is room on n1, but `old` would have none; `side` comes next, and no GPU is free on n1."""
     objects = [
         node("n0", gpu=2, cpu=8),
         node("n1", gpu=2, cpu=16),
