@@ -20,6 +20,7 @@ from muster.snapshot import TaskStatus
 from muster.snapshot.messages import Evict
 from muster.testing import node, pod
 from tests.engine.evictions.solver.solver_stage import (
+    act,
     evicted,
     gang,
     gone,
@@ -214,6 +215,44 @@ def test_nobody_is_moved_to_a_node_whose_gpus_go_free_for_somebody_else() -> Non
     session = solve(objects, SolverOptions(trim=False))
     assert gone(session) == ["leaving-0", "old-0"]
     assert moved(session) == {}
+
+
+@pytest.mark.parametrize(("looks_ahead", "expected"), [(True, {}), (False, {"side-0": "n1"})])
+def test_as_in_kai_pods_may_move_to_nodes_of_an_offer_that_was_refused(
+    looks_ahead: bool, expected: dict[str, str]
+) -> None:
+    """Without `old` there is room on n1, but `old` would have none; `side` comes next, and no GPU is free on n1."""
+    objects = [
+        node("n0", gpu=2, cpu=8),
+        node("n1", gpu=2, cpu=16),
+        *gang("side", on=["n0"], gpu=0, cpu=7, priority="low"),
+        *gang("old", on=["n1"], gpu=2, cpu=2, priority="low", created=9),
+        *gang("new", pending=1, gpu=2, cpu=4),
+    ]
+    session = act([*Q, *objects], kai("consolidation", consolidation={"looksAhead": looks_ahead}))
+    assert gone(session) == []
+    assert moved(session) == expected
+
+
+@pytest.mark.parametrize(
+    ("looks_ahead", "goes", "moves", "places"),
+    [(True, [], {"old-0": "n1"}, {"new-0": "n0"}), (False, ["old-0"], {}, {"new-0": "n0", "old": "n1"})],
+)
+def test_as_in_kai_a_victims_gang_is_served_anew_with_its_first_pods(
+    looks_ahead: bool, goes: list[str], moves: dict[str, str], places: dict[str, str]
+) -> None:
+    """The pod `old`, which waits, comes before `old-0`, which runs: KAI gives it the place to which that one moves."""
+    objects = [
+        node("n0", gpu=2),
+        node("n1", gpu=1),
+        *gang("old", on=["n0"], minimum=1, priority="low"),
+        pod("old", group="old", gpu=1, priority=10),
+        *gang("new", pending=1, gpu=2, priority="high"),
+    ]
+    session = solve(objects, SolverOptions(trim=False, looks_ahead=looks_ahead))
+    assert gone(session) == goes
+    assert moved(session) == moves
+    assert promised(session) == places
 
 
 def test_a_record_says_for_whom_and_how_much_was_looked_at() -> None:

@@ -258,6 +258,7 @@ class Search:
     def _grow(self, pending: Rows, recorded: Rows) -> Plan | None:
         """Find places for `pending`, beginning with the victims `recorded`."""
         mark = self._statement.mark()
+        self.trials.begin_offers()
         self.simulation.evict(recorded)
         if len(recorded) and self.places.suffices(pending):
             outcome = self._attempt(pending, recorded, recorded)
@@ -299,10 +300,11 @@ class Search:
                 continue
             tried.append(units)
             potential = joined([unit.tasks for unit in units])
-            if not self._passes(pending, everybody, recorded, potential):
-                continue
+            passes = self._passes(pending, everybody, recorded, potential)
+            if not passes and self.options.looks_ahead:
+                continue  # in KAI what is refused in the end leaves its trace; see `Trials.keep_open`
             both = np.concatenate((recorded, potential))
-            outcome = self._attempt(pending, both, everybody, going=potential)
+            outcome = self._attempt(pending, both, everybody, going=potential, may_stand=passes)
             if outcome is not None or self._refused:
                 return outcome  # what the validators refuse they refuse with this offer, whatever the node
         return None
@@ -320,9 +322,19 @@ class Search:
         return not self.budgets or bool(self.budgets.allowed(potential).all())
 
     def _attempt(
-        self, pending: Rows, victims: Rows, offered: Rows, *, going: Rows = _NOBODY, modes: Modes = PROMISES
+        self,
+        pending: Rows,
+        victims: Rows,
+        offered: Rows,
+        *,
+        going: Rows = _NOBODY,
+        may_stand: bool = True,
+        modes: Modes = PROMISES,
     ) -> Plan | None:
-        """One dry run without `victims`, of whom those in `going` are still there; what fails leaves no trace."""
+        """One dry run without `victims`, of whom those in `going` are still there; what fails leaves no trace.
+
+        `may_stand`: whether it is valid if it works and the validators agree.
+        """
         if self.made >= self.most:
             raise TrialsUsedUp
         self.made += 1
@@ -333,8 +345,10 @@ class Search:
         limit = self.options.max_disruption_ratio
         self._refused = outcome is not None and (
             (limit is not None and not within_ratio(self.session.snapshot, outcome.victims, pending, limit))
-            or not self.trials.judge(outcome, offered)
+            or not (may_stand and self.trials.judge(outcome, offered))
         )
+        if self._refused:
+            self.trials.keep_open()
         if outcome is None or self._refused:
             self._statement.rollback(mark)
             return None

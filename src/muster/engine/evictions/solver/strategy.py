@@ -175,12 +175,15 @@ class SolverStrategy(Strategy[VictimLine]):
                 self._failed.note(job, need.tasks, spare_only=self._takes_spare_only(job))
             return
         self._failed.forget()
-        pending = self._pending[job]
-        pending = pending[:0] if len(plan.placed) == len(pending) else pending[table.status[pending] == _PENDING]
-        self._pending[job] = pending
-        self._waiting.served(job, pending)
-        # Those who were promised places may be dealt others for the sake of the next ones.
         touched = sorted({*table.job[plan.evicted].tolist(), *table.job[plan.moved].tolist()})
+        # Pods of a victim that waited may have places now, too; see `Trials`.
+        for one in (job, *(victim for victim in touched if victim in self._pending)):
+            pending = self._pending[one]
+            left = pending[table.status[pending] == _PENDING]
+            if len(left) < len(pending):
+                self._pending[one] = left
+                self._waiting.served(one, left)
+        # Those who were promised places may be dealt others for the sake of the next ones.
         self._pool.refresh([*touched, job])
 
 

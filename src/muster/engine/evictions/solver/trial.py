@@ -54,6 +54,8 @@ class Trials:
         self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
         self._origins: Rows = _NOBODY
         self._modes = PROMISES
+        #: Nodes of earlier dry runs that stay open; see `keep_open`.
+        self._kept_open: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
         #: Whether a node of some victim is not opened.
         self._closed = False
 
@@ -68,6 +70,15 @@ class Trials:
             gpus = snapshot.nodes.state[:, :, self._gpus].sum(axis=2)
             self._with_gpus = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
 
+    def begin_offers(self) -> None:
+        """Others are offered from now on: no nodes are open but those that the next dry runs open."""
+        self._kept_open[:] = False
+
+    def keep_open(self) -> None:
+        """The last dry run had worked and was not valid: as in KAI, who is offered later may move to its nodes."""
+        if not self._looks_ahead:
+            self._kept_open[self._origins] = True
+
     def _scope(self, tasks: Rows) -> Scope:
         """The nodes for a victim's tasks; a task that needs a GPU fits nowhere else anyway.
 
@@ -79,10 +90,10 @@ class Trials:
         return self._open()
 
     def _open(self) -> Scope:
-        """The nodes where GPUs are or go free, and those of the victims."""
+        """The nodes where GPUs are or go free, those of the victims, and those that were kept open."""
         if not self._needs_gpus:
             return EVERYWHERE
-        reach = self._with_gpus.copy()
+        reach: Mask = self._with_gpus | self._kept_open
         reach[self._origins] = True
         return Scope(mask=reach)
 
@@ -118,10 +129,15 @@ class Trials:
         """Let a victim's gang have the next chunk of what was taken from it; False: it has no place, or goes whole."""
         if self._session.snapshot.jobs.goes_whole[job]:
             return False
-        tasks = next_tasks(self._session, job, evicted)
+        tasks = next_tasks(self._session, job, evicted if self._looks_ahead else self._with_waiting(job, evicted))
         if len(tasks) == 0 or not self._places.suffices(tasks):
             return False
         return bool(self._simulation.place(tasks, self._scope(tasks), self._modes, Goal.ALL, job=job))
+
+    def _with_waiting(self, job: int, evicted: Rows) -> Rows:
+        """In KAI a victim's gang is served anew, with its first pods: also with some that waited, while others go."""
+        waiting = self._waiting.tasks_of(job)
+        return self._session.sort_tasks(np.concatenate((evicted, waiting))) if len(waiting) else evicted
 
     def _key(self, job: int) -> Key:
         """Where a job stands in its queue; in KAI the beneficiary stands there as a gang that has nothing yet."""
@@ -166,6 +182,10 @@ class Waiting:
         """Where the jobs stood among those of their queues when they were sorted."""
         return {job: key for line in self.lines.values() for key, job in line}
 
+    def tasks_of(self, job: int) -> Rows:
+        """The tasks of a job that wait."""
+        return self._jobs.get(job, _NOBODY)
+
     def shape(self, job: int) -> Hashable:
         """Equal for jobs that may be passed over together: their next chunks ask for the same."""
         shape, jobs = self._shapes.get(job), self._session.snapshot.jobs
@@ -185,6 +205,7 @@ class Waiting:
         if len(left):
             self._jobs[job] = left
             return
+        self._jobs.pop(job, None)
         # Who is served stood near the beginning.
         at = next((at for at, (_, other) in enumerate(line) if other == job), None)
         if at is not None:
