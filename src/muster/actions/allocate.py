@@ -25,6 +25,8 @@ from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_F
 from muster.snapshot import NO_ROW, Mask, Rows, Statement, TaskStatus
 
 _NO_ROOM = JobVerdict(INSUFFICIENT)
+#: So few tasks are sooner tried than counted.
+_FEW = 2
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -115,7 +117,7 @@ class Allocate(Action):
         tasks = schedulable_tasks(session, best_effort=None if is_tree else False)
         lost: set[int] = set()
         promises = bool(session.snapshot.tasks.reserved.any())
-        if len(tasks) and not promises and not session.explains:
+        if len(tasks) > _FEW and not promises and not session.explains:
             tasks, lost = _leave_out(session, tasks, is_tree=is_tree)
         waiting = placeable_jobs(session, tasks, tell=True)
         if promises:
