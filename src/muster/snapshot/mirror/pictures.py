@@ -217,7 +217,8 @@ def _preemptible(book: TaskBook, unwilling: Mask) -> tuple[Mask, Mask]:
 def _add_to_queues(queues: QueueTable, queue: Rows, allocated: Amounts, preemptible: Mask) -> None:
     """Count what jobs hold in their queues and those above; `queue` is NO_ROW for jobs that count nowhere."""
     add_rows(queues.own_allocated, queue, allocated)
-    for row in queues.own_allocated.any(axis=1).nonzero()[0].tolist():
+    holding: Mask = queues.own_allocated.any(axis=1)
+    for row in holding.nonzero()[0].tolist():
         queues.tree_allocated[queues.paths[row]] += queues.own_allocated[row]
     firm = ((queue != NO_ROW) & ~preemptible).nonzero()[0]
     for job in firm[allocated[firm].any(axis=1)].tolist() if len(firm) else ():
