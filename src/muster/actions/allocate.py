@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields, replace
+from functools import cache
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -75,6 +76,11 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
     ] = field(default=5, name="gateRemovalWorkerNum")
 
 
+@cache
+def _options(arguments: AllocateArguments) -> Options:
+    return Options(**{option.name: getattr(arguments, option.name) for option in fields(Options)})
+
+
 class Allocate(Action):
     """Give queues turns; each turn the queue's first job gets nodes until it is ready, and is bound only then."""
 
@@ -84,8 +90,7 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
-        options = Options(**{option.name: getattr(self.arguments, option.name) for option in fields(Options)})
-        door = session.workspace["door"] = Door(session, options)
+        door = session.workspace["door"] = Door(session, _options(self.arguments))
         is_tree = bool(session.asked(points.QUEUE_TURN))
         waiting, lost = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())

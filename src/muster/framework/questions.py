@@ -173,6 +173,8 @@ class OrderQuestions(Asking):
 
     def sort_tasks(self, tasks: Rows) -> Rows:
         """Order tasks by job row, then by the plugins' keys, then by index, age and uid."""
+        if len(tasks) < 2:  # one is the usual case
+            return tasks
         owners = self.snapshot.tasks.job[tasks]
         by_job = np.argsort(owners, kind="stable")
         ordered: Rows = tasks[by_job]

@@ -43,6 +43,8 @@ log = logging.getLogger("muster.framework")
 
 #: Actions that start waiting jobs.
 _STARTING: Final = ("allocate", "backfill")
+#: Arrays are slow to compare with members of an enum.
+_PENDING: Final = int(JobPhase.PENDING)
 #: The outcome of an attempt that made room.
 MADE_ROOM: Final = "made-room"
 
@@ -261,7 +263,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         if self.has_action("enqueue") or not starts_jobs:
             return
         jobs = self.snapshot.jobs
-        waiting = np.flatnonzero(jobs.live & jobs.has_group & (jobs.phase == JobPhase.PENDING))
+        waiting = (jobs.live & jobs.has_group & (jobs.phase == _PENDING)).nonzero()[0]
         queues = jobs.queue[waiting]
         for queue in sorted(set(queues.tolist())):  # numpy's way loads masked arrays: long
             same = waiting[queues == queue]

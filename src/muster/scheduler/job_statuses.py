@@ -77,7 +77,7 @@ def phases_after(snapshot: Snapshot, broken: Mask) -> NDArray[np.int8]:
     scheduled = sum_of(counts, SCHEDULED_STATUSES)
     if counts[TaskStatus.RELEASING].any():
         scheduled += np.array(leaving_counts(snapshot), np.intp)
-    phases: NDArray[np.int8] = np.where(jobs.phase == JobPhase.INQUEUE, _INQUEUE, _PENDING)
+    phases: NDArray[np.int8] = np.where(jobs.phase == _INQUEUE, _INQUEUE, _PENDING)
     started = (scheduled > 0) & (scheduled >= jobs.min_member)
     phases[started] = JobPhase.RUNNING
     phases[started & (completed == scheduled)] = JobPhase.COMPLETED

@@ -237,11 +237,9 @@ def _follows(session: Session, job: int, verdict: JobVerdict) -> tuple[object, .
 def stamps_of(session: Session) -> Mapping[int, Stamps]:
     """What to change on the PodGroups of jobs, by row; jobs without changes are left out."""
     jobs, records = session.snapshot.jobs, session.snapshot.jobs.records
-    now = stamp_text(session.now)
-    found: dict[int, Stamps] = {}
-    for job in _started(session):
-        found.setdefault(job, {})[START_STAMP] = now
-    stale = stale_jobs_now(session)
+    started, stale = _started(session), stale_jobs_now(session)
+    now = stamp_text(session.now) if started or stale.any() else ""
+    found: dict[int, Stamps] = {job: {START_STAMP: now} for job in started}
     for job in (stale != jobs.is_stamped_stale).nonzero()[0].tolist():
         if stale[job]:
             found.setdefault(job, {})[STALE_STAMP] = now

@@ -34,7 +34,8 @@ def stale_jobs(snapshot: Snapshot) -> Mask:
     Never those of which a pod has succeeded, or of which something was put aside.
     """
     jobs = snapshot.jobs
-    runs = jobs.counts[:, min(_RUNNING) : max(_RUNNING) + 1].any(axis=1)  # they follow each other
+    columns = jobs.counts.T
+    runs = (columns[TaskStatus.BINDING] + columns[TaskStatus.BOUND] + columns[TaskStatus.RUNNING]) > 0
     finishing = jobs.counts[:, TaskStatus.SUCCEEDED] > 0
     suspects: Mask = jobs.live & runs & ~finishing
     # A job with one minimum of its own is broken where that is not there; for others more has to be looked at.

@@ -243,6 +243,8 @@ def reserve_nominated(nodes: NodeTable, classes: ClassTable, tasks: TaskTable, n
     `named` is negative for tasks that name no node at all.
     """
     nominated = (named != NO_ROW).nonzero()[0]
+    if len(nominated) == 0:
+        return nominated
     nominated = nominated[tasks.status[nominated] == TaskStatus.PENDING]
     stale = []
     for task in sorted(nominated.tolist(), key=lambda task: (-int(tasks.priority[task]), tasks.ids[task])):

@@ -1,0 +1,114 @@
+"""Lost work: jobs are moved only for somebody who has lost more by waiting than they lose by beginning again.
+
+Consolidation deletes pods and starts them elsewhere, and what they had done is gone unless they save it. Whoever waits
+loses time as well. Both can be counted: so much of the cluster, for so many seconds. A move is made when the one that
+profits has waited for as much as those that move have done; who has just begun moves at once, who has run for days
+moves for hardly anybody, and a large gang that waits for long gets its room in the end.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cached_property
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final
+
+import numpy as np
+from msgspec import Meta
+from numpy.typing import NDArray
+
+from muster.framework.plugin import Arguments, Eviction, Plugin, Scenario, ScenarioFilter
+from muster.snapshot import NO_ROW, Rows
+from muster.snapshot.records import created_seconds
+
+if TYPE_CHECKING:
+    from muster.framework.session import Session
+
+#: A move that was not worth it is looked at again when its beneficiary has waited for so much longer, at the earliest.
+_PATIENCE: Final = 0.5
+
+
+class LostWorkArguments(Arguments, frozen=True, kw_only=True):
+    """Arguments of the lostwork plugin."""
+
+    factor: Annotated[
+        float,
+        Meta(
+            ge=0,
+            description="Jobs are moved if they lose at most so many times what the one that waits has lost by "
+            "waiting; 0: only those that lose nothing.",
+        ),
+    ] = 1.0
+
+
+class LostWork(Plugin):
+    """Weigh what jobs that move lose against what was lost by waiting."""
+
+    name = "lostwork"
+    summary = "Let consolidation move jobs only for one that has lost more by waiting than they lose."
+    Args: ClassVar[type[Arguments]] = LostWorkArguments
+    protects = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        assert isinstance(arguments, LostWorkArguments)
+        self._factor = arguments.factor
+
+    def open(self, session: Session) -> None:
+        super().open(session)
+        self._jobs = session.snapshot.jobs
+        self._tasks = session.snapshot.tasks
+        #: Since when pods wait, each looked up once.
+        self._created: dict[int, float] = {}
+
+    @cached_property
+    def _shares(self) -> NDArray[np.float64]:
+        """What a task takes of the cluster, by class: its largest part of any resource."""
+        has = np.maximum(self.session.total, 1)
+        shares: NDArray[np.float64] = (self.session.snapshot.classes.requests[:, 0] / has).max(axis=1, initial=0.0)
+        return shares
+
+    @cached_property
+    def _sizes(self) -> NDArray[np.float64]:
+        """What the tasks of each job take of the cluster together."""
+        owned = np.flatnonzero(self._tasks.job != NO_ROW)
+        shares = self._shares[self._tasks.cls[owned]]
+        return np.bincount(self._tasks.job[owned], weights=shares, minlength=len(self._jobs))
+
+    def _lost(self, jobs: Sequence[int]) -> float:
+        """What jobs have done since they started; of one of which nobody knows when that was: nothing."""
+        started = ((job, self._jobs.records[job].started) for job in jobs)
+        return sum(self._sizes[job] * max(0.0, self.session.now - at) for job, at in started if at is not None)
+
+    def _waited(self, tasks: Rows) -> float:
+        """What tasks could have done since they came."""
+        return sum(
+            self._shares[cls] * max(0.0, self.session.now - self._came(task))
+            for task, cls in zip(tasks.tolist(), self._tasks.cls[tasks].tolist(), strict=True)
+        )
+
+    def _came(self, task: int) -> float:
+        known = self._created.get(task)
+        if known is None:
+            known = self._created[task] = created_seconds(self._tasks.pods[task].metadata)
+        return known
+
+    # -- evictions ------------------------------------------------------------------------------------------
+
+    def scenario_filters(self, kind: Eviction, job: int) -> Sequence[ScenarioFilter]:
+        return (self._is_worth_it,) if kind is Eviction.CONSOLIDATE else ()
+
+    def scenario_validator(self, kind: Eviction, scenario: Scenario) -> bool:
+        return kind is not Eviction.CONSOLIDATE or self._is_worth_it(scenario)
+
+    def _is_worth_it(self, scenario: Scenario) -> bool:
+        taken = np.concatenate((scenario.evicted, scenario.moved))
+        jobs = sorted(set(self._tasks.job[taken].tolist()))
+        lost, waited = self._lost(jobs), self._factor * self._waited(scenario.pending)
+        if lost <= waited:
+            return True
+        # Both grow while time passes; if what is lost by waiting grows faster, it will be worth it one day.
+        faster = self._factor * float(self._shares[self._tasks.cls[scenario.pending]].sum()) - self._sizes[jobs].sum()
+        if faster > 0:
+            so_far = self.session.now - min(map(self._came, scenario.pending.tolist()))
+            self.session.look_again(self.session.now + max((lost - waited) / faster, _PATIENCE * so_far))
+        return False
