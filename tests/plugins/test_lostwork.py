@@ -16,14 +16,17 @@ MOVE = Eviction.CONSOLIDATE
 
 def waiting(seconds: float, cpu: int = 2) -> list[KubeObject]:
     """A job of one pod that came a while ago."""
-    return [builders.pod_group("new", minimum=1), builders.pod("new-0", group="new", cpu=cpu, created=NOW - seconds)]
+    came = NOW - seconds
+    group = builders.pod_group("new", minimum=1, created=came)
+    return [group, builders.pod("new-0", group="new", cpu=cpu, created=came)]
 
 
 class Weighing:
     """The plugin, a job `new` that waits, and jobs of one pod and one CPU each that run."""
 
-    def __init__(self, *objects: KubeObject, **arguments: float) -> None:
-        self.stage = Stage("lostwork", [builders.node("n1", cpu=100), *objects], arguments=arguments, now=NOW)
+    def __init__(self, *objects: KubeObject, factor: float = 1.0) -> None:
+        node = builders.node("n1", cpu=100)
+        self.stage = Stage("lostwork", [node, *objects], arguments={"factor": factor}, now=NOW)
 
     def passes(self, *moved: str, kind: Eviction = MOVE) -> bool:
         """Whether pods may go for the one that waits, before and after the dry run."""
@@ -67,6 +70,13 @@ def test_evictions_that_move_nobody_are_others_to_judge() -> None:
     found = Weighing(*waiting(0), *running("job", "default", age=1000))
     assert found.passes("job-0", kind=Eviction.PREEMPT)
     assert found.passes("job-0", kind=Eviction.RECLAIM)
+
+
+def test_who_has_done_more_than_anybody_has_waited_for_is_no_candidate() -> None:
+    found = Weighing(*waiting(100), *running("young", "default", age=200), *running("old", "default", age=201)).stage
+    rows = found.tasks("young-0", "old-0")
+    assert found.names(found.evictable(MOVE, found.task("new-0"), rows)) == ["young-0"]
+    assert found.names(found.evictable(Eviction.PREEMPT, found.task("new-0"), rows)) == ["young-0", "old-0"]
 
 
 def test_it_is_looked_at_again_when_waiting_has_made_up_for_it() -> None:

@@ -16,7 +16,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from muster.framework.plugin import Arguments, Eviction, Plugin, Scenario, ScenarioFilter
+from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Scenario, ScenarioFilter
 from muster.snapshot import NO_ROW, Rows
 from muster.snapshot.records import created_seconds
 
@@ -74,10 +74,23 @@ class LostWork(Plugin):
         shares = self._shares[self._tasks.cls[owned]]
         return np.bincount(self._tasks.job[owned], weights=shares, minlength=len(self._jobs))
 
-    def _lost(self, jobs: Sequence[int]) -> float:
-        """What jobs have done since they started; of one of which nobody knows when that was: nothing."""
-        started = ((job, self._jobs.records[job].started) for job in jobs)
-        return sum(self._sizes[job] * max(0.0, self.session.now - at) for job, at in started if at is not None)
+    @cached_property
+    def _lost(self) -> NDArray[np.float64]:
+        """What each job has done since it started; of one of which nobody knows when that was: nothing."""
+        now = self.session.now
+        started = [now if record.started is None else record.started for record in self._jobs.records]
+        return self._sizes * np.maximum(now - np.array(started, np.float64), 0.0)
+
+    @cached_property
+    def _most(self) -> tuple[float, float]:
+        """What the job asks for that has lost most, and how long it has waited; pods are no older than their jobs."""
+        pending = self.session.snapshot.pending_tasks()
+        waiting = pending[self._tasks.job[pending] != NO_ROW]
+        shares = self._shares[self._tasks.cls[waiting]]
+        asked = np.bincount(self._tasks.job[waiting], weights=shares, minlength=len(self._jobs))
+        seconds = np.maximum(self.session.now - self._jobs.created, 0.0)
+        longest = int((asked * seconds).argmax())
+        return float(asked[longest]), float(seconds[longest])
 
     def _waited(self, tasks: Rows) -> float:
         """What tasks could have done since they came."""
@@ -94,6 +107,20 @@ class LostWork(Plugin):
 
     # -- evictions ------------------------------------------------------------------------------------------
 
+    def evictable(self, kind: Eviction, evictor: Evictor, candidates: Rows) -> Rows | None:
+        """Nobody who has done more than anybody has waited for; what may move for whom, scenarios tell."""
+        if kind is not Eviction.CONSOLIDATE:
+            return candidates
+        asked, seconds = self._most
+        owners = self._tasks.job[candidates]
+        too_dear = self._lost[owners] > self._factor * asked * seconds
+        if not too_dear.any():
+            return candidates
+        lost, sizes = self._lost[owners[too_dear]], self._sizes[owners[too_dear]]
+        self._look_again_when_worth_it(lost, sizes, self._factor * asked, seconds)
+        worth: Rows = candidates[~too_dear]
+        return worth
+
     def scenario_filters(self, kind: Eviction, job: int) -> Sequence[ScenarioFilter]:
         return (self._is_worth_it,) if kind is Eviction.CONSOLIDATE else ()
 
@@ -103,12 +130,20 @@ class LostWork(Plugin):
     def _is_worth_it(self, scenario: Scenario) -> bool:
         taken = np.concatenate((scenario.evicted, scenario.moved))
         jobs = sorted(set(self._tasks.job[taken].tolist()))
-        lost, waited = self._lost(jobs), self._factor * self._waited(scenario.pending)
-        if lost <= waited:
+        lost, asked = self._lost[jobs].sum(), float(self._shares[self._tasks.cls[scenario.pending]].sum())
+        waited = self._waited(scenario.pending)
+        if lost <= self._factor * waited:
             return True
-        # Both grow while time passes; if what is lost by waiting grows faster, it will be worth it one day.
-        faster = self._factor * float(self._shares[self._tasks.cls[scenario.pending]].sum()) - self._sizes[jobs].sum()
-        if faster > 0:
-            so_far = self.session.now - min(map(self._came, scenario.pending.tolist()))
-            self.session.look_again(self.session.now + max((lost - waited) / faster, _PATIENCE * so_far))
+        if asked > 0:
+            sizes = self._sizes[jobs].sum()
+            self._look_again_when_worth_it(np.array([lost]), np.array([sizes]), self._factor * asked, waited / asked)
         return False
+
+    def _look_again_when_worth_it(
+        self, lost: NDArray[np.float64], sizes: NDArray[np.float64], asked: float, seconds: float
+    ) -> None:
+        """Both grow while time passes: if what is lost by waiting grows faster, a move will be worth it one day."""
+        faster = asked - sizes
+        sooner = (lost[faster > 0] - asked * seconds) / faster[faster > 0]
+        if len(sooner):
+            self.session.look_again(self.session.now + max(float(sooner.min()), _PATIENCE * seconds))
