@@ -16,6 +16,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from muster.engine.hope import Waiters, beyond_total
 from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Scenario, ScenarioFilter
 from muster.snapshot import NO_ROW, Rows
 from muster.snapshot.records import created_seconds
@@ -57,8 +58,8 @@ class LostWork(Plugin):
         super().open(session)
         self._jobs = session.snapshot.jobs
         self._tasks = session.snapshot.tasks
-        #: Since when pods wait, each looked up once.
-        self._created: dict[int, float] = {}
+        #: What tasks that would get places ask for, and have lost; searches ask about the same ones again and again.
+        self._waiting: dict[bytes, tuple[float, float]] = {}
 
     @cached_property
     def _shares(self) -> NDArray[np.float64]:
@@ -83,26 +84,31 @@ class LostWork(Plugin):
 
     @cached_property
     def _most(self) -> tuple[float, float]:
-        """What the job asks for that has lost most, and how long it has waited; pods are no older than their jobs."""
-        pending = self.session.snapshot.pending_tasks()
-        waiting = pending[self._tasks.job[pending] != NO_ROW]
-        shares = self._shares[self._tasks.cls[waiting]]
-        asked = np.bincount(self._tasks.job[waiting], weights=shares, minlength=len(self._jobs))
-        seconds = np.maximum(self.session.now - self._jobs.created, 0.0)
+        """What the job asks for that has lost most, and how long it has waited; pods are no older than their jobs.
+
+        Nobody who needs more than is free in all: moving others does not help it.
+        """
+        snapshot = self.session.snapshot
+        pending = snapshot.pending_tasks()
+        tasks = self.session.sort_tasks(pending[self._tasks.job[pending] != NO_ROW])
+        if len(tasks) == 0:
+            return 0.0, 0.0
+        waiters = Waiters.of(snapshot, tasks)
+        asked = np.add.reduceat(self._shares[self._tasks.cls[tasks]], waiters.starts)
+        asked[beyond_total(snapshot, waiters, snapshot.nodes.future_total())] = 0.0
+        seconds = np.maximum(self.session.now - self._jobs.created[waiters.jobs], 0.0)
         longest = int((asked * seconds).argmax())
         return float(asked[longest]), float(seconds[longest])
 
-    def _waited(self, tasks: Rows) -> float:
-        """What tasks could have done since they came."""
-        return sum(
-            self._shares[cls] * max(0.0, self.session.now - self._came(task))
-            for task, cls in zip(tasks.tolist(), self._tasks.cls[tasks].tolist(), strict=True)
-        )
-
-    def _came(self, task: int) -> float:
-        known = self._created.get(task)
+    def _waits(self, tasks: Rows) -> tuple[float, float]:
+        """What tasks ask for together, and what they could have done since they came."""
+        key = tasks.tobytes()
+        known = self._waiting.get(key)
         if known is None:
-            known = self._created[task] = created_seconds(self._tasks.pods[task].metadata)
+            shares = self._shares[self._tasks.cls[tasks]]
+            came = [created_seconds(self._tasks.pods[task].metadata) for task in tasks.tolist()]
+            waited = (shares * np.maximum(self.session.now - np.array(came), 0.0)).sum()
+            known = self._waiting[key] = float(shares.sum()), float(waited)
         return known
 
     # -- evictions ------------------------------------------------------------------------------------------
@@ -128,10 +134,10 @@ class LostWork(Plugin):
         return kind is not Eviction.CONSOLIDATE or self._is_worth_it(scenario)
 
     def _is_worth_it(self, scenario: Scenario) -> bool:
-        taken = np.concatenate((scenario.evicted, scenario.moved))
-        jobs = sorted(set(self._tasks.job[taken].tolist()))
-        lost, asked = self._lost[jobs].sum(), float(self._shares[self._tasks.cls[scenario.pending]].sum())
-        waited = self._waited(scenario.pending)
+        taken = np.concatenate((scenario.evicted, scenario.moved)) if len(scenario.moved) else scenario.evicted
+        jobs = list(set(self._tasks.job[taken].tolist()))
+        lost = self._lost[jobs].sum()
+        asked, waited = self._waits(scenario.pending)
         if lost <= self._factor * waited:
             return True
         if asked > 0:
