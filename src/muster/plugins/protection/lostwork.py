@@ -73,7 +73,7 @@ class LostWork(Plugin):
         """What the tasks of each job take of the cluster together."""
         owned = np.flatnonzero(self._tasks.job != NO_ROW)
         shares = self._shares[self._tasks.cls[owned]]
-        return np.bincount(self._tasks.job[owned], weights=shares, minlength=len(self._jobs))
+        return np.bincount(self._tasks.job[owned], weights=shares, minlength=len(self._jobs)).astype(np.float64)
 
     @cached_property
     def _lost(self) -> NDArray[np.float64]:

@@ -217,8 +217,7 @@ def _preemptible(book: TaskBook, unwilling: Mask) -> tuple[Mask, Mask]:
 def _add_to_queues(queues: QueueTable, queue: Rows, allocated: Amounts, preemptible: Mask) -> None:
     """Count what jobs hold in their queues and those above; `queue` is NO_ROW for jobs that count nowhere."""
     add_rows(queues.own_allocated, queue, allocated)
-    holding: Mask = queues.own_allocated.any(axis=1)
-    for row in holding.nonzero()[0].tolist():
+    for row in np.flatnonzero(queues.own_allocated.any(axis=1)).tolist():
         queues.tree_allocated[queues.paths[row]] += queues.own_allocated[row]
     firm = ((queue != NO_ROW) & ~preemptible).nonzero()[0]
     for job in firm[allocated[firm].any(axis=1)].tolist() if len(firm) else ():
@@ -242,7 +241,7 @@ def reserve_nominated(nodes: NodeTable, classes: ClassTable, tasks: TaskTable, n
 
     `named` is negative for tasks that name no node at all.
     """
-    nominated = (named != NO_ROW).nonzero()[0]
+    nominated: Rows = np.flatnonzero(named != NO_ROW).astype(np.intp)
     if len(nominated) == 0:
         return nominated
     nominated = nominated[tasks.status[nominated] == TaskStatus.PENDING]
