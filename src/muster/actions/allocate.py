@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import fields
+from functools import cache
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -20,6 +21,8 @@ from muster.framework.reasons import HELD_BACK, INSUFFICIENT, NOT_TRIED, QUEUE_F
 from muster.snapshot import Mask, Rows, Statement, TaskStatus
 
 _NO_ROOM = JobVerdict(INSUFFICIENT)
+#: So few tasks are sooner tried than counted.
+_FEW = 2
 
 
 class AllocateArguments(Arguments, frozen=True, kw_only=True):
@@ -68,6 +71,11 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
     ] = field(default=5, name="gateRemovalWorkerNum")
 
 
+@cache
+def _options(arguments: AllocateArguments) -> Options:
+    return Options(**{option.name: getattr(arguments, option.name) for option in fields(Options)})
+
+
 class Allocate(Action):
     """Give queues turns; each turn the queue's first job gets nodes until it is ready, and is bound only then."""
 
@@ -77,8 +85,7 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
-        options = Options(**{option.name: getattr(self.arguments, option.name) for option in fields(Options)})
-        door = session.workspace["door"] = Door(session, options)
+        door = session.workspace["door"] = Door(session, _options(self.arguments))
         is_tree = bool(session.asked(points.QUEUE_TURN))
         waiting, lost = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())
@@ -110,7 +117,7 @@ class Allocate(Action):
         tasks = schedulable_tasks(session, best_effort=None if is_tree else False)
         lost: set[int] = set()
         promises = bool(session.snapshot.tasks.reserved.any())
-        if len(tasks) and not promises and not session.explains:
+        if len(tasks) > _FEW and not promises and not session.explains:
             tasks, lost = _leave_out(session, tasks, is_tree=is_tree)
         waiting = placeable_jobs(session, tasks, tell=True)
         if promises:

@@ -98,6 +98,7 @@ tiers:
   - name: gang
   - name: conformance
   - name: minruntime
+  - name: lostwork
 - plugins:
   - name: fairshare
   - name: predicates

@@ -11,7 +11,6 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from functools import cache
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +26,8 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("muster.framework")
 
+#: Where the plugins are that come with Muster.
+_OURS: Final = "muster."
 #: So often in a row may a plugin fail.
 STRIKES: Final = 3
 #: For so many seconds a plugin that failed too often is left out.
@@ -58,19 +59,10 @@ class _Checked:
 
 def answering(plugin: Plugin, point: Point[..., Any, Any], snapshot: Snapshot) -> Callable[..., Any]:
     """The method that answers an extension point; what plugins from elsewhere answer is checked on the way."""
-    if _is_ours(plugin):
+    if type(plugin).__module__.startswith(_OURS):
         method: Callable[..., Any] = getattr(plugin, point.name)
         return method
     return _Checked(plugin, point, snapshot)
-
-
-def _is_ours(plugin: Plugin) -> bool:
-    return _comes_with_muster(type(plugin).__module__)
-
-
-@cache
-def _comes_with_muster(module: str) -> bool:
-    return module.startswith("muster.")
 
 
 def _asked_last(fault: BaseException) -> tuple[Plugin | None, str]:
@@ -98,7 +90,7 @@ def blamed(fault: BaseException) -> tuple[str, str]:
 def is_of_others(fault: BaseException) -> bool:
     """Whether a plugin failed that does not come with Muster."""
     plugin, _ = _asked_last(fault)
-    return plugin is not None and not _is_ours(plugin)
+    return plugin is not None and not type(plugin).__module__.startswith(_OURS)
 
 
 def told(fault: Exception) -> str:

@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from muster.framework.reasons import Reason, Verdicts
 from muster.snapshot import Amounts, Mask, Pieces, Rows
 from muster.snapshot.classes import Division
+from muster.snapshot.columns import quick_to_name
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -40,6 +41,7 @@ class Arguments(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     """
 
 
+@quick_to_name
 class Vote(IntEnum):
     """An opinion on admitting a job."""
 
@@ -48,6 +50,7 @@ class Vote(IntEnum):
     PERMIT = 1
 
 
+@quick_to_name
 class Purpose(IntEnum):
     """What a search space is for."""
 
@@ -55,6 +58,7 @@ class Purpose(IntEnum):
     EVICT = 1
 
 
+@quick_to_name
 class Eviction(IntEnum):
     """Between whom an eviction takes place."""
 

@@ -47,8 +47,11 @@ class Asking:
         """As `asked`, for those who also want to know whose methods they are."""
         found = self._asked.get(point)
         if found is None:
-            found = [method for tier in self.tiers(point) for method in tier]
-            if self._seated:
+            seated, places = self._seated, self._answering.get(point, ())
+            found = [
+                answering(seated[number][place], point, self.snapshot) for tier in places for number, place in tier
+            ]
+            if seated:
                 self._asked[point] = found
         return found
 
@@ -170,6 +173,8 @@ class OrderQuestions(Asking):
 
     def sort_tasks(self, tasks: Rows) -> Rows:
         """Order tasks by job row, then by the plugins' keys, then by index, age and uid."""
+        if len(tasks) < 2:  # one is the usual case
+            return tasks
         owners = self.snapshot.tasks.job[tasks]
         by_job = np.argsort(owners, kind="stable")
         ordered: Rows = tasks[by_job]
@@ -295,11 +300,13 @@ class PlacingQuestions(Asking):
         return self._live
 
     def _find_live(self) -> frozenset[int]:
+        concerned = [(id(ask.__self__), tasks) for ask in self.methods(points.LIVE_TASKS) if len(tasks := ask())]
+        if not concerned:
+            return frozenset()
         owners = {
             id(method.__self__) for point in (points.TASK_MASK, points.TASK_SCORE) for method in self.methods(point)
         }
-        concerned = [ask() for ask in self.methods(points.LIVE_TASKS) if id(ask.__self__) in owners]
-        return frozenset(int(task) for tasks in concerned if len(tasks) for task in tasks)
+        return frozenset(int(task) for owner, tasks in concerned if owner in owners for task in tasks)
 
     # -- domains of the network ------------------------------------------------------------------------------
 

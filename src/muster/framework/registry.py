@@ -8,7 +8,7 @@ Arguments are checked here, so that every plugin gives the same kind of error.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.metadata import EntryPoint, entry_points
 from typing import TYPE_CHECKING, Annotated, Any, ClassVar, Final, TypeAlias, TypeVar
@@ -21,7 +21,7 @@ from muster.api.errors import choices, describe_value, explain
 from muster.framework.config import PluginOption, SchedulerConfig
 from muster.framework.config_files import hint
 from muster.framework.plugin import Arguments, Plugin
-from muster.framework.points import Point, implemented
+from muster.framework.points import DIVIDE_CLASSES, Point, implemented
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -84,6 +84,38 @@ class Seat:
 Answering: TypeAlias = dict[Point[..., Any, Any], list[list[tuple[int, int]]]]
 
 
+@dataclass(frozen=True, slots=True)
+class Seating:
+    """The plugins of a configuration, tier by tier, and what follows from who they are."""
+
+    seats: list[list[Seat]]
+    answering: Answering
+    #: Labels and annotations of pods that some of them look at.
+    labels: tuple[str, ...]
+    annotations: tuple[str, ...]
+    #: Places of those that tell tasks of one class apart.
+    dividing: tuple[tuple[int, int], ...]
+
+    @classmethod
+    def of(cls, seats: list[list[Seat]]) -> Seating:
+        placed = [
+            ((number, place), seat.points, seat.plugin)
+            for number, tier in enumerate(seats)
+            for place, seat in enumerate(tier)
+        ]
+        return cls(
+            seats,
+            _answering(seats),
+            tuple(label for _, _, plugin in placed for label in plugin.pod_labels),
+            tuple(annotation for _, _, plugin in placed for annotation in plugin.pod_annotations),
+            tuple(
+                where
+                for where, points, plugin in placed
+                if DIVIDE_CLASSES in points or plugin.pod_labels or plugin.pod_annotations
+            ),
+        )
+
+
 @dataclass(slots=True)
 class Registry:
     """Plugins and actions by name."""
@@ -95,7 +127,7 @@ class Registry:
     _read: dict[tuple[str, int], tuple[Mapping[str, Any], Arguments]] = field(
         default_factory=dict, repr=False, compare=False
     )
-    _answering: dict[tuple[tuple[int, ...], ...], tuple[list[list[Seat]], Answering]] = field(
+    _seatings: dict[tuple[int, frozenset[str]], tuple[Sequence[Sequence[PluginOption]], Seating]] = field(
         default_factory=dict, repr=False, compare=False
     )
 
@@ -133,15 +165,18 @@ class Registry:
             known = self._seats[id(option)] = Seat(option, plugin, arguments, on)
         return known
 
-    def answering(self, tiers: list[list[Seat]]) -> Answering:
-        """Who answers which extension point; found out once for the same seats."""
-        key = tuple(tuple(map(id, tier)) for tier in tiers)
-        known = self._answering.get(key)
-        if known is None:
-            if len(self._answering) >= _MANY:
-                self._answering.clear()
-            known = self._answering[key] = tiers, _answering(tiers)
-        return known[1]
+    def seating(self, tiers: Sequence[Sequence[PluginOption]], out: frozenset[str] = frozenset()) -> Seating:
+        """The seats of all plugins that are not `out`; found out once for the same tiers."""
+        key = id(tiers), out
+        _, known = self._seatings.get(key, (None, None))
+        if known is None or any(
+            self.plugins.get(seat.option.name) is not seat.plugin for tier in known.seats for seat in tier
+        ):
+            if len(self._seatings) >= _MANY:
+                self._seatings.clear()
+            known = Seating.of([[self.seat(option) for option in tier if option.name not in out] for tier in tiers])
+            self._seatings[key] = tiers, known
+        return known
 
     def make_plugin(self, option: PluginOption, source: str = "configuration") -> Plugin:
         seat = self.seat(option, source)

@@ -55,8 +55,7 @@ class Expected:
 
         One that is over has been estimated too low, and goes on for a while.
         """
-        longer = self.runs[bisect_right(self.runs, ran_s) :]
-        if longer:
+        if self.runs and (longer := self.runs[bisect_right(self.runs, ran_s) :]):
             return longer[len(longer) // 2] - ran_s
         return self.seconds - ran_s if ran_s < self.seconds else max(60.0, _OVERRUN * ran_s)
 
@@ -130,11 +129,15 @@ class RunTimes:
             self._record.setdefault(whose, deque(maxlen=_REMEMBERED)).append(max(0.0, seconds))
             self._judged.pop(whose, None)
 
+    def said(self, record: JobRecord) -> Expected | None:
+        """What the PodGroup of a job says, if that is known; None: its pods have to be looked at."""
+        known = self._said.get(record.id)
+        return known[1] if known is not None and known[0] is record else None
+
     def of(self, record: JobRecord, pods: Iterable[Pod]) -> Expected | None:
         """What is expected of a job; None: nothing is known."""
-        known = self._said.get(record.id)
-        if known is not None and known[0] is record:
-            return known[1]
+        if (known := self.said(record)) is not None:
+            return known
         first: Pod | None = None
         said: list[float] = []
         for pod in pods:

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import logging
 import random
-from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping
+from collections import defaultdict
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -32,16 +33,18 @@ from muster.framework.reasons import (
     JobVerdict,
     Verdicts,
 )
-from muster.framework.registry import Registry, Seat
+from muster.framework.registry import Registry, Seating
 from muster.framework.run_times import RunTimes
 from muster.framework.victim_questions import VictimQuestions, protects
-from muster.snapshot import NO_ROW, Amounts, JobPhase, Operation, Rows, Snapshot, Statement
+from muster.snapshot import NO_ROW, Amounts, ClassTable, JobPhase, Operation, Rows, Snapshot, Statement
 from muster.snapshot.classes import ClassPods, Division, divide_by_marks, divide_classes
 
 log = logging.getLogger("muster.framework")
 
 #: Actions that start waiting jobs.
 _STARTING: Final = ("allocate", "backfill")
+#: Arrays are slow to compare with members of an enum.
+_PENDING: Final = int(JobPhase.PENDING)
 #: The outcome of an attempt that made room.
 MADE_ROOM: Final = "made-room"
 
@@ -63,7 +66,7 @@ class ActionTally:
     #: By the wall clock.
     seconds: float = 0.0
     #: Turns in which a job looked for victims, by outcome: `MADE_ROOM`, or the code of the reason why not.
-    attempts: Counter[str] = field(default_factory=Counter)
+    attempts: dict[str, int] = field(default_factory=lambda: defaultdict(int))
     #: Scenarios that were tried: victims gone, the beneficiary placed.
     dry_runs: int = 0
     #: Searches that a bound on dry runs or domains ended before all had been tried.
@@ -98,7 +101,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         self.config = config
         #: Seconds since the epoch, from the injected clock.
         self.now = now
-        self.rng = random.Random(seed)  # noqa: S311 - reproducible choices, not secrets
+        self._seed = seed
         self.committed: list[Committed] = []
         self.verdicts: dict[int, JobVerdict] = {}
         #: By job and action: why evictions made no room for a job that may look for victims.
@@ -141,21 +144,26 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
             snapshot.serve_best_effort(of_all=bool(self.asked(points.QUEUE_TURN)))
         self._let_in_where_nobody_decides()
 
+    @cached_property
+    def rng(self) -> random.Random:
+        """Chance, the same for the same seed."""
+        return random.Random(self._seed)  # noqa: S311 - reproducible choices, not secrets
+
     # -- opening and closing -------------------------------------------------------------------------------
 
     def _open(self, registry: Registry) -> None:
         out = self.strikes.out(self.now)
-        seats = [[registry.seat(option) for option in tier if option.name not in out] for tier in self.config.tiers]
-        tiers = [[(seat, seat.plugin(seat.arguments)) for seat in tier] for tier in seats]
+        seating = registry.seating(self.config.tiers, out)
+        seated = [[seat.plugin(seat.arguments) for seat in tier] for tier in seating.seats]
         self.protects_all = any(protects(registry.plugins[name]) for name in out)
         #: The part of every class, by plugin; see `Plugin.divide_classes`.
-        self.class_parts = self._divide(entry for entries in tiers for entry in entries)
-        for entries in tiers:
-            for seat, plugin in entries:
+        self.class_parts = self._divide(seating, seated)
+        for tier, plugins in zip(seating.seats, seated, strict=True):
+            for seat, plugin in zip(tier, plugins, strict=True):
                 self.plugins[seat.option.name] = plugin
                 plugin.open(self)
-        self._answering = registry.answering(seats)
-        self._seated = [[plugin for _, plugin in entries] for entries in tiers]
+        self._answering = seating.answering
+        self._seated = seated
 
     def opinions_on(self, kind: Eviction) -> list[list[Ask]]:
         """Who says which single tasks may be victims, tier by tier."""
@@ -169,23 +177,20 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
             known = self._opinions[kind] = [tier for tier in tiers if tier]
         return known
 
-    def _divide(self, plugins: Iterable[tuple[Seat, Plugin]]) -> dict[str, Rows]:
+    def _divide(self, seating: Seating, seated: list[list[Plugin]]) -> dict[str, Rows]:
         divisions: dict[str, Division] = {}
-        labels: list[str] = []
-        annotations: list[str] = []
-        for seat, plugin in plugins:
-            labels += plugin.pod_labels
-            annotations += plugin.pod_annotations
+        for number, place in seating.dividing:
+            plugin = seated[number][place]
             division = None
-            if points.DIVIDE_CLASSES in seat.points:
+            if points.DIVIDE_CLASSES in seating.seats[number][place].points:
                 division = answering(plugin, points.DIVIDE_CLASSES, self.snapshot)(self)
             if division is None and (plugin.pod_labels or plugin.pod_annotations):
                 division = divide_by_marks(self.snapshot, plugin.pod_labels, plugin.pod_annotations)
             if division is not None:
                 divisions[plugin.name] = division
         parts = divide_classes(self.snapshot, divisions)
-        pods = ClassPods(self.snapshot, labels, annotations)
-        self.snapshot.classes = replace(self.snapshot.classes, pods=pods)
+        classes, pods = self.snapshot.classes, ClassPods(self.snapshot, seating.labels, seating.annotations)
+        self.snapshot.classes = ClassTable(classes.requests, pods, classes.keys)
         return parts
 
     def turn(self, job: int) -> Turn:
@@ -260,7 +265,7 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         if self.has_action("enqueue") or not starts_jobs:
             return
         jobs = self.snapshot.jobs
-        waiting = np.flatnonzero(jobs.live & jobs.has_group & (jobs.phase == JobPhase.PENDING))
+        waiting = (jobs.live & jobs.has_group & (jobs.phase == _PENDING)).nonzero()[0]
         queues = jobs.queue[waiting]
         for queue in sorted(set(queues.tolist())):  # numpy's way loads masked arrays: long
             same = waiting[queues == queue]
@@ -313,8 +318,11 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
 
     def count_for(self, action: str) -> ActionTally:
         """What is counted from now on is the action's."""
-        self.tally = self.tallies.setdefault(action, ActionTally())
-        return self.tally
+        known = self.tallies.get(action)
+        if known is None:
+            known = self.tallies[action] = ActionTally()
+        self.tally = known
+        return known
 
     def note_no_eviction(self, job: int, action: str, why: Rejection, *, tried: bool = True) -> None:
         """Remember why nobody was evicted for a job; an action that tries another way afterwards adds nothing.

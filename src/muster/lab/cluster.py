@@ -25,7 +25,7 @@ from muster.lab.job_objects import ObjectMaker
 from muster.lab.record import Recorder
 from muster.lab.trace import TraceJob
 from muster.snapshot import messages
-from muster.snapshot.messages import Event
+from muster.snapshot.messages import Event, EventKind
 from muster.snapshot.records import job_from_group
 
 _Made = TypeVar("_Made", bound=messages.Decision | messages.JobUpdate | messages.Ungate)
@@ -82,7 +82,10 @@ class ReplayCluster:
         #: When, in which order, whose, what: the n-th run of a job ends, or a pod has left.
         self._agenda: list[tuple[float, int, str, str | int]] = []
         self._put_down = 0
-        self._events = [Event("ADDED", thing) for thing in admit([*_queues(given, jobs), *given], EPOCH, {})]
+        #: What nobody has asked for yet, by kind and uid of the object: the last that happened to each.
+        self._events: dict[tuple[str, str], Event] = {}
+        for thing in admit([*_queues(given, jobs), *given], EPOCH, {}):
+            self._tell("ADDED", thing)
 
     # -- time ----------------------------------------------------------------------------------------------------
 
@@ -127,8 +130,14 @@ class ReplayCluster:
     # -- the protocol --------------------------------------------------------------------------------------------
 
     def poll(self) -> list[Event]:
-        events, self._events = self._events, []
-        return events
+        events, self._events = self._events, {}
+        return list(events.values())
+
+    def _tell(self, kind: EventKind, thing: KubeObject) -> None:
+        """Note what happened to an object; nobody needs to hear of what happened to the same one before."""
+        key = thing.kind, thing.metadata.uid or thing.key
+        self._events.pop(key, None)
+        self._events[key] = Event(kind, thing)
 
     def bind(self, decisions: Sequence[messages.Bind]) -> list[messages.Failure]:
         return _failures(decisions, self._bind)
@@ -204,7 +213,7 @@ class ReplayCluster:
         group = updated_group(live.group, update, stamp_of(self._now))
         assert isinstance(group, PodGroup)
         live.group = group
-        self._events.append(Event("MODIFIED", group))
+        self._tell("MODIFIED", group)
         return ""
 
     def _find(self, decision: messages.Decision | messages.Ungate) -> tuple[LiveJob | None, Pod | None]:
@@ -213,7 +222,7 @@ class ReplayCluster:
 
     def _put(self, live: LiveJob, pod: Pod) -> None:
         live.pods[pod.key] = pod
-        self._events.append(Event("MODIFIED", pod))
+        self._tell("MODIFIED", pod)
 
     # -- the life of a job ---------------------------------------------------------------------------------------
 
@@ -222,8 +231,8 @@ class ReplayCluster:
         live = LiveJob(job, self._next, group, {pod.key: pod for pod in pods})
         self._live[group.key] = live
         self._recorder.came(live.number)
-        self._events.append(Event("ADDED", group))
-        self._events += [Event("ADDED", pod) for pod in pods]
+        for thing in (group, *pods):
+            self._tell("ADDED", thing)
 
     def _begin(self, live: LiveJob) -> None:
         live.running_since = self._now
@@ -249,7 +258,7 @@ class ReplayCluster:
         """A job that goes on from a checkpoint says what it will take from there."""
         marks = {**live.group.metadata.annotations, EXPECTED_SECONDS: f"{seconds:g}"}
         live.group = replace(live.group, metadata=replace(live.group.metadata, annotations=marks))
-        self._events.append(Event("MODIFIED", live.group))
+        self._tell("MODIFIED", live.group)
 
     def _end(self, key: str, start: int) -> bool:
         live = self._live.get(key)
@@ -257,8 +266,8 @@ class ReplayCluster:
             return False  # it was broken, and has begun anew or waits
         del self._live[key]
         self._n_running -= 1
-        self._events += [Event("DELETED", pod) for pod in live.pods.values()]
-        self._events.append(Event("DELETED", live.group))
+        for thing in (*live.pods.values(), live.group):
+            self._tell("DELETED", thing)
         self._recorder.ended(live.number, self._now - EPOCH)
         if self.run_times is not None:
             owner = owner_of(job_from_group(live.group), next(iter(live.pods.values()), None))
@@ -271,7 +280,8 @@ class ReplayCluster:
             return False
         pod = live.pods[key]
         anew = live.pods[key] = self._make.anew(pod, live.job, self._now)
-        self._events += [Event("DELETED", pod), Event("ADDED", anew)]
+        self._tell("DELETED", pod)
+        self._tell("ADDED", anew)
         return True
 
 

@@ -11,6 +11,15 @@
     return size >= 100 || Number.isInteger(value) ? value.toFixed(0) : value.toFixed(size >= 1 ? 1 : 2);
   }
 
+  // Round numbers between two others, about so many.
+  function ticks(low, high, count) {
+    const rough = (high - low) / count, size = 10 ** Math.floor(Math.log10(rough));
+    const step = [1, 2, 5, 10].map((times) => times * size).find((one) => one >= rough * 0.999);
+    const found = [];
+    for (let k = Math.ceil(low / step - 1e-9); k * step <= high * (1 + 1e-9); k++) found.push(Number((k * step).toPrecision(12)));
+    return found;
+  }
+
   function picture(room, question, note, lines, options) {
     if (!lines.length) return;
     const part = document.createElement("div");
@@ -31,7 +40,7 @@
     });
     part.append(head, text, canvas, legend);
     room.append(part);
-    const all = span(lines.flatMap((line) => line.x));
+    const all = options.span || span(lines.flatMap((line) => line.x));
     let shown = all;
     let drag = null;
     const draw = () => paint(canvas, lines, shown, drag, options);
@@ -67,26 +76,31 @@
     const width = box.width - 75, height = box.height - 45;
     let top = 0;
     for (const line of lines) line.x.forEach((x, k) => { if (x >= shown[0] && x <= shown[1] && line.y[k] > top) top = line.y[k]; });
-    top = (top || 1) * 1.05;
+    const levels = ticks(0, top || 1, 4);
+    if (levels[levels.length - 1] < top) levels.push(levels[levels.length - 1] + levels[1]);
+    top = levels[levels.length - 1];
     const x = (value) => 60 + (value - shown[0]) / (shown[1] - shown[0]) * width;
     const y = (value) => 12 + height - value / top * height;
     pen.font = "12px system-ui, sans-serif";
     pen.fillStyle = "#57606a";
     pen.strokeStyle = "#eaeef2";
-    for (let k = 0; k <= 4; k++) {
-      const value = top * k / 4;
+    for (const value of levels) {
       pen.beginPath(); pen.moveTo(60, y(value)); pen.lineTo(60 + width, y(value)); pen.stroke();
       pen.textAlign = "right"; pen.fillText(number(value), 54, y(value) + 4);
     }
     pen.textAlign = "center";
-    for (let k = 0; k <= 6; k++) {
-      const value = shown[0] + (shown[1] - shown[0]) * k / 6;
-      pen.fillText(options.label ? options.label(value) : number(value), x(value), height + 28);
-    }
+    if (options.names) options.names.forEach((name, k) => { if (k >= shown[0] && k <= shown[1]) pen.fillText(name, x(k), height + 28); });
+    else for (const value of ticks(shown[0], shown[1], 8)) pen.fillText(number(value), x(value), height + 28);
     pen.fillText(options.unit, 60 + width / 2, height + 42);
     pen.save();
     pen.beginPath(); pen.rect(60, 8, width, height + 8); pen.clip();
-    for (const line of lines) {
+    if (options.names) {
+      const wide = Math.min(width / (shown[1] - shown[0]) * 0.8, 120) / lines.length;
+      lines.forEach((line, at) => {
+        pen.fillStyle = line.colour;
+        line.x.forEach((value, k) => pen.fillRect(x(value) + (at - lines.length / 2) * wide, y(line.y[k]), wide - 1, y(0) - y(line.y[k])));
+      });
+    } else for (const line of lines) {
       pen.strokeStyle = line.colour;
       pen.lineWidth = 1.6;
       pen.setLineDash(line.dash || []);
@@ -106,7 +120,7 @@
     const longest = Math.max(...runs.map((run) => run.series.time_s[run.series.time_s.length - 1] || 0));
     const isLong = longest > 3 * 86400;
     const passed = (seconds) => seconds / (isLong ? 86400 : 3600);
-    const time = { unit: (isLong ? "days" : "hours") + " of the trace" };
+    const time = { unit: (isLong ? "days" : "hours") + " of the trace", span: longest ? [0, passed(longest)] : null };
     const overTime = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.time_s.map(passed), y: run.series[key] }));
     const sampled = (key) => runs.map((run, k) => ({ name: run.name, colour: colour(k), x: run.series.sampled.time_s.map(passed), y: run.series.sampled[key] }));
     picture(room, "How busy is the cluster?", "GPUs held by running jobs.", overTime("held_gpus"), time);
@@ -119,7 +133,7 @@
       picture(room, key === "mean" ? "Who waits, by size?" : "Who starves, by size?", note, runs.map((run, k) => ({
         name: run.name, colour: colour(k), x: sizes.map((_, at) => at),
         y: sizes.map((size) => ((run.by_size[size] || {}).wait_s || {})[key] || 0),
-      })), { unit: "GPUs", label: (value) => Number.isInteger(value) ? sizes[value] || "" : sizes[Math.round(value)] || "" });
+      })), { unit: "GPUs", names: sizes, span: [-0.5, sizes.length - 0.5] });
     }
     runs.forEach((run) => {
       const names = Object.keys(run.series.queues);

@@ -53,6 +53,7 @@ def page(groups: Sequence[Group]) -> str:
     data = json.dumps([list(group.reports) for group in groups], ensure_ascii=False).replace("</", "<\\/")
     names = dict.fromkeys(str(report["name"]) for group in groups for report in group.reports)
     parts = {
+        "@HEADING@": "Replay" if len(names) == 1 else "Comparison",
         "@TITLE@": " · ".join(map(escape, names)),
         "@GROUPS@": "\n".join(_part(number, group) for number, group in enumerate(groups)),
         "@SCRIPT@": script,

@@ -24,6 +24,7 @@ from muster.plugins.nodes.resourcetype import ResourceType
 from muster.plugins.nodes.tdm import Tdm
 from muster.plugins.protection.cdp import Cdp
 from muster.plugins.protection.conformance import Conformance
+from muster.plugins.protection.lostwork import LostWork
 from muster.plugins.protection.minruntime import MinRuntime
 from muster.plugins.protection.pdb import Pdb
 from muster.plugins.queues.capacity import Capacity
@@ -43,6 +44,7 @@ BUILTIN: tuple[type[Plugin], ...] = (
     Elastic,
     FairShare,
     Gang,
+    LostWork,
     MinRuntime,
     NetworkTopologyAware,
     NodeGroup,

@@ -7,7 +7,7 @@ is never Running or Completed, even when its minimum is zero.
 
 from __future__ import annotations
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -22,6 +22,7 @@ from muster.snapshot import NO_ROW, JobPhase, Mask, Rows, Snapshot, TaskStatus
 SCHEDULED_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 COMPLETED_STATUSES = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _UNPLACED_STATUSES = (TaskStatus.PENDING, TaskStatus.PIPELINED)
+_INQUEUE, _PENDING = np.int8(JobPhase.INQUEUE), np.int8(JobPhase.PENDING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -71,15 +72,27 @@ def phase_after(before: JobPhase, minimum: int, counts: Rows, leaving: int, *, u
 def phases_after(snapshot: Snapshot, broken: Mask) -> NDArray[np.int8]:
     """`phase_after` of every job; `broken`: those that run below a minimum."""
     jobs = snapshot.jobs
-    scheduled = jobs.counts[:, SCHEDULED_STATUSES].sum(axis=1)
-    if jobs.counts[:, TaskStatus.RELEASING].any():
-        scheduled = scheduled + np.array(leaving_counts(snapshot), np.intp)
-    completed = jobs.counts[:, COMPLETED_STATUSES].sum(axis=1)
-    phases = np.where(jobs.phase == JobPhase.INQUEUE, JobPhase.INQUEUE, JobPhase.PENDING)
+    counts = jobs.counts.T
+    completed = sum_of(counts, COMPLETED_STATUSES)
+    scheduled = sum_of(counts, SCHEDULED_STATUSES)
+    if counts[TaskStatus.RELEASING].any():
+        scheduled += np.array(leaving_counts(snapshot), np.intp)
+    phases: NDArray[np.int8] = np.where(jobs.phase == _INQUEUE, _INQUEUE, _PENDING)
     started = (scheduled > 0) & (scheduled >= jobs.min_member)
-    phases = np.where(started, np.where(completed == scheduled, JobPhase.COMPLETED, JobPhase.RUNNING), phases)
-    phases[broken & (jobs.counts[:, TaskStatus.RUNNING] > 0)] = JobPhase.UNKNOWN
-    return phases.astype(np.int8)
+    phases[started] = JobPhase.RUNNING
+    phases[started & (completed == scheduled)] = JobPhase.COMPLETED
+    if broken.any():
+        phases[broken & (counts[TaskStatus.RUNNING] > 0)] = JobPhase.UNKNOWN
+    return phases
+
+
+def sum_of(counts: Rows, statuses: Sequence[TaskStatus]) -> Rows:
+    """Tasks in any of some states, of every job; `counts` has a row per state."""
+    first, *others = statuses
+    total: Rows = counts[first].copy()
+    for status in others:
+        total += counts[status]
+    return total
 
 
 def leaving_counts(snapshot: Snapshot) -> list[int]:

@@ -30,10 +30,11 @@ from muster.scheduler.job_statuses import (
     job_statuses,
     leaving_counts,
     phases_after,
+    sum_of,
     unschedulable_jobs,
     verdict_text,
 )
-from muster.snapshot import GroupTable, JobPhase, JobRecord, Mask, OperationKind, Rows, Snapshot, TaskStatus
+from muster.snapshot import NO_ROW, GroupTable, JobPhase, JobRecord, Mask, OperationKind, Rows, Snapshot, TaskStatus
 from muster.snapshot.columns import BEST_EFFORT_PENDING, FINISHED_STATUSES
 from muster.snapshot.messages import CONDITIONS, JobUpdate, conditions_of
 from muster.snapshot.records import stamp_text
@@ -46,7 +47,8 @@ NUMBERS_S: Final = 300.0
 _COUNT: Final = re.compile(r"(?<![\w.:/-])\d+(?:\.\d+)?(?:m|[kKMGTPE]i?)?(?![\w:/-])")
 #: Changes of annotations; None removes one.
 Stamps = dict[str, str | None]
-_HELD = [TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING]
+#: These follow each other.
+_HELD = slice(TaskStatus.BINDING, TaskStatus.RUNNING + 1)
 
 
 def updates_of(session: Session, unchanged: UnchangedJobs) -> list[JobUpdate]:
@@ -76,7 +78,7 @@ def bare_updates_of(session: Session, before: NDArray[np.int8]) -> list[JobUpdat
     rows = sorted({*rows, *stamps}, key=lambda job: jobs.records[job].id)
     if not rows:
         return []
-    leaving = leaving_counts(snapshot)
+    leaving = leaving_counts(snapshot) if jobs.counts[:, TaskStatus.RELEASING].any() else [0] * len(jobs)
     return [
         _update(
             jobs.records[job].id,
@@ -91,7 +93,9 @@ def bare_updates_of(session: Session, before: NDArray[np.int8]) -> list[JobUpdat
 def finished_jobs(snapshot: Snapshot, updates: Iterable[JobUpdate]) -> list[str]:
     """Jobs of which all pods have finished and nothing is left to write: their PodGroup says so, or there is none."""
     jobs = snapshot.jobs
-    ended = jobs.counts[:, FINISHED_STATUSES].sum(axis=1)
+    ended = sum_of(jobs.counts.T, FINISHED_STATUSES)
+    if not ended.any():
+        return []
     is_over = (ended > 0) & (ended == jobs.counts[:, :BEST_EFFORT_PENDING].sum(axis=1))
     rows = np.flatnonzero(jobs.live & is_over & ((jobs.phase == JobPhase.COMPLETED) | ~jobs.has_group))
     told = {update.job for update in updates}
@@ -233,15 +237,14 @@ def _follows(session: Session, job: int, verdict: JobVerdict) -> tuple[object, .
 def stamps_of(session: Session) -> Mapping[int, Stamps]:
     """What to change on the PodGroups of jobs, by row; jobs without changes are left out."""
     jobs, records = session.snapshot.jobs, session.snapshot.jobs.records
-    now = stamp_text(session.now)
-    found: dict[int, Stamps] = {}
-    for job in _started(session).tolist():
-        found.setdefault(job, {})[START_STAMP] = now
-    stale = stale_jobs_now(session)
-    for job in np.flatnonzero(stale & ~jobs.is_stamped_stale).tolist():
-        found.setdefault(job, {})[STALE_STAMP] = now
-    for job in np.flatnonzero(jobs.is_stamped_stale & jobs.live & ~stale).tolist():
-        found.setdefault(job, {}).update(dict.fromkeys(_stale_keys(records[job])))
+    started, stale = _started(session), stale_jobs_now(session)
+    now = stamp_text(session.now) if started or stale.any() else ""
+    found: dict[int, Stamps] = {job: {START_STAMP: now} for job in started}
+    for job in (stale != jobs.is_stamped_stale).nonzero()[0].tolist():
+        if stale[job]:
+            found.setdefault(job, {})[STALE_STAMP] = now
+        elif jobs.live[job]:
+            found.setdefault(job, {}).update(dict.fromkeys(_stale_keys(records[job])))
     return found
 
 
@@ -249,31 +252,29 @@ def _stale_keys(record: JobRecord) -> list[str]:
     return [key for key in (STALE_STAMP, KAI_STALE_STAMP) if key in record.annotations]
 
 
-def _started(session: Session) -> Rows:
+def _started(session: Session) -> list[int]:
     """Gangs of which tasks are bound in this cycle and none was before: growth is no new start."""
-    jobs = session.snapshot.jobs
-    held: Mask = jobs.counts[:, _HELD].sum(axis=1) > 0
-    held[_jobs_of(session, OperationKind.EVICT, on_node=True)] = True
     bound = _jobs_of(session, OperationKind.ALLOCATE)
-    complete = np.array([session.job_deficit(job) == 0 for job in bound.tolist()], np.bool_)
-    return bound[complete & ~held[bound]]
+    if not bound:
+        return []
+    counts = session.snapshot.jobs.counts
+    held = {job for job in bound if counts[job, _HELD].any()} | _jobs_of(session, OperationKind.EVICT, on_node=True)
+    return [job for job in sorted(bound - held) if session.job_deficit(job) == 0]
 
 
-def _jobs_of(session: Session, kind: OperationKind, *, on_node: bool = False) -> Rows:
-    """Jobs with committed operations of a kind, each once; `on_node`: on pods that are on a node."""
+def _jobs_of(session: Session, kind: OperationKind, *, on_node: bool = False) -> set[int]:
+    """Jobs with committed operations of a kind; `on_node`: on pods that are on a node."""
     table = session.snapshot.tasks
-    found = [
-        operation.tasks
-        for committed in session.committed
-        for operation in committed.operations
-        if operation.kind is kind
-    ]
-    if not found:
-        return np.empty(0, np.intp)
-    tasks = np.concatenate(found)
-    if on_node:
-        tasks = np.array([task for task in tasks.tolist() if table.pods[task].spec.node_name], np.intp)
-    return np.array(sorted({job for job in table.job[tasks].tolist() if job >= 0}), np.intp)
+    found: set[int] = set()
+    for committed in session.committed:
+        for operation in committed.operations:
+            if operation.kind is kind:
+                tasks = operation.tasks
+                if on_node:
+                    tasks = np.array([task for task in tasks.tolist() if table.pods[task].spec.node_name], np.intp)
+                found.update(table.job[tasks].tolist())
+    found.discard(NO_ROW)
+    return found
 
 
 @dataclass(frozen=True, slots=True)

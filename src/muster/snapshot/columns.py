@@ -18,8 +18,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from enum import IntEnum
-from typing import Final
+from enum import Enum, IntEnum
+from typing import Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -146,6 +146,17 @@ def cut(amounts: Mapping[str, int], ceiling: int, most: int) -> dict[str, int]:
     return {name: amount if amount >= most else min(amount, ceiling) for name, amount in amounts.items()}
 
 
+_Enum = TypeVar("_Enum", bound=type[Enum])
+
+
+def quick_to_name(kind: _Enum) -> _Enum:
+    """Keep the members of an enum where attributes of a class are found at once; Python 3.11 searches for them."""
+    for name, member in kind.__members__.items():
+        type.__setattr__(kind, name, member)
+    return kind
+
+
+@quick_to_name
 class TaskStatus(IntEnum):
     """Where a task stands; the names are those that users know from Volcano."""
 
@@ -187,6 +198,7 @@ FINISHED_STATUSES: Final = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 OCCUPYING_STATUSES: Final = (*ALLOCATED_STATUSES, TaskStatus.RELEASING, TaskStatus.UNKNOWN)
 
 
+@quick_to_name
 class JobPhase(IntEnum):
     """The phase of a PodGroup."""
 

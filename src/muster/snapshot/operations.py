@@ -16,10 +16,11 @@ from numpy.typing import NDArray
 from muster.kernels.placement import move_tasks
 from muster.kernels.planes import PIPELINED, RELEASING, USED
 from muster.kernels.totals import move_counts, move_requests
-from muster.snapshot.columns import BEST_EFFORT_PENDING, NO_ROW, Rows, TaskStatus
+from muster.snapshot.columns import BEST_EFFORT_PENDING, NO_ROW, Rows, TaskStatus, quick_to_name
 from muster.snapshot.tables import BEST_EFFORT, Snapshot
 
 
+@quick_to_name
 class OperationKind(IntEnum):
     """What an operation does to its tasks."""
 

@@ -330,7 +330,7 @@ class Snapshot:
     def held_by_others(self) -> Amounts:
         """What pods of other schedulers hold on the ready nodes; of no node more than it has."""
         tasks = self.tasks
-        foreign = np.flatnonzero(tasks.flags & FOREIGN)
+        foreign = (tasks.flags & FOREIGN).nonzero()[0]
         if len(foreign) == 0:
             return np.zeros(len(self.axis), np.int64)
         foreign = foreign[(tasks.node[foreign] != NO_ROW) & np.isin(tasks.status[foreign], OCCUPYING_STATUSES)]
@@ -344,7 +344,7 @@ class Snapshot:
         """Rows of pending tasks of this scheduler, gated and best-effort ones included; to be read only."""
         # Whatever changes the state of a task touches a node.
         if self._pending is None or self._pending[0] != self.touched:
-            rows = np.flatnonzero(self.tasks.status == _PENDING)
+            rows = (self.tasks.status == _PENDING).nonzero()[0]
             self._pending = self.touched, rows[(self.tasks.flags[rows] & FOREIGN) == 0]
         return self._pending[1]
 
@@ -353,7 +353,10 @@ class Snapshot:
 
         `of_all`: those of every job, else of jobs with groups, sub-groups or a network alone.
         """
-        tasks = np.flatnonzero((self.tasks.flags & BEST_EFFORT != 0) & (self.tasks.job != NO_ROW))
+        tasks = (self.tasks.flags & BEST_EFFORT).nonzero()[0]
+        if len(tasks) == 0:
+            return
+        tasks = tasks[self.tasks.job[tasks] != NO_ROW]
         if not of_all:
             owners = [(job, self.jobs.records[job]) for job in np.unique(self.tasks.job[tasks]).tolist()]
             chosen = [job for job, record in owners if record.groups or record.sub_groups or record.topology]

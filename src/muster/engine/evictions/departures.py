@@ -23,7 +23,7 @@ from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, 
 from muster.snapshot.records import refuses_eviction
 
 #: The cluster knows of these; tasks placed in this very cycle cannot make a gang broken, or be told to leave.
-_RUNNING: Final = [TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING]
+_RUNNING: Final = (TaskStatus.BINDING, TaskStatus.BOUND, TaskStatus.RUNNING)
 #: Key of the workspace: the action that has seen to those who must leave.
 _DONE: Final = "departures"
 
@@ -34,7 +34,8 @@ def stale_jobs(snapshot: Snapshot) -> Mask:
     Never those of which a pod has succeeded, or of which something was put aside.
     """
     jobs = snapshot.jobs
-    runs = jobs.counts[:, _RUNNING].any(axis=1)
+    columns = jobs.counts.T
+    runs = (columns[TaskStatus.BINDING] + columns[TaskStatus.BOUND] + columns[TaskStatus.RUNNING]) > 0
     finishing = jobs.counts[:, TaskStatus.SUCCEEDED] > 0
     suspects: Mask = jobs.live & runs & ~finishing
     # A job with one minimum of its own is broken where that is not there; for others more has to be looked at.

@@ -13,13 +13,15 @@ _NO_LIMIT: Final = 2**30
 #: Counts towards a minimum, and has not got its place in this very cycle.
 _LASTING: Mask = np.isin(np.arange(len(TaskStatus)), READY_STATUSES)
 _LASTING[TaskStatus.ALLOCATED] = False
-_COUNTED: Final = [*READY_STATUSES, BEST_EFFORT_PENDING]
 
 
 def ready_counts(counts: Rows, *, promised: bool = False) -> NDArray[np.int64]:
     """Tasks per row that hold a place or need none; terminating ones are not among them, promised ones if asked for."""
-    total: NDArray[np.int64] = counts[:, _COUNTED].sum(axis=1, dtype=np.int64)
-    return total + counts[:, TaskStatus.PIPELINED] if promised else total
+    columns = counts.T
+    total: NDArray[np.int64] = columns[BEST_EFFORT_PENDING].astype(np.int64)
+    for status in (*READY_STATUSES, TaskStatus.PIPELINED) if promised else READY_STATUSES:
+        total += columns[status]
+    return total
 
 
 def job_surplus(snapshot: Snapshot, of: Rows | None = None, *, promised: bool = False) -> NDArray[np.int64]:

@@ -14,6 +14,7 @@ from muster.engine.gangs import NOBODY
 from muster.framework import JobVerdict
 from muster.kernels.placement import FREE_NOW, FUTURE, IDLE
 from muster.snapshot import Mask, Operation, OperationKind, Rows
+from muster.snapshot.columns import quick_to_name
 
 #: Kinds of room to try, in order.
 Modes: TypeAlias = tuple[int, ...]
@@ -42,6 +43,7 @@ class Options:
 DEFAULTS = Options()
 
 
+@quick_to_name
 class Goal(Enum):
     """How many of the tasks."""
 
@@ -53,6 +55,7 @@ class Goal(Enum):
     FIRST = 2
 
 
+@quick_to_name
 class Found(IntEnum):
     """What came of it, for the job as a whole."""
 

@@ -39,11 +39,13 @@ from muster.framework import JobVerdict
 from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
 from muster.snapshot import NO_ROW, Operation, OperationKind, Rows, Statement, TaskStatus
+from muster.snapshot.columns import quick_to_name
 
 #: Gangs with more waiting tasks than this grow without a plan for the rest.
 PLANNED: Final = 256
 
 
+@quick_to_name
 class Extent(Enum):
     """How much must fit, and how much of it is placed."""
 

@@ -8,6 +8,7 @@ and turn, so counters are read as plain integers.
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -80,8 +81,17 @@ class Gang(Plugin):
         self._counts = jobs.counts
         self._roles = session.snapshot.roles
         self._subgroups = session.snapshot.subgroups
-        self._minimum: list[int] = jobs.min_member.tolist()
-        self._roles_hold: list[bool] = ((jobs.min_roles_total > 0) & (jobs.min_member >= jobs.min_roles_total)).tolist()
+
+    @cached_property
+    def _minimum(self) -> list[int]:
+        minimum: list[int] = self._jobs.min_member.tolist()
+        return minimum
+
+    @cached_property
+    def _roles_hold(self) -> list[bool]:
+        jobs = self._jobs
+        hold: list[bool] = ((jobs.min_roles_total > 0) & (jobs.min_member >= jobs.min_roles_total)).tolist()
+        return hold
 
     # -- validity ------------------------------------------------------------------------------------------
 

@@ -27,13 +27,11 @@ class Priority(Plugin):
 
     def open(self, session: Session) -> None:
         super().open(session)
-        jobs = session.snapshot.jobs
-        self._jobs = jobs
-        self._job_keys: list[int] = (-jobs.priority.astype(np.int64)).tolist()
+        self._jobs = session.snapshot.jobs
         self._subgroup_keys: list[int] = []
 
     def job_order(self, job: int) -> int:
-        return self._job_keys[job]
+        return -self._jobs.priority.item(job)
 
     def job_orders(self, jobs: Rows) -> NDArray[np.int64]:
         return -self._jobs.priority[jobs].astype(np.int64)

@@ -14,8 +14,8 @@ them.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
 
 import msgspec
@@ -75,6 +75,16 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
 
 
 @dataclass(frozen=True, slots=True)
+class Ends:
+    """Jobs that run, of which the end is known, the first to end first."""
+
+    #: When each is expected to end, what those up to it hold together, and the tasks of each.
+    at: list[float]
+    held: Amounts
+    tasks: list[Rows]
+
+
+@dataclass(frozen=True, slots=True)
 class Reserved:
     """Places for a job from a moment on."""
 
@@ -112,9 +122,9 @@ class Reservation(Plugin):
         self._blocked: dict[int, int] = {}
         self._counts: dict[int, int] = {}
         self._expected: dict[int, Expected | None] = {}
-        #: By job that runs, in the order of their ends: when, and its tasks.
-        self._ends: list[tuple[float, Rows]] | None = None
         self._masks: dict[bytes, Mask] = {}
+        #: By reservations, class and number of tasks: where these may start, while nothing more is touched.
+        self._allowed: dict[tuple[object, ...], tuple[int, Mask]] = {}
         #: By job with a reservation: what its nodes will have then, while nothing more is touched.
         self._rooms: dict[int, tuple[int, Amounts]] = {}
 
@@ -187,11 +197,17 @@ class Reservation(Plugin):
         delayed = [known for known in self.reserved if known.job != job and known.at < ends]
         if not delayed:
             return None
-        allowed: Mask = np.ones(len(self.session.snapshot.nodes), np.bool_)
-        for known in delayed:
-            allowed[known.rows[~self._leaves_room(known, tasks)]] = False
-        # One object for equal masks: whoever has found no place there need not be tried again.
-        return self._masks.setdefault(allowed.tobytes(), allowed)
+        touched, classes = self.session.snapshot.touched, self.session.snapshot.tasks.cls[tasks].tolist()
+        key = (len(tasks), *sorted(set(classes)), *(known.job for known in delayed))
+        when, allowed = self._allowed.get(key, (-1, None))
+        if allowed is None or when != touched:
+            allowed = np.ones(len(self.session.snapshot.nodes), np.bool_)
+            for known in delayed:
+                allowed[known.rows[~self._leaves_room(known, tasks)]] = False
+            # One object for equal masks: whoever has found no place there need not be tried again.
+            allowed = self._masks.setdefault(allowed.tobytes(), allowed)
+            self._allowed[key] = touched, allowed
+        return allowed
 
     def _leaves_room(self, known: Reserved, tasks: Rows) -> Mask:
         """On which nodes of a reservation these tasks would leave it what it needs, however many of them go there."""
@@ -255,10 +271,9 @@ class Reservation(Plugin):
         tasks = session.sort_tasks(tasks[(snapshot.tasks.flags[tasks] & GATED) == 0])
         if len(tasks) == 0:
             return None
-        ends = self._running()
+        ends = self._ends
         free = np.maximum(snapshot.nodes.future_idle(), 0).sum(axis=0)
         needed = requests_of(snapshot, tasks[: max(1, session.job_deficit(job))])
-        coming = np.cumsum([requests_of(snapshot, rows) for _, rows in ends], axis=0) if ends else np.zeros((0, 1))
         with session.statement() as statement:
             simulation = Simulation(session, job, statement)
             for known in self.reserved:
@@ -266,18 +281,18 @@ class Reservation(Plugin):
             found: dict[int, list[tuple[Rows, Rows]]] = {}
 
             def works(count: int) -> bool:
-                if ((free + (coming[count - 1] if count else 0)) < needed).any():
+                if ((free + (ends.held[count - 1] if count else 0)) < needed).any():
                     return False
-                placed = simulation.placements(tasks, joined([rows for _, rows in ends[:count]]))
+                placed = simulation.placements(tasks, joined(ends.tasks[:count]))
                 if placed is not None:
                     found[count] = [(operation.tasks, operation.nodes) for operation in placed]
                 return placed is not None
 
-            count = shortest_prefix(len(ends), works)
+            count = shortest_prefix(len(ends.at), works)
             statement.rollback()
         if count is None:
             return None
-        at = max(session.now, ends[count - 1][0] if count else session.now)
+        at = max(session.now, ends.at[count - 1] if count else session.now)
         return self._made(job, at, found[count])
 
     def _made(self, job: int, at: float, places: list[tuple[Rows, Rows]]) -> Reserved:
@@ -288,38 +303,36 @@ class Reservation(Plugin):
         np.add.at(needs, where, snapshot.classes.requests[snapshot.tasks.cls[tasks], 0])
         return Reserved(job, at, tasks, nodes, at + self._seconds(job), rows.astype(np.intp), needs)
 
-    def _running(self) -> list[tuple[float, Rows]]:
-        """Jobs of which the end is known, the first to end first, with the tasks that they hold."""
-        if self._ends is None:
-            self._ends = sorted(self._find_ends(), key=lambda entry: (entry[0], int(entry[1][0])))
-        return self._ends
-
-    def _find_ends(self) -> Iterator[tuple[float, Rows]]:
-        table = self.session.snapshot.tasks
-        here = np.flatnonzero(
-            (table.node != NO_ROW)
-            & (table.job != NO_ROW)
-            & np.isin(table.status, (TaskStatus.BOUND, TaskStatus.RUNNING))
-        ).astype(np.intp)
+    @cached_property
+    def _ends(self) -> Ends:
+        snapshot, table = self.session.snapshot, self.session.snapshot.tasks
+        holds = ((table.status == TaskStatus.BOUND) | (table.status == TaskStatus.RUNNING)) & (table.node != NO_ROW)
+        here = np.flatnonzero(holds & (table.job != NO_ROW)).astype(np.intp)
         here = here[np.argsort(table.job[here], kind="stable")]
-        jobs, firsts = np.unique(table.job[here], return_index=True)
-        for job, own in zip(jobs.tolist(), np.split(here, firsts)[1:], strict=True):
-            end = self._end_of(job)
-            if end < math.inf:
-                yield end, own
+        owners = table.job[here]
+        firsts = np.flatnonzero(np.diff(owners, prepend=NO_ROW))
+        if len(firsts) == 0:
+            return Ends([], np.zeros((0, len(snapshot.axis)), np.int64), [])
+        at = np.array([self._end_of(job) for job in owners[firsts].tolist()])
+        held = np.add.reduceat(snapshot.classes.requests[table.cls[here], 0], firsts, axis=0)
+        order = np.lexsort((here[firsts], at))
+        order = order[: np.count_nonzero(at < math.inf)]
+        lasts = np.append(firsts[1:], len(here))
+        pieces = zip(firsts[order].tolist(), lasts[order].tolist(), strict=True)
+        tasks = [here[first:last] for first, last in pieces]
+        return Ends(at[order].tolist(), np.cumsum(held[order], axis=0), tasks)
 
     def _end_of(self, job: int) -> float:
         """When a job that runs, or starts now, is expected to end; infinite: nobody knows."""
         if job == NO_ROW:
             return math.inf
-        session, record = self.session, self.session.snapshot.jobs.records[job]
-        now, counts = session.now, session.snapshot.jobs.counts[job]
         expected = self._expectation(job)
         if expected is None:
             return math.inf
-        if counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED]:
+        now, jobs = self.session.now, self.session.snapshot.jobs
+        if jobs.counts.item(job, TaskStatus.ALLOCATED) or jobs.counts.item(job, TaskStatus.PIPELINED):
             return now + expected.seconds  # it starts now, or begins again elsewhere
-        return now + expected.remaining(max(0.0, now - session.run_times.since(record, now)))
+        return now + expected.remaining(max(0.0, now - self.session.run_times.since(jobs.records[job], now)))
 
     def _seconds(self, job: int) -> float:
         """How long a job is expected to run; infinite: nobody knows."""
@@ -328,7 +341,10 @@ class Reservation(Plugin):
 
     def _expectation(self, job: int) -> Expected | None:
         if job not in self._expected:
-            snapshot = self.session.snapshot
-            pods = (snapshot.tasks.pods[task] for task in snapshot.tasks_of(job).tolist())
-            self._expected[job] = self.session.run_times.of(snapshot.jobs.records[job], pods)
+            snapshot, run_times = self.session.snapshot, self.session.run_times
+            record = snapshot.jobs.records[job]
+            found = run_times.said(record)
+            if found is None:
+                found = run_times.of(record, [snapshot.tasks.pods[task] for task in snapshot.tasks_of(job).tolist()])
+            self._expected[job] = found
         return self._expected[job]

@@ -24,7 +24,7 @@ from muster.plugins.nodes.predicates.neighbours import neighbours_of
 from muster.plugins.nodes.predicates.node_rules import preferred_weights
 from muster.plugins.nodes.predicates.pod_affinity import PreferredPodAffinity, normalise
 from muster.plugins.nodes.predicates.topology_spread import SOFT, TopologySpread
-from muster.snapshot import NEEDS_LIVE_CHECK, Mask, Rows
+from muster.snapshot import Mask, Rows
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -90,8 +90,6 @@ class NodeOrder(Plugin):
         self._snapshot = session.snapshot
         self._weights = cast("NodeOrderArguments", self.arguments)
         self._neighbours = neighbours_of(session)
-        self._flagged = (session.snapshot.tasks.flags & NEEDS_LIVE_CHECK) != 0
-        self._has_rules = bool(self._flagged.any())
         self._passing: dict[int, Mask] = {}
 
     # -- once per class ------------------------------------------------------------------------------------
@@ -139,11 +137,11 @@ class NodeOrder(Plugin):
     # -- right before a placement ----------------------------------------------------------------------------
 
     def live_tasks(self) -> Rows:
-        if not self._has_rules:
+        if not self._neighbours.are_minded:
             return np.empty(0, np.intp)
         pending = self._snapshot.pending_tasks()
         found: set[int] = set()
-        for task in pending[self._flagged[pending]].tolist():
+        for task in pending[self._neighbours.minding[pending]].tolist():
             by_affinity = self._weights.pod_affinity > 0 and self._affinity.live(task)
             if by_affinity or (self._weights.pod_topology_spread > 0 and self._spread.live(task)):
                 found.add(task)
@@ -152,7 +150,7 @@ class NodeOrder(Plugin):
         return np.array(sorted(found), np.intp)
 
     def task_score(self, task: int) -> NDArray[np.float64] | None:
-        if not self._has_rules:
+        if not self._neighbours.are_minded:
             return None
         among = self._among(int(self._snapshot.tasks.cls[task]))
         total: NDArray[np.float64] | None = None

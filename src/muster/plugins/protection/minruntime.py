@@ -91,11 +91,15 @@ class MinRuntime(Plugin):
     def open(self, session: Session) -> None:
         super().open(session)
         self._jobs = session.snapshot.jobs
-        self._runtimes = MinRuntimes(session.snapshot.queues, self.default_preempt, self.default_reclaim, self._method)
         #: Seconds per victim queue, by kind and the evictor's queue: pairs of queues are few, pairs of jobs are not.
         self._known: dict[tuple[Eviction, int], Seconds] = {}
         #: Of the same, whether any of them is more than nothing; asked with every dry run.
         self._any: dict[tuple[Eviction, int], bool] = {}
+
+    @cached_property
+    def _runtimes(self) -> MinRuntimes:
+        queues = self.session.snapshot.queues
+        return MinRuntimes(queues, self.default_preempt, self.default_reclaim, self._method)
 
     # -- who is protected ------------------------------------------------------------------------------------
 

@@ -82,6 +82,8 @@ class Mirror:
         #: The queues laid out on an axis, without any totals; None: they have to be laid out anew.
         self._queue_layout: QueueTable | None = None
         self._axis = ResourceAxis()
+        #: The resources that the axis was made for.
+        self._resources: set[str] = set()
         self._objects: dict[str, dict[str, object]] = {}
         self._nodes = NodeBook(self._objects, allocates_claims=allocates_claims)
         #: Counts changes of what decides where a class may go, free resources aside: nodes and volumes.
@@ -265,7 +267,9 @@ class Mirror:
         names = set(self._book.resources.names())
         for queue in self._queues.values():
             names.update(queue.capability, queue.deserved, queue.guarantee, queue.over_quota_weights or ())
-        axis = ResourceAxis().extended(names)
+        if names == self._resources:
+            return self._axis
+        self._resources, axis = names, ResourceAxis().extended(names)
         if axis.names != self._axis.names:
             self._axis = axis
             self._queue_layout = None

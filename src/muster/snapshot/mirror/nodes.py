@@ -88,7 +88,16 @@ class NodeBook:
             before, self._axis = self._axis, axis
             self._tables = self._moved(*self._tables, before)
         table, topology = self._tables
-        return replace(table, state=table.state.copy()), topology
+        return NodeTable(
+            table.names,
+            table.index,
+            table.objects,
+            table.state.copy(),
+            table.ready,
+            table.labels,
+            table.taints,
+            table.aside,
+        ), topology
 
     def _lay_out(self) -> tuple[NodeTable, TopologyTable]:
         topology, names = build_topology(self.hyper_nodes, self._nodes)

@@ -204,20 +204,23 @@ def _preemptible(book: TaskBook, unwilling: Mask) -> tuple[Mask, Mask]:
     `unwilling`: jobs of which some pod may not.
     """
     columns = book.jobs.columns
-    said = columns["preemptible"]
-    by_priority = columns["priority"] < columns["preemptible_below"]
-    has_rule = columns["preemptible_below"] != NO_RULE
-    refuses: Mask = np.where(said >= 0, said == 0, has_rule & ~by_priority)
-    return refuses, ~refuses & (~unwilling | (said > 0) | has_rule)
+    said, below = columns["preemptible"], columns["preemptible_below"]
+    has_rule = below != NO_RULE
+    refuses: Mask = said == 0
+    willing = ~unwilling | (said > 0)
+    if has_rule.any():
+        refuses |= (said < 0) & has_rule & (columns["priority"] >= below)
+        willing |= has_rule
+    return refuses, ~refuses & willing
 
 
 def _add_to_queues(queues: QueueTable, queue: Rows, allocated: Amounts, preemptible: Mask) -> None:
     """Count what jobs hold in their queues and those above; `queue` is NO_ROW for jobs that count nowhere."""
     add_rows(queues.own_allocated, queue, allocated)
-    for row, path in enumerate(queues.paths):
-        queues.tree_allocated[path] += queues.own_allocated[row]
-    firm = np.flatnonzero((queue != NO_ROW) & ~preemptible)
-    for job in firm[allocated[firm].any(axis=1)].tolist():
+    for row in np.flatnonzero(queues.own_allocated.any(axis=1)).tolist():
+        queues.tree_allocated[queues.paths[row]] += queues.own_allocated[row]
+    firm = ((queue != NO_ROW) & ~preemptible).nonzero()[0]
+    for job in firm[allocated[firm].any(axis=1)].tolist() if len(firm) else ():
         queues.tree_firm[queues.paths[queue[job]]] += allocated[job]
 
 
@@ -238,7 +241,10 @@ def reserve_nominated(nodes: NodeTable, classes: ClassTable, tasks: TaskTable, n
 
     `named` is negative for tasks that name no node at all.
     """
-    nominated = np.flatnonzero((tasks.status == TaskStatus.PENDING) & (named != NO_ROW))
+    nominated: Rows = np.flatnonzero(named != NO_ROW).astype(np.intp)
+    if len(nominated) == 0:
+        return nominated
+    nominated = nominated[tasks.status[nominated] == TaskStatus.PENDING]
     stale = []
     for task in sorted(nominated.tolist(), key=lambda task: (-int(tasks.priority[task]), tasks.ids[task])):
         node = int(tasks.nominated[task])
@@ -282,7 +288,21 @@ def build_queues(records: Mapping[str, QueueRecord], axis: ResourceAxis, why: Ma
 def with_empty_totals(layout: QueueTable, records: list[QueueRecord], axis: ResourceAxis) -> QueueTable:
     """The queues of a layout, as they stand now, for a picture to own."""
     own, tree, firm = np.zeros((3, len(records), len(axis)), np.int64)
-    return replace(layout, records=records, own_allocated=own, tree_allocated=tree, tree_firm=firm)
+    return QueueTable(
+        records,
+        layout.index,
+        layout.parent,
+        layout.paths,
+        layout.steps,
+        layout.upward,
+        own,
+        tree,
+        firm,
+        layout.parents,
+        layout.broken,
+        layout.aside,
+        layout.derived,
+    )
 
 
 def _summable(records: list[QueueRecord]) -> list[QueueRecord]:

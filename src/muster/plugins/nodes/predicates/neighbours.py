@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 from muster.api import KubeObject, LabelSelector, Pod, PodAffinityTerm, TopologySpreadConstraint
 from muster.framework import Session
 from muster.plugins.nodes.predicates.node_rules import NodeTaints
-from muster.snapshot import NO_ROW, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Mask, Rows, Snapshot, TaskStatus
 
 #: (label key, operator, sorted values)
 Condition = tuple[str, str, tuple[str, ...]]
@@ -240,6 +240,17 @@ class Neighbours:
     @cached_property
     def index(self) -> PodIndex:
         return PodIndex(self.snapshot)
+
+    @cached_property
+    def minding(self) -> Mask:
+        """Tasks whose places depend on other pods."""
+        minding: Mask = (self.snapshot.tasks.flags & NEEDS_LIVE_CHECK) != 0
+        return minding
+
+    @cached_property
+    def are_minded(self) -> bool:
+        """Whether some pod minds another; where none does, there is nothing to add to any live question."""
+        return bool(self.minding.any())
 
     @cached_property
     def taints(self) -> NodeTaints:

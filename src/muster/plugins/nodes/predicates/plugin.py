@@ -30,7 +30,7 @@ from muster.plugins.nodes.predicates.node_rules import required_affinity, select
 from muster.plugins.nodes.predicates.pod_affinity import RequiredPodAffinity
 from muster.plugins.nodes.predicates.topology_spread import HARD, TopologySpread
 from muster.plugins.nodes.predicates.volumes import VolumeRules
-from muster.snapshot import NEEDS_LIVE_CHECK, Rows, TaskStatus
+from muster.snapshot import Rows, TaskStatus
 from muster.snapshot.devices import claim_keys, device_nodes
 
 if TYPE_CHECKING:
@@ -155,9 +155,6 @@ class Predicates(Plugin):
         super().open(session)
         self._snapshot = session.snapshot
         self._neighbours = neighbours_of(session)
-        self._flagged = (session.snapshot.tasks.flags & NEEDS_LIVE_CHECK) != 0
-        #: A cluster where no pod minds another answers every live question with "nothing to add".
-        self._has_rules = bool(self._flagged.any())
 
     # -- once per class ------------------------------------------------------------------------------------
 
@@ -189,15 +186,16 @@ class Predicates(Plugin):
     # -- right before a placement ----------------------------------------------------------------------------
 
     def live_tasks(self) -> Rows:
-        if not self._has_rules:
+        if not self._neighbours.are_minded:
             return np.empty(0, np.intp)
         pending = self._snapshot.pending_tasks()
-        own = {task for task in pending[self._flagged[pending]].tolist() if any(r.live(task) for r in self._rules)}
+        minding = pending[self._neighbours.minding[pending]].tolist()
+        own = {task for task in minding if any(rule.live(task) for rule in self._rules)}
         concerned = set(self._affinity.concerned()) if self._on.pod_affinity else set()
         return np.array(sorted(own | (concerned & set(pending.tolist()))), np.intp)
 
     def task_mask(self, task: int) -> Verdicts | None:
-        if not self._has_rules:
+        if not self._neighbours.are_minded:
             return None
         verdicts = np.zeros(len(self._snapshot.nodes), np.int16)
         for rule in self._rules:
@@ -234,7 +232,7 @@ class HostPorts:
         self._holders: dict[tuple[str, int], list[tuple[str, int]]] = defaultdict(list)
         self._rivals: dict[HostPort, Rows] = {}
         tasks = neighbours.snapshot.tasks
-        flagged = np.flatnonzero((tasks.flags & NEEDS_LIVE_CHECK) != 0)
+        flagged = np.flatnonzero(neighbours.minding)
         for row in flagged[~np.isin(tasks.status[flagged], _FINISHED)].tolist():
             ports = host_ports(tasks.pods[row])
             if ports:
