@@ -28,6 +28,8 @@ from muster.testing.real_parts import find
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
+#: How many pods KWOK starts at once: it stands for the kubelets of many nodes, which do not wait for each other.
+_KUBELETS = 12
 #: Order of the group of NIST P-256: private keys lie below it.
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
@@ -118,6 +120,7 @@ class ControlPlane:
             self.etcd.start()
             self.start_api_server()
             self._write_kubeconfig()
+            self._write_kwok_config()
             if self.kwok is not None:
                 self.kwok.start()
         except BaseException:
@@ -221,10 +224,19 @@ class ControlPlane:
 
     def _kwok_flags(self) -> dict[str, object]:
         return {
+            "config": self.work / "kwok.yaml",
             "kubeconfig": self.kubeconfig,
             "manage-all-nodes": "true",
             "server-address": f"127.0.0.1:{self._kwok_port}",
         }
+
+    def _write_kwok_config(self) -> None:
+        document = {
+            "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+            "kind": "KwokConfiguration",
+            "options": {"podPlayStageParallelism": _KUBELETS},
+        }
+        (self.work / "kwok.yaml").write_text(yaml.safe_dump(document))
 
     def _write_kubeconfig(self) -> None:
         authority = (self.work / "certificates" / "apiserver.crt").read_bytes()

@@ -137,11 +137,15 @@ class InFlight:
     def _settle_report(self, assumption: Assumption, error: str) -> None:
         """A report that was refused counts as made for a while: it would be made again at once, in vain.
 
-        If it is refused again, the while is twice as long; that it is refused is said once.
+        If it is refused again, the while is twice as long; that it is refused is said once. One on an object that is
+        gone is none: the watch will say so.
         """
         about = _about(assumption)
         if not error:
             self._rests.pop(about, None)
+        elif error == REPLACED:
+            self._look_in(self._confirm_s, assumption)
+            return
         elif self._api.may_act() and self._assumptions.is_held(assumption):
             seconds = self._confirm_s
             if error != _RESTS:
@@ -266,7 +270,13 @@ async def _send(client: Client, call: Call) -> bytes:
 
 async def write_status(api: ApiThread, thing: KubeObject, call: Call) -> str:
     """Write a report, unless it has waited too long: a server that writes a status does not look at the uid."""
-    return await write(api.client, call) if api.is_there(thing) else REPLACED
+    if not api.is_there(thing):
+        return REPLACED
+    try:
+        await _send(api.client, call)
+    except ApiError as fault:
+        return REPLACED if fault.status == NOT_FOUND else said(fault)
+    return ""
 
 
 def log_refusal(what: str, thing: KubeObject, error: str) -> None:
