@@ -85,6 +85,11 @@ _STOP_SECONDS: Final = 10.0
 #: For how long counts of a Job's pods wait for more of them, and while there is much else to send.
 _COUNTS_SECONDS: Final = 1.0
 _COUNTS_SECONDS_WHEN_BUSY: Final = 5.0
+#: The least wait between two rounds of planning, so that news that belong together are seen together; after one that
+#: took long (a Job has thousands of pods) so many times as long, up to a limit.
+_PAUSE_SECONDS: Final = 0.01
+_PAUSE_PART: Final = 2.0
+_LONGEST_PAUSE_SECONDS: Final = 0.25
 #: Uids of pods that are gone, so that a late answer does not bring them back.
 _BURIED: Final = 20_000
 #: Where Volcano's users have it.
@@ -239,6 +244,7 @@ class Worker:
     _buried: dict[str, None] = field(default_factory=dict)
     _sender: Sender = field(init=False)
     _is_ready: bool = False
+    _pause_s: float = 0.0
     #: Whether others do all this.
     _is_beside_volcano: bool = False
 
@@ -321,15 +327,19 @@ class Worker:
             await self._wait()
             if not self._is_ready or self._is_beside_volcano or not self.is_leader():
                 continue
-            now = time.time()
-            for controller in self.controllers.values():
-                for step in controller.steps(now):
-                    if not step.plan.actions:
-                        controller.settle(step.key, now)
-                        continue
-                    task = asyncio.create_task(self._carry_out(controller, step))
-                    self._under_way.add(task)
-                    task.add_done_callback(self._under_way.discard)
+            began = time.monotonic()
+            self._plan(time.time())
+            self._pause_s = min(_PAUSE_PART * (time.monotonic() - began), _LONGEST_PAUSE_SECONDS)
+
+    def _plan(self, now: float) -> None:
+        for controller in self.controllers.values():
+            for step in controller.steps(now):
+                if not step.plan.actions:
+                    controller.settle(step.key, now)
+                    continue
+                task = asyncio.create_task(self._carry_out(controller, step))
+                self._under_way.add(task)
+                task.add_done_callback(self._under_way.discard)
 
     async def _wait(self) -> None:
         """Wait for news, for a moment that is due or the lease, and a little more for what belongs together."""
@@ -341,7 +351,7 @@ class Worker:
         except TimeoutError:
             return
         self._news.clear()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(max(_PAUSE_SECONDS, self._pause_s))
 
     def counts_seconds(self) -> float:
         """For how long counts that nobody acts upon may wait."""

@@ -11,8 +11,10 @@ from muster.cluster.kubernetes.sending.queues import Later, Request, RequestQueu
 Answers = list[tuple[object, str]]
 
 
-def request(about: object, answers: Answers, send: Send, *, is_patient: bool = False) -> Request:
-    return Request(about, send, lambda error: answers.append((about, error)), is_patient)
+def request(
+    about: object, answers: Answers, send: Send, *, is_patient: bool = False, is_passing: bool = False
+) -> Request:
+    return Request(about, send, lambda error: answers.append((about, error)), is_patient or is_passing, is_passing)
 
 
 async def succeed() -> str:
@@ -274,7 +276,7 @@ def test_what_waits_for_long_is_sent_at_the_pace_at_which_it_comes(monkeypatch: 
     assert asyncio.run(asyncio.wait_for(main(), 10)) > 20
 
 
-def test_patient_reports_wait_for_newer_ones_about_the_same_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_passing_reports_wait_for_newer_ones_about_the_same_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "_SETTLE_SECONDS", 0.2)
     monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 0.5)
     monkeypatch.setattr(queues, "_LINGER_SECONDS", 0.0)
@@ -293,12 +295,12 @@ def test_patient_reports_wait_for_newer_ones_about_the_same_but_not_for_ever(mon
             return send
 
         for number in range(4):
-            reports.submit([request("gang", [], says(f"gang {number}"), is_patient=True)])
+            reports.submit([request("gang", [], says(f"gang {number}"), is_passing=True)])
             await asyncio.sleep(0.01)
         await asyncio.sleep(0.4)
         once = list(sent)
         for number in range(16):
-            reports.submit([request("queue", [], says(f"queue {number}"), is_patient=True)])
+            reports.submit([request("queue", [], says(f"queue {number}"), is_passing=True)])
             await asyncio.sleep(0.05)
         for queue in (urgent, reports):
             await queue.stop()
@@ -309,7 +311,7 @@ def test_patient_reports_wait_for_newer_ones_about_the_same_but_not_for_ever(mon
     assert len(often) == 1  # though there was never a moment without news
 
 
-def test_what_is_patient_does_not_wait_for_its_like_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_nothing_waits_for_its_like_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(queues, "_SETTLE_SECONDS", 60.0)
     monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 60.0)
 
@@ -317,7 +319,7 @@ def test_what_is_patient_does_not_wait_for_its_like_at_the_end(monkeypatch: pyte
         urgent = RequestQueue("urgent", 8)
         reports = RequestQueue("reports", 2, yields_to=urgent)
         answers: Answers = []
-        reports.submit([request("gang", answers, succeed, is_patient=True)])
+        reports.submit([request("gang", answers, succeed, is_passing=True)])
         await asyncio.sleep(0)
         await reports.drain()
         for queue in (urgent, reports):

@@ -16,7 +16,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Final
@@ -96,25 +96,28 @@ class InFlight:
 
         return self.request(assumption, send, settle)
 
-    def assume_report(self, assumption: Assumption, send: Send, *, is_patient: bool = False) -> Request:
+    def assume_report(
+        self, assumption: Assumption, send: Send, *, is_patient: bool = False, is_passing: bool = False
+    ) -> Request:
         """The same for a report, which a newer one on the same topic may overtake before it is sent.
 
-        While one that was refused rests, its successors do not go out either. `is_patient`: see `Request`.
+        While one that was refused rests, its successors do not go out either. The rest: see `Request`.
         """
         self._assumptions.hold(assumption)
         about = _about(assumption)
         rest = self._rests.get(about)
         is_resting = rest is not None and rest.until > time.monotonic()
         settle = partial(self._settle_report, assumption)
-        return self.request(about, _send_nothing if is_resting else send, settle, is_patient=is_patient)
+        request = self.request(about, _send_nothing if is_resting else send, settle)
+        return replace(request, is_patient=is_patient, is_passing=is_passing)
 
-    def request(self, about: object, send: Send, settle: Answered, *, is_patient: bool = False) -> Request:
+    def request(self, about: object, send: Send, settle: Answered) -> Request:
         """A request whose answer is read by the scheduler's thread, at its next poll."""
 
         def done(error: str) -> None:
             self._inbox.put_answer(partial(settle, error), is_urgent=bool(error))
 
-        return Request(about, send, done, is_patient)
+        return Request(about, send, done)
 
     def give_back(self, assumption: Assumption, why: str) -> None:
         """Take a change back that was never sent."""

@@ -3,11 +3,11 @@
 `RequestQueue` takes requests there: a bounded number at once, in the order given. Urgent ones (binding, evicting,
 nominating) and others (statuses, conditions) have queues of their own, so that no binding waits behind a report; while
 many urgent ones are under way, reports wait, and later trickle: they take the server's time from what somebody waits
-for. Those that nobody acts upon (`is_patient`) wait a moment for a newer one about the same thing, and until no urgent
-one is under way; if that goes on, they are sent at the pace at which they come, some seconds late. A report that has
-not been sent yet is replaced by a newer one: the pods of a gang start and end one by one, and one word on all is
-enough. A request that has to wait for something says so (`Later`); it takes up no worker meanwhile and keeps no queue
-busy.
+for. Those that nobody acts upon (`is_patient`) wait until no urgent one is under way; if that goes on, they are sent at
+the pace at which they come, some seconds late. A report that has not been sent yet is replaced by a newer one about the
+same thing, for which those that say how things are at the moment (`is_passing`) wait a little: the pods of a gang start
+and end one by one, and one word on all is enough. A request that has to wait for something says so (`Later`); it takes
+up no worker meanwhile and keeps no queue busy.
 `Inbox` brings back what happened since the scheduler last asked: events of the watches and answers to what was sent.
 What can change no decision (a pod has started, a status that we wrote ourselves) wakes the reader too, but only after a
 while, so that it comes together with more of its kind.
@@ -32,8 +32,7 @@ _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
 #: Between two requests of a queue that has waited that long while the other one is busy still.
 _TRICKLE_SECONDS: Final = 0.2
-#: For how long a patient request waits for a newer one about the same thing; with each that comes anew, though not for
-#: longer than patience lasts.
+#: For how long a passing request waits for a newer one; with each that comes anew, though not for longer than patience.
 _SETTLE_SECONDS: Final = 1.0
 #: For how long after the last request more of them are expected.
 _LINGER_SECONDS: Final = 0.2
@@ -65,6 +64,8 @@ class Request:
     done: Callable[[str], None]
     #: Whether it may wait until the queue that its own yields to is still.
     is_patient: bool = False
+    #: Whether a patient one may soon be out of date, and so waits for a newer one.
+    is_passing: bool = False
 
 
 @dataclass(slots=True)
@@ -72,15 +73,11 @@ class _Patience:
     """How long a patient request waits for a newer one at most, and if none comes any more."""
 
     at_most: float
-    until: float
+    until: float = 0.0
 
-    @classmethod
-    def beginning(cls, now: float) -> _Patience:
-        return cls(now + _PATIENCE_SECONDS, now + min(_SETTLE_SECONDS, _PATIENCE_SECONDS))
-
-    def go_on(self, now: float) -> None:
-        """A newer one has come."""
-        self.until = min(self.at_most, now + _SETTLE_SECONDS)
+    def look_at(self, request: Request, now: float) -> None:
+        """A request has come, the first or a newer one."""
+        self.until = min(self.at_most, now + _SETTLE_SECONDS if request.is_passing else now)
 
 
 class RequestQueue:
@@ -143,11 +140,12 @@ class RequestQueue:
                 self._n_settled += 1
                 if (patience := self._patient.get(request.about)) is not None:
                     if is_patient:
-                        patience.go_on(moment)
+                        patience.look_at(request, moment)
                     else:
                         self._put_in_line([request.about])
             elif is_patient:
-                self._patient[request.about] = _Patience.beginning(moment)
+                self._patient[request.about] = patience = _Patience(moment + _PATIENCE_SECONDS)
+                patience.look_at(request, moment)
                 self._has_patient.set()
             else:
                 self._order.put_nowait(request.about)
