@@ -87,8 +87,8 @@ _COUNTS_SECONDS: Final = 1.0
 _COUNTS_SECONDS_WHEN_BUSY: Final = 5.0
 #: The least wait between two rounds of planning, so that news that belong together are seen together; after one that
 #: took long (a Job has thousands of pods) so many times as long, up to a limit.
-_PAUSE_SECONDS: Final = 0.01
-_PAUSE_PART: Final = 2.0
+_PAUSE_SECONDS: Final = 0.02
+_PAUSE_PART: Final = 4.0
 _LONGEST_PAUSE_SECONDS: Final = 0.25
 #: Uids of pods that are gone, so that a late answer does not bring them back.
 _BURIED: Final = 20_000
@@ -242,6 +242,8 @@ class Worker:
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
     _buried: dict[str, None] = field(default_factory=dict)
+    #: Versions of objects that answers brought and no watch has shown yet, by uid.
+    _learned: dict[str, str] = field(default_factory=dict)
     _sender: Sender = field(init=False)
     _is_ready: bool = False
     _pause_s: float = 0.0
@@ -307,14 +309,18 @@ class Worker:
         del is_urgent
         now = time.time()
         for event in events:
+            meta = event.object.metadata
             if event.kind == "DELETED":
                 self._bury(event.object)
+            elif self._learned.pop(meta.uid, "") == meta.resource_version:
+                continue  # they know it from the answer to a request of theirs
             for controller in self.controllers.values():
                 controller.take(event.kind, event.object, now)
         self._news.set()
 
     def _bury(self, thing: KubeObject) -> None:
         self._buried[thing.metadata.uid] = None
+        self._learned.pop(thing.metadata.uid, None)
         self._sender.forget(thing.kind, thing.key)
         while len(self._buried) > _BURIED:
             del self._buried[next(iter(self._buried))]
@@ -395,6 +401,7 @@ class Worker:
         thing, fault = decoder.decode_or_stub(answer)
         if fault or thing.metadata.uid in self._buried:
             return
+        self._learned[thing.metadata.uid] = thing.metadata.resource_version
         for controller in self.controllers.values():
             controller.take("MODIFIED", thing, time.time())
 
