@@ -6,6 +6,7 @@ All requests go through Muster's own client, so that raw figures and the schedul
 from __future__ import annotations
 
 import asyncio
+import re
 import time
 from collections.abc import Iterable, Sized
 
@@ -46,6 +47,8 @@ class _List(msgspec.Struct):
     metadata: _Meta
 
 
+_LABELS = re.compile(r'(\w+)="([^"]*)"')
+_CHANGES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
 _LINE = msgspec.json.Decoder(_Line)
 _LIST = msgspec.json.Decoder(_List)
 
@@ -74,6 +77,18 @@ class Load:
                 await self.client.send(method, path, body, content_type=content_type)
 
         await asyncio.gather(*(work() for _ in range(N_URGENT)))
+
+    async def writes(self) -> dict[str, int]:
+        """How many changes the API server was asked for so far, by what they are of: "pods", "pods/status"."""
+        found: dict[str, int] = {}
+        for line in (await self.client.send("GET", "/metrics")).decode().splitlines():
+            if not line.startswith("apiserver_request_total{"):
+                continue
+            labels = dict(_LABELS.findall(line))
+            if labels["verb"] in _CHANGES:
+                of = "/".join(filter(None, (labels["resource"], labels["subresource"])))
+                found[of] = found.get(of, 0) + int(float(line.rpartition(" ")[2]))
+        return found
 
 
 class Onlooker:

@@ -49,7 +49,7 @@ class World:
 
     def __init__(self, *objects: KubeObject, start: float = 1000.0, hold_s: float = 0.0) -> None:
         self.cluster = MemoryCluster(objects, start=start)
-        self.controller = JobController(hold_s=hold_s)
+        self.controller = JobController(hold_s=lambda: hold_s)
         self.controllers = EmbeddedControllers(self.cluster, [self.controller])
         self.cluster.attach(self.controllers)
         self.turn()

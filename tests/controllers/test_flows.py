@@ -44,8 +44,16 @@ class World:
         for name in templates:
             objects += load_text(TEMPLATES.replace("NAME", name)).objects
         self.cluster = MemoryCluster(objects, start=1000.0)
-        self.cluster.attach(EmbeddedControllers(self.cluster, [FlowController()]))
+        self.controllers = EmbeddedControllers(self.cluster, [FlowController()])
+        self.cluster.attach(self.controllers)
         self.cluster.poll()
+
+    def later(self, seconds: float) -> None:
+        self.cluster.advance_to(self.cluster.now() + seconds)
+        self.cluster.poll()
+
+    def lacks(self) -> list[str]:
+        return [each.message for each in self.controllers.told if each.reason == "TemplateNotFound"]
 
     def jobs(self) -> list[str]:
         return sorted(job.name for job in self.cluster.store.all(Job))
@@ -138,3 +146,28 @@ def test_a_deleted_flow_takes_its_jobs_along() -> None:
     world.cluster.delete(world.flow())
     world.cluster.poll()
     assert world.jobs() == []
+
+
+def test_a_flow_whose_first_template_is_missing_says_so_once() -> None:
+    world = World(FLOW.replace("POLICY", "retain"), "b", "c")
+    world.later(1.0)
+    assert not world.lacks()  # it may be the next file
+    world.later(1.0)
+    said = "JobFlow waits for JobTemplate a: not found in namespace default"
+    assert world.lacks() == [said]
+    world.later(60.0)
+    assert world.lacks() == [said]
+    assert not world.jobs()
+    assert world.flow().status.state.phase == ""
+
+
+def test_a_template_that_comes_in_time_is_no_news_and_one_that_is_missing_later_is() -> None:
+    world = World(FLOW.replace("POLICY", "retain"))
+    world.cluster.add(load_text(TEMPLATES.replace("NAME", "a")).objects)
+    world.later(10.0)
+    assert world.jobs() == ["flow-a"]
+    assert not world.lacks()
+    world.set_phase("flow-a", "Completed")
+    world.later(1.0)
+    world.later(2.0)
+    assert world.lacks() == ["JobFlow waits for JobTemplate b: not found in namespace default"]

@@ -124,18 +124,19 @@ def _serve(settings: RunSettings) -> None:
     if ADMISSION in wanted and settings.webhooks is None:
         raise UserError("--components admission: needs --webhook-cert and --webhook-key")
     beside: list[Part] = []
+    cluster = _cluster(settings) if SCHEDULER in wanted else None
     if CONTROLLERS in wanted:
-        beside.append(_controllers(settings))
+        beside.append(_controllers(settings, cluster))
     if ADMISSION in wanted and settings.webhooks is not None:
         beside.append(WebhookService(settings.webhooks))
     if UI in wanted:
         from muster.cli.dashboard.component import DashboardService  # noqa: PLC0415  # the same
 
         beside.append(DashboardService(_dashboard(settings)))
-    if SCHEDULER not in wanted:
+    if cluster is None:
         _serve_beside(beside, settings, sorted(wanted))
         return
-    service = _scheduler(settings)
+    service = _scheduler(settings, cluster)
     stop_on_signals(service.stop)
     for part in beside:
         threading.Thread(target=_start, args=(part,), name="muster-start", daemon=True).start()
@@ -154,7 +155,7 @@ def _start(part: Part) -> None:
         log.error("event=part-not-started error=%r", str(fault))  # noqa: TRY400  # told in one line
 
 
-def _controllers(settings: RunSettings) -> ControllerService:
+def _controllers(settings: RunSettings, cluster: KubernetesCluster | None) -> ControllerService:
     lease = lease_of(replace(settings, lease_name=settings.lease_name and f"{settings.lease_name}-{CONTROLLERS}"))
     if not settings.lease_name:
         lease = replace(lease, name=f"{_LEASE}-{CONTROLLERS}")
@@ -167,7 +168,7 @@ def _controllers(settings: RunSettings) -> ControllerService:
         gives_way=not settings.take_over_jobs,
         discovery=settings.discovery,
     )
-    return ControllerService(options)
+    return ControllerService(options, cluster)
 
 
 def _dashboard(settings: RunSettings) -> Dashboard:
@@ -220,8 +221,8 @@ def _until(stopping: threading.Event, parts: Sequence[Part]) -> None:
                 raise BackendError(part.trouble(), retryable=True)
 
 
-def _scheduler(settings: RunSettings) -> Service:
-    cluster = KubernetesCluster(
+def _cluster(settings: RunSettings) -> KubernetesCluster:
+    return KubernetesCluster(
         settings.kubeconfig,
         settings.context,
         shard=settings.shard,
@@ -232,6 +233,9 @@ def _scheduler(settings: RunSettings) -> Service:
         # Whether controllers run elsewhere nobody says; without any, pods with an owner lose a moment.
         awaits_groups=True,
     )
+
+
+def _scheduler(settings: RunSettings, cluster: KubernetesCluster) -> Service:
     options = ServiceOptions(
         scheduler_names=settings.scheduler_names,
         config=settings.config,

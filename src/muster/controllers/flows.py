@@ -7,6 +7,7 @@ its Jobs are complete; one that fails ends it, and no further Job is made. Templ
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import msgspec
@@ -48,6 +49,8 @@ FAILED: Final = "Failed"
 _OF_TEMPLATE: Final = "volcano.sh/createdByJobTemplate"
 _OF_FLOW: Final = "volcano.sh/createdByJobFlow"
 _COMPLETED: Final = "Completed"
+#: Seconds until a flow says that a template is missing.
+_LACK_SECONDS: Final = 2.0
 #: Phases of Jobs, and the field of the flow's status that lists those in it.
 _LISTED: Final = {
     "Pending": "pending_jobs",
@@ -133,10 +136,21 @@ def job_name(flow: JobFlow, each: Flow) -> str:
     return f"{flow.name}-{each.name}"
 
 
-def _makings(flow: JobFlow, templates: Mapping[str, JobTemplate], jobs: Mapping[str, Job]) -> Iterator[Action]:
+def missing_templates(flow: JobFlow, templates: Mapping[str, JobTemplate], jobs: Mapping[str, Job]) -> list[str]:
+    """Templates that the flow could go on with if they were there."""
+    if flow.metadata.deletion_timestamp is not None or _phase(flow, _status(flow, jobs)) not in (PENDING, RUNNING):
+        return []
+    return [each.name for each in _startable(flow, jobs) if each.name not in templates]
+
+
+def _startable(flow: JobFlow, jobs: Mapping[str, Job]) -> Iterator[Flow]:
     for each in flow.spec.flows:
-        if job_name(flow, each) in jobs or not _may_start(flow, each, jobs):
-            continue
+        if job_name(flow, each) not in jobs and _may_start(flow, each, jobs):
+            yield each
+
+
+def _makings(flow: JobFlow, templates: Mapping[str, JobTemplate], jobs: Mapping[str, Job]) -> Iterator[Action]:
+    for each in _startable(flow, jobs):
         template = templates.get(each.name)
         if template is None:
             continue  # it is made when the template is
@@ -206,6 +220,8 @@ class FlowController(Keeper):
         self._flows: dict[str, JobFlow] = {}
         self._templates: dict[str, JobTemplate] = {}
         self._jobs: dict[str, dict[str, Job]] = {}
+        #: Templates that flows lack, and since when; told once, where they have not come in time.
+        self._lacking: dict[str, _Lack] = {}
 
     def take(self, kind: EventKind, thing: KubeObject, now: float) -> None:
         del now
@@ -227,6 +243,7 @@ class FlowController(Keeper):
             flow = self._flows.get(key)
             if flow is None:
                 self._jobs.pop(key, None)
+                self._lacking.pop(key, None)
                 self.agenda.settle(key, now)
                 continue
             templates = {each.name: each for each in self._templates.values() if each.namespace == flow.namespace}
@@ -234,7 +251,35 @@ class FlowController(Keeper):
             jobs = {
                 job.name: job for job in own if any(o.uid == flow.metadata.uid for o in job.metadata.owner_references)
             }
-            yield Step(self.name, key, reconcile(flow, templates, jobs))
+            plan = reconcile(flow, templates, jobs)
+            plan = self._with_word_of_lack(flow, plan, missing_templates(flow, templates, jobs), now)
+            self.agenda.remind(key, plan.due)
+            yield Step(self.name, key, plan)
+
+    def _with_word_of_lack(self, flow: JobFlow, plan: Plan, missing: list[str], now: float) -> Plan:
+        """Let a flow say what it waits for, unless that is about to come: files are applied in any order."""
+        if not missing:
+            self._lacking.pop(flow.key, None)
+            return plan
+        lack = self._lacking.get(flow.key)
+        if lack is None or lack.names != missing:
+            lack = self._lacking[flow.key] = _Lack(missing, now + _LACK_SECONDS)
+        if lack.is_told:
+            return plan
+        if now < lack.tell_at:
+            return replace(plan, due=lack.tell_at)
+        lack.is_told = True
+        said = f"JobFlow waits for JobTemplate {', '.join(missing)}: not found in namespace {flow.namespace}"
+        return replace(plan, actions=(*plan.actions, Tell(target_of(flow), "TemplateNotFound", said, is_warning=True)))
+
+
+@dataclass(slots=True)
+class _Lack:
+    """Templates that a flow waits for, and when to say so."""
+
+    names: list[str]
+    tell_at: float
+    is_told: bool = False
 
 
 _check: type[Controller] = FlowController  # the contract

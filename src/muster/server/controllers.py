@@ -1,19 +1,22 @@
 """Controllers on a real API server: what they watch, and how their plans are carried out.
 
-Everything happens on one thread with an event loop of its own. Plans of different objects go out side by side; the
-requests of one plan go in their order, except that creations, or deletions, that stand side by side go together.
-Answers are taken in at once, so that the next plan knows them before the watch says so. One replica works at a time:
-the one that has the lease. Whatever it has not finished when it dies, the next one plans anew.
+Everything happens on one thread with an event loop of its own; beside a scheduler, its watches are heard, too. Plans of
+different objects go out side by side; the requests of one plan go in their order, except that creations, or deletions,
+that stand side by side go together. Answers are taken in at once, so that the next plan knows them before the watch
+says so. One replica works at a time: the one that has the lease. Whatever it has not finished when it dies, the next
+one plans anew.
 """
 
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
 import threading
 import time
 from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import groupby
 from pathlib import Path
 from queue import Queue as Shelf
@@ -57,6 +60,7 @@ from muster.controllers.jobs.controller import JobController
 from muster.controllers.queues import QueueController
 from muster.server.discovery import Network
 from muster.server.plan_requests import Sender
+from muster.server.shared_watches import SharedWatches, Source
 from muster.snapshot.messages import Event
 
 log = logging.getLogger("muster.controllers")
@@ -70,12 +74,22 @@ _DECODERS: Final = {
     (kind.api_version, kind.kind): ObjectDecoder(kind)
     for kind in (Pod, PodGroup, KaiPodGroup, Job, Queue, JobFlow, JobTemplate, CronJob, HyperNode)
 }
-#: Requests under way at once, of all plans together; the client has twice as many connections.
-_AT_ONCE: Final = 48
+#: Kinds that a scheduler follows as well.
+_SHARED: Final[frozenset[type[KubeObject]]] = frozenset(
+    {PriorityClass, Queue, PodGroup, Pod, KaiPodGroup, KaiQueue, Topology}
+)
+#: Requests under way at once, of all plans together; as many as a scheduler has.
+_AT_ONCE: Final = 16
 _DISCOVERY_SECONDS: Final = 15.0
 _STOP_SECONDS: Final = 10.0
-#: For how long counts of a Job's pods wait for more of them.
+#: For how long counts of a Job's pods wait for more of them, and while there is much else to send.
 _COUNTS_SECONDS: Final = 1.0
+_COUNTS_SECONDS_WHEN_BUSY: Final = 5.0
+#: The least wait between two rounds of planning, so that news that belong together are seen together; after one that
+#: took long (a Job has thousands of pods) so many times as long, up to a limit.
+_PAUSE_SECONDS: Final = 0.02
+_PAUSE_PART: Final = 4.0
+_LONGEST_PAUSE_SECONDS: Final = 0.25
 #: Uids of pods that are gone, so that a late answer does not bring them back.
 _BURIED: Final = 20_000
 #: Where Volcano's users have it.
@@ -119,8 +133,10 @@ class Keys:
 class ControllerService:
     """Runs all controllers on a thread of its own, from `start` to `stop`."""
 
-    def __init__(self, options: ControllerOptions) -> None:
+    def __init__(self, options: ControllerOptions, beside: Source | None = None) -> None:
+        """`beside`: the cluster as the scheduler in the same process follows it, before it begins to; None: alone."""
         self._options = options
+        self._shared = None if beside is None else SharedWatches(beside, _SHARED, options.scheduler_names)
         self.controllers: dict[str, Controller] = {}
         self._thread = threading.Thread(target=self._run, name="muster-controllers", daemon=True)
         self._started = threading.Event()
@@ -151,6 +167,11 @@ class ControllerService:
         """Why nothing can be done yet, or any more; "" while all is well."""
         return self.trouble() or ("" if self._started.is_set() else "the cluster has not been read yet")
 
+    def _hand_over(self, worker: Worker, events: list[Event]) -> None:
+        assert self._loop is not None
+        with contextlib.suppress(RuntimeError):  # the loop has ended
+            self._loop.call_soon_threadsafe(worker.take, events)
+
     def _run(self) -> None:
         try:
             asyncio.run(self._main())
@@ -169,7 +190,7 @@ class ControllerService:
         if election is not None:
             client.write_seconds = election.write_seconds
         names = self._options.scheduler_names
-        jobs = JobController(names[0], Keys(), hold_s=_COUNTS_SECONDS)
+        jobs = JobController(names[0], Keys(), hold_s=lambda: worker.counts_seconds())  # noqa: PLW0108  # made below
         there: set[type[KubeObject]] = set()
         groups = GroupingController(self._options.table, names, families=lambda: families_of(there))
         hyper_nodes = HyperNodeController(self._options.discovery)
@@ -183,7 +204,10 @@ class ControllerService:
             gives_way=self._options.gives_way,
             scheduler_names=names,
             there=there,
+            shared=self._shared,
         )
+        if self._shared is not None:
+            self._shared.listen(partial(self._hand_over, worker))
         try:
             async with asyncio.TaskGroup() as group:
                 tasks = [group.create_task(worker.follow(group, self._started))]
@@ -211,13 +235,18 @@ class Worker:
     scheduler_names: tuple[str, ...] = ()
     #: Kinds that the server has.
     there: set[type[KubeObject]] = field(default_factory=set)
+    #: What need not be watched, as somebody tells; None: everything has to be.
+    shared: SharedWatches | None = None
     tasks: list[asyncio.Task[None]] = field(default_factory=list)
     _news: asyncio.Event = field(default_factory=asyncio.Event)
     _slots: asyncio.Semaphore = field(default_factory=lambda: asyncio.Semaphore(_AT_ONCE))
     _under_way: set[asyncio.Task[None]] = field(default_factory=set)
     _buried: dict[str, None] = field(default_factory=dict)
+    #: Versions of objects that answers brought and no watch has shown yet, by uid.
+    _learned: dict[str, str] = field(default_factory=dict)
     _sender: Sender = field(init=False)
     _is_ready: bool = False
+    _pause_s: float = 0.0
     #: Whether others do all this.
     _is_beside_volcano: bool = False
 
@@ -251,6 +280,9 @@ class Worker:
         self.tasks += [group.create_task(reflector.run()) for reflector in reflectors]
         for reflector in reflectors:
             await reflector.synced.wait()
+        for resource in found.values():
+            if self.shared is not None and resource.type in self.shared.kinds:
+                await self.shared.read(resource.type)
         return [wanted for wanted in missing if wanted not in found]
 
     async def _look_for_volcano(self) -> None:
@@ -262,26 +294,33 @@ class Worker:
     def _reflectors(self, resource: Resource) -> list[Reflector]:
         self._sender.has_status[resource.type.kind] = resource.has_status
         self.there.add(resource.type)
+        if self.shared is not None and resource.type in self.shared.kinds:
+            return []
         selections = [Selection()]
         if resource.type is Pod:
             # Only those that wait: once a pod has a node, it is too late for a group.
             waiting = [f"spec.schedulerName={name},spec.nodeName=" for name in self.scheduler_names]
             ours = [Selection(f"!{JOB_NAME}", fields) for fields in waiting]
             selections = [Selection(JOB_NAME), *ours]
-        return [Reflector(self.client, resource, self._take, selection) for selection in selections]
+        return [Reflector(self.client, resource, self.take, selection) for selection in selections]
 
-    def _take(self, events: list[Event], *, is_urgent: bool) -> None:
+    def take(self, events: list[Event], *, is_urgent: bool = True) -> None:
+        """Let all controllers know what has happened."""
         del is_urgent
         now = time.time()
         for event in events:
+            meta = event.object.metadata
             if event.kind == "DELETED":
                 self._bury(event.object)
+            elif self._learned.pop(meta.uid, "") == meta.resource_version:
+                continue  # they know it from the answer to a request of theirs
             for controller in self.controllers.values():
                 controller.take(event.kind, event.object, now)
         self._news.set()
 
     def _bury(self, thing: KubeObject) -> None:
         self._buried[thing.metadata.uid] = None
+        self._learned.pop(thing.metadata.uid, None)
         self._sender.forget(thing.kind, thing.key)
         while len(self._buried) > _BURIED:
             del self._buried[next(iter(self._buried))]
@@ -294,15 +333,19 @@ class Worker:
             await self._wait()
             if not self._is_ready or self._is_beside_volcano or not self.is_leader():
                 continue
-            now = time.time()
-            for controller in self.controllers.values():
-                for step in controller.steps(now):
-                    if not step.plan.actions:
-                        controller.settle(step.key, now)
-                        continue
-                    task = asyncio.create_task(self._carry_out(controller, step))
-                    self._under_way.add(task)
-                    task.add_done_callback(self._under_way.discard)
+            began = time.monotonic()
+            self._plan(time.time())
+            self._pause_s = min(_PAUSE_PART * (time.monotonic() - began), _LONGEST_PAUSE_SECONDS)
+
+    def _plan(self, now: float) -> None:
+        for controller in self.controllers.values():
+            for step in controller.steps(now):
+                if not step.plan.actions:
+                    controller.settle(step.key, now)
+                    continue
+                task = asyncio.create_task(self._carry_out(controller, step))
+                self._under_way.add(task)
+                task.add_done_callback(self._under_way.discard)
 
     async def _wait(self) -> None:
         """Wait for news, for a moment that is due or the lease, and a little more for what belongs together."""
@@ -314,7 +357,11 @@ class Worker:
         except TimeoutError:
             return
         self._news.clear()
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(max(_PAUSE_SECONDS, self._pause_s))
+
+    def counts_seconds(self) -> float:
+        """For how long counts that nobody acts upon may wait."""
+        return _COUNTS_SECONDS_WHEN_BUSY if len(self._under_way) > _AT_ONCE // 2 else _COUNTS_SECONDS
 
     async def _carry_out(self, controller: Controller, step: Step) -> None:
         fault = ""
@@ -354,6 +401,7 @@ class Worker:
         thing, fault = decoder.decode_or_stub(answer)
         if fault or thing.metadata.uid in self._buried:
             return
+        self._learned[thing.metadata.uid] = thing.metadata.resource_version
         for controller in self.controllers.values():
             controller.take("MODIFIED", thing, time.time())
 

@@ -28,6 +28,8 @@ from muster.testing.real_parts import find
 
 _START_SECONDS = 60.0
 _STOP_SECONDS = 10.0
+#: How many pods KWOK starts at once: it stands for the kubelets of many nodes, which do not wait for each other.
+_KUBELETS = 16
 #: Order of the group of NIST P-256: private keys lie below it.
 _P256_ORDER = 0xFFFFFFFF00000000FFFFFFFFFFFFFFFFBCE6FAADA7179E84F3B9CAC2FC632551
 
@@ -97,10 +99,15 @@ class ControlPlane:
         kwok: bool = True,
         api_server: Path | None = None,
         api_server_flags: Mapping[str, object] | None = None,
+        kwok_stages: str = "",
     ) -> None:
-        """`api_server`: another program in the place of the one beside the others; with more flags."""
+        """`api_server`: another program in the place of the one beside the others; with more flags.
+
+        `kwok_stages`: what KWOK does, as YAML, in the place of what it does by itself.
+        """
         self._assets = find(("kube-apiserver", "etcd", "kwok") if kwok else ("kube-apiserver", "etcd"))
         self.work = work
+        self._kwok_stages = kwok_stages
         self.token = secrets.token_hex(16)
         self.port, self._etcd_port, self._peer_port, self._kwok_port = free_ports(4)
         self.server = f"https://127.0.0.1:{self.port}"
@@ -118,6 +125,7 @@ class ControlPlane:
             self.etcd.start()
             self.start_api_server()
             self._write_kubeconfig()
+            self._write_kwok_config()
             if self.kwok is not None:
                 self.kwok.start()
         except BaseException:
@@ -221,10 +229,19 @@ class ControlPlane:
 
     def _kwok_flags(self) -> dict[str, object]:
         return {
+            "config": self.work / "kwok.yaml",
             "kubeconfig": self.kubeconfig,
             "manage-all-nodes": "true",
             "server-address": f"127.0.0.1:{self._kwok_port}",
         }
+
+    def _write_kwok_config(self) -> None:
+        document = {
+            "apiVersion": "config.kwok.x-k8s.io/v1alpha1",
+            "kind": "KwokConfiguration",
+            "options": {"podPlayStageParallelism": _KUBELETS},
+        }
+        (self.work / "kwok.yaml").write_text(f"{yaml.safe_dump(document)}---\n{self._kwok_stages}")
 
     def _write_kubeconfig(self) -> None:
         authority = (self.work / "certificates" / "apiserver.crt").read_bytes()

@@ -125,6 +125,27 @@ def test_news_give_way_to_decisions() -> None:
     assert sent_in_a_moment(is_busy=True) < sent_in_a_moment(is_busy=False)
 
 
+def test_details_wait_while_anything_is_decided_and_the_rest_does_not() -> None:
+    def sent(*, is_detail: bool, is_still: bool) -> int:
+        server = Server()
+
+        async def run() -> None:
+            sender = EventSender(cast("Client", server), lambda: True, lambda: False, lambda: is_still)
+            sender.tell(about(f"p{number}", is_detail=is_detail) for number in range(200))
+            await asyncio.sleep(0.6)
+            await sender.stop()
+
+        asyncio.run(run())
+        return len(server.requests)
+
+    held, calm, main = (
+        sent(is_detail=True, is_still=False),
+        sent(is_detail=True, is_still=True),
+        sent(is_detail=False, is_still=False),
+    )
+    assert held < calm < main
+
+
 def test_where_no_events_may_be_written_nothing_is_told_for_a_while(monkeypatch: pytest.MonkeyPatch) -> None:
     server = Server(ApiError(403, "Forbidden", "no"))
     assert len(told(server, [about("a"), about("b")], [about("c")]).requests) == 1

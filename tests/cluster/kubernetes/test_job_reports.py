@@ -97,6 +97,21 @@ def test_a_report_that_waited_until_its_object_was_made_anew_is_not_sent() -> No
     assert desk.api.n_sent == 0
 
 
+def test_that_an_object_is_gone_is_no_refusal(caplog: pytest.LogCaptureFixture) -> None:
+    desk = Desk()
+    desk.api.refuses, desk.api.answer = True, ApiError(404, "NotFound", "no such PodGroup")
+    desk.report()
+    desk.api.run_queue(desk.inbox)
+    assert desk.api.n_sent == 2
+    assert desk.phase() == "Running"  # until the watch says that it is gone, it is not written again
+    desk.api.there = "new"
+    desk.report()
+    desk.api.run_queue(desk.inbox)
+    assert desk.api.n_sent == 2
+    assert not desk.in_flight.refused
+    assert not [each for each in caplog.records if each.levelname == "WARNING"]
+
+
 def test_a_report_that_was_refused_counts_as_made_until_it_may_be_tried_again() -> None:
     desk = Desk()
     desk.api.refuses = True

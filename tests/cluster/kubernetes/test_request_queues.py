@@ -11,8 +11,10 @@ from muster.cluster.kubernetes.sending.queues import Later, Request, RequestQueu
 Answers = list[tuple[object, str]]
 
 
-def request(about: object, answers: Answers, send: Send, *, is_patient: bool = False) -> Request:
-    return Request(about, send, lambda error: answers.append((about, error)), is_patient)
+def request(
+    about: object, answers: Answers, send: Send, *, is_patient: bool = False, is_passing: bool = False
+) -> Request:
+    return Request(about, send, lambda error: answers.append((about, error)), is_patient or is_passing, is_passing)
 
 
 async def succeed() -> str:
@@ -272,6 +274,59 @@ def test_what_waits_for_long_is_sent_at_the_pace_at_which_it_comes(monkeypatch: 
 
     # By a trickle it would be five.
     assert asyncio.run(asyncio.wait_for(main(), 10)) > 20
+
+
+def test_passing_reports_wait_for_newer_ones_about_the_same_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_SETTLE_SECONDS", 0.2)
+    monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 0.5)
+    monkeypatch.setattr(queues, "_LINGER_SECONDS", 0.0)
+    monkeypatch.setattr(queues, "_LOOK_SECONDS", 0.005)
+
+    async def main() -> tuple[list[str], list[str]]:
+        urgent = RequestQueue("urgent", 8)
+        reports = RequestQueue("reports", 2, yields_to=urgent)
+        sent: list[str] = []
+
+        def says(text: str) -> Callable[[], Awaitable[str]]:
+            async def send() -> str:
+                sent.append(text)
+                return ""
+
+            return send
+
+        for number in range(4):
+            reports.submit([request("gang", [], says(f"gang {number}"), is_passing=True)])
+            await asyncio.sleep(0.01)
+        await asyncio.sleep(0.4)
+        once = list(sent)
+        for number in range(16):
+            reports.submit([request("queue", [], says(f"queue {number}"), is_passing=True)])
+            await asyncio.sleep(0.05)
+        for queue in (urgent, reports):
+            await queue.stop()
+        return once, sent[len(once) :]
+
+    once, often = asyncio.run(asyncio.wait_for(main(), 10))
+    assert once == ["gang 3"]
+    assert len(often) == 1  # though there was never a moment without news
+
+
+def test_nothing_waits_for_its_like_at_the_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_SETTLE_SECONDS", 60.0)
+    monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 60.0)
+
+    async def main() -> Answers:
+        urgent = RequestQueue("urgent", 8)
+        reports = RequestQueue("reports", 2, yields_to=urgent)
+        answers: Answers = []
+        reports.submit([request("gang", answers, succeed, is_passing=True)])
+        await asyncio.sleep(0)
+        await reports.drain()
+        for queue in (urgent, reports):
+            await queue.stop()
+        return answers
+
+    assert asyncio.run(asyncio.wait_for(main(), 10)) == [("gang", "")]
 
 
 def test_a_report_that_was_replaced_does_not_keep_a_lane_busy() -> None:

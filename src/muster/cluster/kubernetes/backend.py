@@ -16,8 +16,9 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from muster.api import Pod
+from muster.api import KubeObject, Pod
 from muster.cluster.kubernetes.client.leases import Election, LeaseOptions
+from muster.cluster.kubernetes.client.reflector import Sink
 from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER, Shard, ShardView, Target
 from muster.cluster.kubernetes.sending import calls
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
@@ -94,6 +95,14 @@ class KubernetesCluster:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         self.stop()
+
+    def share(self, kinds: Collection[type[KubeObject]], sink: Sink) -> frozenset[type[KubeObject]]:
+        """Tell somebody else of kinds, too, before `begin`; returns those of which all objects are told."""
+        return self._api.share(kinds, sink)
+
+    def has_read(self, kind: type[KubeObject]) -> bool:
+        """Whether all objects of a kind have been read, and told of; from any thread."""
+        return self._api.has_read(kind)
 
     def begin(self) -> None:
         """Connect, and begin to read everything; `start` waits for the end of it."""

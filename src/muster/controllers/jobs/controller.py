@@ -37,8 +37,8 @@ _STEADY: Final = frozenset({PENDING, RUNNING})
 class JobController(Keeper):
     """The Jobs of a cluster. `scheduler_name`: that of pods whose Job names none; `make_keys`: for the plugin ssh.
 
-    `hold_s`: for how long counts of pods alone are held back, so that those of pods that start or end together are
-    written once: a Job is large, and writing it costs a server more than ten pods.
+    `hold_s`: for how long counts of pods alone are held back just now, so that those of pods that start or end together
+    are written once: writing a Job costs a server more than making a pod.
     """
 
     name = "jobs"
@@ -48,7 +48,7 @@ class JobController(Keeper):
         scheduler_name: str = "volcano",
         make_keys: Callable[[], tuple[str, str]] = key_pair,
         *,
-        hold_s: float = 0.0,
+        hold_s: Callable[[], float] = lambda: 0.0,
     ) -> None:
         self._scheduler_name = scheduler_name
         self._make_keys = make_keys
@@ -179,10 +179,10 @@ class JobController(Keeper):
 
     def _with_patience(self, job: Job, plan: Plan, now: float) -> Plan:
         """Hold back a plan that only counts anew, for a moment."""
-        if not self._hold_s or not _only_counts(job, plan):
+        if not _only_counts(job, plan):
             self._held.pop(job.key, None)
             return plan
-        until = self._held.setdefault(job.key, now) + self._hold_s
+        until = self._held.setdefault(job.key, now) + self._hold_s()
         if now >= until:
             del self._held[job.key]
             return plan

@@ -14,7 +14,7 @@ import logging
 import math
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Final
 
 from muster.api import BackendError, KaiPodGroup, KubeObject, Pod, PodGroup
@@ -34,12 +34,14 @@ from muster.cluster.kubernetes.client.requests import FORBIDDEN, UNKNOWN_USER, A
 from muster.cluster.kubernetes.client.shards import NodeShards, Target
 from muster.cluster.kubernetes.sending.events import EventSender, KubeEvent
 from muster.cluster.kubernetes.sending.queues import Inbox, RequestQueue
+from muster.snapshot.messages import Event
 
 log = logging.getLogger("muster.kubernetes")
 
-#: Every worker has a connection of its own, and opening one costs both sides more than several requests.
-N_URGENT: Final = 24
-N_REPORTS: Final = 8
+#: Every worker has a connection of its own, and opening one costs both sides more than several requests. More of them
+#: make no server faster that has little to spare, and one that is flooded ends the watches of all who look on.
+N_URGENT: Final = 16
+N_REPORTS: Final = 4
 #: Seconds between looks for kinds that the server does not have yet.
 _DISCOVERY_SECONDS: Final = 15.0
 #: How often a server may refuse to say which kinds it has before that is final; one that just started may at first.
@@ -74,6 +76,8 @@ class ApiThread:
         #: Whether Volcano's controllers are installed, which make PodGroups for pods without one.
         self.is_beside_volcano = False
         self._reflectors: list[Reflector] = []
+        #: Who else hears of kinds that are followed.
+        self._sharers: list[tuple[frozenset[type[KubeObject]], Sink]] = []
         #: The taking of the lease after which everything was seen that the leader before had written.
         self._caught_up: float | None = None
         #: What NodeShards say, where one of them says which nodes are ours.
@@ -119,6 +123,17 @@ class ApiThread:
         return bool(self._following) and all(
             each.synced.is_set() for each in list(self._reflectors) if each.kind in (PodGroup, KaiPodGroup)
         )
+
+    def share(self, kinds: Collection[type[KubeObject]], sink: Sink) -> frozenset[type[KubeObject]]:
+        """Tell somebody else of kinds, in this thread, as far as all their objects are followed; before `begin`."""
+        whole = frozenset(kind for kind in kinds if not self._target.shard.selector_of(kind))
+        self._sharers.append((whole, sink))
+        return whole
+
+    def has_read(self, kind: type[KubeObject]) -> bool:
+        """Whether all objects of a kind have been read; from any thread."""
+        found = [each.synced.is_set() for each in list(self._reflectors) if each.kind is kind]
+        return bool(found) and all(found)
 
     def stop(self) -> None:
         """Finish what is urgent and under way, then end the thread; from any thread."""
@@ -222,7 +237,7 @@ class ApiThread:
         self.urgent = RequestQueue("urgent", N_URGENT)
         self.reasons = RequestQueue("reasons", N_REPORTS, yields_to=self.urgent)
         self.reports = RequestQueue("reports", N_REPORTS, yields_to=self.urgent)
-        self._events = EventSender(self.client, self.may_act, self.urgent.is_busy)
+        self._events = EventSender(self.client, self.may_act, self.urgent.is_busy, self.urgent.is_still)
         if self._election is not None:
             await self._election.try_once(self.client)  # before the lists, which then need no catching up
         tasks = {asyncio.create_task(self._follow()), asyncio.create_task(self._wait_for_stop())}
@@ -323,11 +338,22 @@ class ApiThread:
         sink: Sink = self._inbox.put_events
         if resource.type is NodeShard and self.node_shards is not None:
             sink = self.node_shards.observe
+        for kinds, other in self._sharers:
+            if resource.type in kinds:
+                sink = _both(sink, other)
         reflector = Reflector(self.client, resource, sink, selector)
         group.create_task(reflector.run(), name=resource.plural)
         self._reflectors.append(reflector)
         self._following.setdefault(resource.type, resource)
         return reflector
+
+
+def _both(first: Sink, second: Sink) -> Sink:
+    def take(events: list[Event], *, is_urgent: bool) -> None:
+        first(events, is_urgent=is_urgent)
+        second(events, is_urgent=is_urgent)
+
+    return take
 
 
 def _first(fault: Exception) -> Exception:

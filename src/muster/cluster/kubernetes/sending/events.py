@@ -40,6 +40,8 @@ _MAX_NAME: Final = 230
 #: Events that wait to be sent, of each of the two kinds.
 _MAX_WAITING: Final = 5000
 _PER_SECOND: Final = 50.0
+#: Of those, at most so many that are told of the gang as well.
+_DETAILS_PER_SECOND: Final = 20.0
 #: The same while decisions are being sent that somebody waits for.
 _PER_SECOND_WHEN_BUSY: Final = 2.0
 _BURST: Final = 25.0
@@ -195,11 +197,17 @@ class EventSender:
     """Sends events while it may, and drops what is too much."""
 
     def __init__(
-        self, client: Client, may_act: Callable[[], bool], is_busy: Callable[[], bool] = lambda: False
+        self,
+        client: Client,
+        may_act: Callable[[], bool],
+        is_busy: Callable[[], bool] = lambda: False,
+        is_still: Callable[[], bool] = lambda: True,
     ) -> None:
+        """`is_busy`, `is_still`: whether many decisions are being sent, or none; details wait for stillness."""
         self._client = client
         self._may_act = may_act
         self._is_busy = is_busy
+        self._is_still = is_still
         self._loop = asyncio.get_running_loop()
         self._main: deque[KubeEvent] = deque(maxlen=_MAX_WAITING)
         self._details: deque[KubeEvent] = deque(maxlen=_MAX_WAITING)
@@ -240,12 +248,18 @@ class EventSender:
                 self._arrived.clear()
                 continue
             moment = time.monotonic()
-            rate = _PER_SECOND_WHEN_BUSY if self._is_busy() else _PER_SECOND
+            rate = self._rate(event)
             left, seen = min(_BURST, left + (moment - seen) * rate), moment
             if left < 1:
                 await asyncio.sleep((1 - left) / rate)
             if self._may_act() and not self._is_stopping:
                 left -= await self._send(event)
+
+    def _rate(self, event: KubeEvent) -> float:
+        """How many like this one may be sent a second."""
+        if self._is_busy() or (event.is_detail and not self._is_still()):
+            return _PER_SECOND_WHEN_BUSY
+        return _DETAILS_PER_SECOND if event.is_detail else _PER_SECOND
 
     def _next(self) -> KubeEvent | None:
         waiting = self._main or self._details

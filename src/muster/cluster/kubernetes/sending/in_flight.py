@@ -16,7 +16,7 @@ import logging
 import time
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import partial
 from itertools import count
 from typing import Final
@@ -96,25 +96,28 @@ class InFlight:
 
         return self.request(assumption, send, settle)
 
-    def assume_report(self, assumption: Assumption, send: Send, *, is_patient: bool = False) -> Request:
+    def assume_report(
+        self, assumption: Assumption, send: Send, *, is_patient: bool = False, is_passing: bool = False
+    ) -> Request:
         """The same for a report, which a newer one on the same topic may overtake before it is sent.
 
-        While one that was refused rests, its successors do not go out either. `is_patient`: see `Request`.
+        While one that was refused rests, its successors do not go out either. The rest: see `Request`.
         """
         self._assumptions.hold(assumption)
         about = _about(assumption)
         rest = self._rests.get(about)
         is_resting = rest is not None and rest.until > time.monotonic()
         settle = partial(self._settle_report, assumption)
-        return self.request(about, _send_nothing if is_resting else send, settle, is_patient=is_patient)
+        request = self.request(about, _send_nothing if is_resting else send, settle)
+        return replace(request, is_patient=is_patient, is_passing=is_passing)
 
-    def request(self, about: object, send: Send, settle: Answered, *, is_patient: bool = False) -> Request:
+    def request(self, about: object, send: Send, settle: Answered) -> Request:
         """A request whose answer is read by the scheduler's thread, at its next poll."""
 
         def done(error: str) -> None:
             self._inbox.put_answer(partial(settle, error), is_urgent=bool(error))
 
-        return Request(about, send, done, is_patient)
+        return Request(about, send, done)
 
     def give_back(self, assumption: Assumption, why: str) -> None:
         """Take a change back that was never sent."""
@@ -137,11 +140,15 @@ class InFlight:
     def _settle_report(self, assumption: Assumption, error: str) -> None:
         """A report that was refused counts as made for a while: it would be made again at once, in vain.
 
-        If it is refused again, the while is twice as long; that it is refused is said once.
+        If it is refused again, the while is twice as long; that it is refused is said once. One on an object that is
+        gone is none: the watch will say so.
         """
         about = _about(assumption)
         if not error:
             self._rests.pop(about, None)
+        elif error == REPLACED:
+            self._look_in(self._confirm_s, assumption)
+            return
         elif self._api.may_act() and self._assumptions.is_held(assumption):
             seconds = self._confirm_s
             if error != _RESTS:
@@ -266,7 +273,13 @@ async def _send(client: Client, call: Call) -> bytes:
 
 async def write_status(api: ApiThread, thing: KubeObject, call: Call) -> str:
     """Write a report, unless it has waited too long: a server that writes a status does not look at the uid."""
-    return await write(api.client, call) if api.is_there(thing) else REPLACED
+    if not api.is_there(thing):
+        return REPLACED
+    try:
+        await _send(api.client, call)
+    except ApiError as fault:
+        return REPLACED if fault.status == NOT_FOUND else said(fault)
+    return ""
 
 
 def log_refusal(what: str, thing: KubeObject, error: str) -> None:

@@ -3,10 +3,11 @@
 `RequestQueue` takes requests there: a bounded number at once, in the order given. Urgent ones (binding, evicting,
 nominating) and others (statuses, conditions) have queues of their own, so that no binding waits behind a report; while
 many urgent ones are under way, reports wait, and later trickle: they take the server's time from what somebody waits
-for. Those that nobody acts upon (`is_patient`) wait until no urgent one is; if that goes on, they are sent at the pace
-at which they come, some seconds late. A report that has not been sent yet is replaced by a newer one about the same
-thing. A request that has to wait for something says so (`Later`); it takes up no worker meanwhile and keeps no queue
-busy.
+for. Those that nobody acts upon (`is_patient`) wait until no urgent one is under way; if that goes on, they are sent at
+the pace at which they come, some seconds late. A report that has not been sent yet is replaced by a newer one about the
+same thing, for which those that say how things are at the moment (`is_passing`) wait a little: the pods of a gang start
+and end one by one, and one word on all is enough. A request that has to wait for something says so (`Later`); it takes
+up no worker meanwhile and keeps no queue busy.
 `Inbox` brings back what happened since the scheduler last asked: events of the watches and answers to what was sent.
 What can change no decision (a pod has started, a status that we wrote ourselves) wakes the reader too, but only after a
 while, so that it comes together with more of its kind.
@@ -31,6 +32,8 @@ _PATIENCE_SECONDS: Final = 5.0
 _LOOK_SECONDS: Final = 0.05
 #: Between two requests of a queue that has waited that long while the other one is busy still.
 _TRICKLE_SECONDS: Final = 0.2
+#: For how long a passing request waits for a newer one; with each that comes anew, though not for longer than patience.
+_SETTLE_SECONDS: Final = 1.0
 #: For how long after the last request more of them are expected.
 _LINGER_SECONDS: Final = 0.2
 #: How long what is not urgent may wait for company, in seconds.
@@ -61,6 +64,20 @@ class Request:
     done: Callable[[str], None]
     #: Whether it may wait until the queue that its own yields to is still.
     is_patient: bool = False
+    #: Whether a patient one may soon be out of date, and so waits for a newer one.
+    is_passing: bool = False
+
+
+@dataclass(slots=True)
+class _Patience:
+    """How long a patient request waits for a newer one at most, and if none comes any more."""
+
+    at_most: float
+    until: float = 0.0
+
+    def look_at(self, request: Request, now: float) -> None:
+        """A request has come, the first or a newer one."""
+        self.until = min(self.at_most, now + _SETTLE_SECONDS if request.is_passing else now)
 
 
 class RequestQueue:
@@ -80,7 +97,8 @@ class RequestQueue:
         self._waiting: dict[Hashable, Request] = {}
         self._order: asyncio.Queue[Hashable] = asyncio.Queue()
         #: What waits with patience, in order.
-        self._patient: dict[Hashable, None] = {}
+        self._patient: dict[Hashable, _Patience] = {}
+        self._is_ending = False
         self._has_patient = asyncio.Event()
         self._pacing = self._loop.create_task(self._let_go(), name=f"{name}-patient")
         self._workers = [self._loop.create_task(self._work(), name=f"{name}-{number}") for number in range(n_workers)]
@@ -102,6 +120,7 @@ class RequestQueue:
 
     async def drain(self) -> None:
         """Wait until everything that was submitted is answered."""
+        self._is_ending = True
         while self._patient:
             await asyncio.sleep(_LOOK_SECONDS)
         await self._order.join()
@@ -114,38 +133,44 @@ class RequestQueue:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def _take(self, requests: Sequence[Request]) -> None:
+        moment = self._loop.time()
         for request in requests:
             is_patient = request.is_patient and self._yields_to is not None
             if request.about in self._waiting:
                 self._n_settled += 1
-                if request.about in self._patient and not is_patient:
-                    del self._patient[request.about]
-                    self._order.put_nowait(request.about)
+                if (patience := self._patient.get(request.about)) is not None:
+                    if is_patient:
+                        patience.look_at(request, moment)
+                    else:
+                        self._put_in_line([request.about])
             elif is_patient:
-                self._patient[request.about] = None
+                self._patient[request.about] = patience = _Patience(moment + _PATIENCE_SECONDS)
+                patience.look_at(request, moment)
                 self._has_patient.set()
             else:
                 self._order.put_nowait(request.about)
             self._waiting[request.about] = request
 
+    def _put_in_line(self, patient: Sequence[Hashable]) -> None:
+        for about in patient:
+            del self._patient[about]
+            self._order.put_nowait(about)
+
     async def _let_go(self) -> None:
-        """Put what waits with patience in line: all when the other queue is still, or so many that it keeps pace."""
+        """Put what has waited for its like in line: all when the other queue is still, else so many as keep pace."""
         patience_ends: float | None = None
         while True:
             await self._has_patient.wait()
             moment = self._loop.time()
+            ripe = [about for about, each in self._patient.items() if each.until <= moment or self._is_ending]
             if self._yields_to is None or self._yields_to.is_still():
                 patience_ends = None
-                for about in self._patient:
-                    self._order.put_nowait(about)
-                self._patient.clear()
+                self._put_in_line(ripe)
             elif patience_ends is None:
                 patience_ends = moment + _PATIENCE_SECONDS
             elif moment >= patience_ends and self._order.empty():
                 n_due = max(1, round(len(self._patient) * _LOOK_SECONDS / _PATIENCE_SECONDS))
-                for about in list(self._patient)[:n_due]:
-                    del self._patient[about]
-                    self._order.put_nowait(about)
+                self._put_in_line(ripe[:n_due])
             if not self._patient:
                 self._has_patient.clear()
             await asyncio.sleep(_LOOK_SECONDS)

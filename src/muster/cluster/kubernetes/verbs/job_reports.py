@@ -79,7 +79,9 @@ class JobReports:
         send = partial(write_status, self._api, group, calls.write_group(resource, changed, [seen, group]))
         # Who makes pods waits to read that the gang was let in; nobody acts upon the rest.
         is_let_in = changed.status.phase == _LET_IN != group.status.phase
-        yield self._in_flight.assume_report(with_status(changed), send, is_patient=not is_let_in)
+        # Counts follow each other; a reason to wait has been held back for a moment already.
+        is_passing = update.unschedulable is None
+        yield self._in_flight.assume_report(with_status(changed), send, is_patient=not is_let_in, is_passing=is_passing)
         if update.annotations:
             call = calls.annotate(resource.path_of(group.key), group.metadata.uid, update.annotations)
             send = partial(write_status, self._api, group, call)
