@@ -11,7 +11,7 @@ from muster.api import KubeObject, Pod
 from muster.api.names import EXPECTED_SECONDS, OWNER
 from muster.api.objects.pod import ContainerState, ContainerStatus, ContainerTerminated
 from muster.explain import Explanation, explain_job, find_job
-from muster.simulate import Run, simulate
+from muster.simulate import Run
 from muster.testing import gang, node, pod, pod_group, queue
 from muster.whatif.remedies import with_remedies
 
@@ -54,8 +54,14 @@ def test_who_follows_the_advice_on_nodes_gets_the_job_started(held: list[int], o
     objects += gang("mine", 3, gpu=2)
     for line in _explained("mine", objects).advice:
         if line.startswith("add "):
-            more = [node(f"n9{k}", gpu=4) for k in range(int(line.split()[1]))]
-            assert simulate([*objects, *more]).jobs["default/mine"].running == 3
+            run = Run(objects)
+            run.go_on()
+            run.cluster.add([node(f"n9{k}", gpu=4) for k in range(int(line.split()[1]))])
+            for _ in range(3):
+                run.scheduler.run_once()
+                run.cluster.advance_to(run.cluster.now() + 30.0)
+            mine = [one for one in run.cluster.store.all(Pod) if one.metadata.name.startswith("mine-")]
+            assert all(one.spec.node_name for one in mine), "the nodes came, and it waits"
 
 
 @pytest.mark.parametrize(
