@@ -1,4 +1,4 @@
-"""Promises: room for which pods were evicted belongs to whom it was cleared for, until it starts or can no longer.
+"""Promises: room that pods leave belongs to whom it was cleared for, or promised to, until it starts or can no longer.
 
 What is promised is kept back from others by the snapshot's reservations. Here stands who may have it all the same, and
 that a queue's share is kept for them too.

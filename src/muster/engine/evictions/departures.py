@@ -34,8 +34,8 @@ def stale_jobs(snapshot: Snapshot) -> Mask:
     Never those of which a pod has succeeded, or of which something was put aside.
     """
     jobs = snapshot.jobs
-    columns = jobs.counts.T
-    runs = (columns[TaskStatus.BINDING] + columns[TaskStatus.BOUND] + columns[TaskStatus.RUNNING]) > 0
+    # One column after the other: taking several at once copies them first, and this is asked in every cycle.
+    runs = np.logical_or.reduce([jobs.counts[:, status] > 0 for status in _RUNNING])
     finishing = jobs.counts[:, TaskStatus.SUCCEEDED] > 0
     suspects: Mask = jobs.live & runs & ~finishing
     # A job with one minimum of its own is broken where that is not there; for others more has to be looked at.

@@ -203,6 +203,7 @@ class _Pipeline(Generic[C]):
         return found
 
     def _note_broken(self, evicted: Rows, returning: dict[int, int]) -> None:
+        """Count those of the jobs that lost tasks, and with them their minimum, among who is returning."""
         jobs = self.session.snapshot.jobs
         for owner in set(self.session.snapshot.tasks.job[evicted].tolist()):
             queue, priority = int(jobs.queue[owner]), int(jobs.priority[owner])
