@@ -22,8 +22,9 @@ from muster.engine.domains import ROOT, gradients
 from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.gang.bundles import BundleKind, Bundles, buckets, bundle_order, efficiency, make_bundles
-from muster.engine.evictions.gang.choice import Chooser, GangOptions
+from muster.engine.evictions.gang.choice import Chooser
 from muster.engine.evictions.gang.need import gang_need, needed_tasks
+from muster.engine.evictions.options import GangOptions
 from muster.engine.evictions.simulation import Simulation, shortest_prefix
 from muster.engine.placing import Scope
 from muster.framework import Eviction, PluginOption, SchedulerConfig, Session

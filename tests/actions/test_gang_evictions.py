@@ -9,7 +9,7 @@ import pytest
 
 from muster.actions.evictions import GangPreempt, GangReclaim
 from muster.api import UserError
-from muster.engine.evictions.gang.choice import GangOptions
+from muster.engine.evictions.options import GangOptions
 from muster.framework import Eviction
 from muster.testing import node
 from tests.engine.evictions.eviction_stage import REGISTRY, configured, open_session, running, waiting
@@ -41,7 +41,14 @@ def test_arguments_are_read_also_as_text() -> None:
         "ignorePDB": "true",
         "maxDisruptionRatio": "1.5",
     }
-    assert options("gangpreempt", given) == GangOptions(3, False, True, 0.0, True)
+    assert options("gangpreempt", given) == GangOptions(
+        max_domains=3,
+        allow_whole=False,
+        evict_remainder=True,
+        roi_threshold=0.0,
+        ignore_pdb=True,
+        max_disruption_ratio=1.5,
+    )
 
 
 @pytest.mark.parametrize("count", [0, -1])

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
-from functools import cache
 from typing import Annotated, ClassVar
 
 import numpy as np
@@ -13,7 +11,7 @@ from muster.engine.constraints import has_topology
 from muster.engine.gates import open_gates
 from muster.engine.hope import InVain, Room, Waiters, without_room
 from muster.engine.lines import Line
-from muster.engine.placing import DEFAULTS, EVERYWHERE, Door, Found, Options, Scope
+from muster.engine.placing import EVERYWHERE, Door, Found, Options, Scope
 from muster.engine.promises import left_without_share, take_promises
 from muster.engine.waiting import placeable_jobs, schedulable_tasks, tell_gated
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
@@ -25,43 +23,13 @@ _NO_ROOM = JobVerdict(INSUFFICIENT)
 _FEW = 2
 
 
-class AllocateArguments(Arguments, frozen=True, kw_only=True):
+class AllocateArguments(Options, frozen=True, kw_only=True):
     """Arguments of the allocate action."""
 
     predicate_error_cache_enable: Annotated[
         bool,
         Meta(description="Accepted for Volcano's files; within a turn failures are always remembered per role."),
     ] = field(default=True, name="predicateErrorCacheEnable")
-    rank_order: Annotated[
-        bool,
-        Meta(
-            description="Give equal tasks of a gang with a topology constraint nodes in topology order, by their index."
-        ),
-    ] = field(default=True, name="rankOrder")
-    search_steps_per_job: Annotated[
-        int,
-        Meta(
-            ge=0,
-            description="Steps of the exact search for one gang that found no places in order; 0 turns it off.",
-        ),
-    ] = field(default=DEFAULTS.search_steps_per_job, name="searchStepsPerJob")
-    search_steps_per_cycle: Annotated[
-        int, Meta(ge=0, description="Steps of the exact search for all gangs of a cycle together.")
-    ] = field(default=DEFAULTS.search_steps_per_cycle, name="searchStepsPerCycle")
-    hard_starts_whole: Annotated[
-        bool,
-        Meta(
-            description="Let a gang with a hard topology constraint wait for a domain that has as much free as all its "
-            "pods ask for, as Volcano does, also where its minimum has room."
-        ),
-    ] = field(default=False, name="hardStartsWhole")
-    groups_start_small: Annotated[
-        bool,
-        Meta(
-            description="Let a gang with KAI's nested groups start in the first domains that hold its minimum, as KAI "
-            "does, also where others have room for all its pods."
-        ),
-    ] = field(default=False, name="groupsStartSmall")
     gate_removal_worker_num: Annotated[
         int,
         Meta(
@@ -69,11 +37,6 @@ class AllocateArguments(Arguments, frozen=True, kw_only=True):
             "several at once, and never delay a cycle."
         ),
     ] = field(default=5, name="gateRemovalWorkerNum")
-
-
-@cache
-def _options(arguments: AllocateArguments) -> Options:
-    return Options(**{option.name: getattr(arguments, option.name) for option in fields(Options)})
 
 
 class Allocate(Action):
@@ -85,7 +48,7 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
-        door = session.workspace["door"] = Door(session, _options(self.arguments))
+        door = session.workspace["door"] = Door(session, self.arguments)
         is_tree = bool(session.asked(points.QUEUE_TURN))
         waiting, lost = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())

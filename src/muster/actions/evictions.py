@@ -6,59 +6,90 @@ that must leave where they are, and what is left of gangs that have been broken 
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from typing import Annotated, Any, ClassVar
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, ClassVar, Literal, Self, TypeVar
 
+import msgspec
 from msgspec import Meta, field
 
-from muster.actions.eviction_arguments import (
-    ConsolidationArguments,
-    EvictionArguments,
-    GangArguments,
-    LimitArguments,
-)
 from muster.api import UserError, parse_seconds
 from muster.engine.evictions.departures import end_stale_gangs, evict_departures
-from muster.engine.evictions.gang.choice import GangOptions
 from muster.engine.evictions.gang.strategy import GangStrategy, GrowthStrategy
+from muster.engine.evictions.options import ConsolidationOptions, GangOptions, Limits, SolverOptions, TaskOptions
 from muster.engine.evictions.pipeline import Strategy, run
-from muster.engine.evictions.solver.search import SolverOptions
 from muster.engine.evictions.solver.strategy import SolverStrategy
-from muster.engine.evictions.task.rooms import TaskOptions
 from muster.engine.evictions.task.strategy import TaskStrategy, WithinJobs
 from muster.engine.waiting import nobody_waits
 from muster.framework import Action, Arguments, Eviction, Session
 
+Options = TypeVar("Options", bound=Limits)
 
-class PreemptArguments(EvictionArguments, frozen=True, kw_only=True):
-    """Arguments of the preempt action."""
+
+class ChoosingArguments(Arguments, frozen=True, kw_only=True):
+    """Arguments that say by which strategy victims are chosen; those of the strategies stand beside them."""
+
+    strategy: Annotated[
+        Literal["", "task", "gang", "solver"],
+        Meta(description="Who chooses victims: task (Volcano; the default), gang (gangAwareEnable) or solver (KAI)."),
+    ] = ""
+    gang_aware: Annotated[
+        bool, Meta(description="Choose whole gangs and what gangs can spare, and not single tasks, as victims.")
+    ] = field(default=False, name="gangAwareEnable")
+    predicate_error_cache_enable: Annotated[
+        bool, Meta(description="Accepted for Volcano's files; answers are always kept per class of tasks.")
+    ] = field(default=True, name="predicateErrorCacheEnable")
+
+    @classmethod
+    def read_arguments(cls, raw: Mapping[str, Any]) -> Self:  # Any: values as YAML gave them
+        """Read them as given. Raises ValueError for what belongs to another strategy than the chosen one."""
+        arguments = msgspec.convert({key: value for key, value in raw.items() if value is not None}, cls, strict=False)
+        for strategy, options in (("gang", GangOptions), ("solver", SolverOptions)):
+            strange = (name for name in raw if name in _names(options) - _names(Limits))
+            if strategy != arguments.chosen and (name := next(strange, None)) is not None:
+                chosen = arguments.chosen
+                raise ValueError(f"{name}: belongs to the strategy {strategy}, and this action uses {chosen}")
+        return arguments
+
+    @property
+    def chosen(self) -> str:
+        """The strategy; Volcano's flag may have the name of the action before it."""
+        dotted = getattr(self, "gang_aware_dotted", False)
+        return self.strategy or ("gang" if self.gang_aware or dotted else "task")
+
+
+class PreemptChoice(ChoosingArguments, frozen=True, kw_only=True):
+    """What preempt knows beside its strategies."""
 
     gang_aware_dotted: Annotated[bool, Meta(description="The same as gangAwareEnable.")] = field(
         default=False, name="preempt.gangAwareEnable"
     )
-    topology_aware: Annotated[
-        bool, Meta(description="Try many nodes for each task and take the one whose victims matter least.")
-    ] = field(default=False, name="enableTopologyAwarePreemption")
     workers: Annotated[int, Meta(description="Accepted for Volcano's files; nodes are tried together as arrays.")] = (
         field(default=16, name="topologyAwarePreemptWorkerNum")
     )
-    percentage: Annotated[
-        int, Meta(ge=0, le=100, description="Topology-aware: the part of the nodes to find, in percent.")
-    ] = field(default=10, name="minCandidateNodesPercentage")
-    at_least: Annotated[int, Meta(ge=1, description="Topology-aware: the fewest nodes to find.")] = field(
-        default=1, name="minCandidateNodesAbsolute"
-    )
-    at_most: Annotated[int, Meta(ge=1, description="Topology-aware: the most nodes to find.")] = field(
-        default=100, name="maxCandidateNodesAbsolute"
-    )
 
 
-class ReclaimArguments(EvictionArguments, frozen=True, kw_only=True):
-    """Arguments of the reclaim action."""
+class ReclaimChoice(ChoosingArguments, frozen=True, kw_only=True):
+    """What reclaim knows beside its strategies."""
 
     gang_aware_dotted: Annotated[bool, Meta(description="The same as gangAwareEnable.")] = field(
         default=False, name="reclaim.gangAwareEnable"
     )
+
+
+def _with_options(name: str, choice: type[ChoosingArguments], *strategies: type[Limits]) -> type[ChoosingArguments]:
+    """The arguments of an action that has the choice: those of all its strategies are known to it."""
+    fields = {
+        known.name: (known.name, known.type, field(default=known.default, name=known.encode_name))
+        for strategy in strategies
+        for known in msgspec.structs.fields(strategy)
+    }
+    made = msgspec.defstruct(name, fields.values(), bases=(choice,), frozen=True, kw_only=True)
+    assert issubclass(made, ChoosingArguments)
+    return made
+
+
+def _names(arguments: type[Arguments]) -> set[str]:
+    return {known.encode_name for known in msgspec.structs.fields(arguments)}
 
 
 class _Evicting(Action):
@@ -67,30 +98,33 @@ class _Evicting(Action):
     kind: ClassVar[Eviction]
 
     def run(self, session: Session) -> None:
-        arguments = self.arguments
-        assert isinstance(arguments, LimitArguments)
-        for strategy in () if nobody_waits(session) else self._strategies(session, arguments):
-            limit, ahead = arguments.max_disruption_ratio, arguments.looks_ahead
-            run(session, self.kind, strategy, self.name, max_disruption_ratio=limit, looks_ahead=ahead)
+        for strategy in () if nobody_waits(session) else self._strategies(session):
+            run(session, self.kind, strategy, self.name)
         if self.kind is Eviction.PREEMPT:
-            evict_departures(session, self.name, ignores_budgets=arguments.ignore_pdb)
+            evict_departures(session, self.name, ignores_budgets=self._options(Limits).ignore_pdb)
 
-    def _strategies(
-        self, session: Session, arguments: LimitArguments
-    ) -> Iterator[Strategy[Any]]:  # Any: its candidates
+    def _strategies(self, session: Session) -> Iterator[Strategy[Any]]:  # Any: its candidates
         """What chooses the victims, each after the one before it is through."""
-        if arguments.chosen == "solver":
-            yield SolverStrategy(session, self.kind, arguments.options(SolverOptions), self.name)
-        elif arguments.chosen == "gang":
-            options = arguments.options(GangOptions)
-            yield GangStrategy(session, self.kind, options, self.name)
-            if isinstance(arguments, GangArguments | EvictionArguments) and arguments.grow:
-                yield GrowthStrategy(session, self.kind, options, self.name)
+        assert isinstance(self.arguments, ChoosingArguments | Limits)
+        if self.arguments.chosen == "solver":
+            yield SolverStrategy(session, self.kind, self._options(SolverOptions), self.name)
+        elif self.arguments.chosen == "gang":
+            by_gang = self._options(GangOptions)
+            yield GangStrategy(session, self.kind, by_gang, self.name)
+            if by_gang.grow:
+                yield GrowthStrategy(session, self.kind, by_gang, self.name)
         else:
-            by_task = arguments.options(TaskOptions)
+            by_task = self._options(TaskOptions)
             yield (between := TaskStrategy(session, self.kind, by_task))
             if self.kind is Eviction.PREEMPT:
                 yield WithinJobs(session, self.kind, by_task, between.asked)
+
+    def _options(self, kind: type[Options]) -> Options:
+        """What the arguments say about one strategy."""
+        given = self.arguments
+        if isinstance(given, kind):
+            return given
+        return kind(**{name: getattr(given, name) for name in kind.__struct_fields__ if hasattr(given, name)})
 
 
 class Preempt(_Evicting):
@@ -99,8 +133,8 @@ class Preempt(_Evicting):
     name: ClassVar[str] = "preempt"
     summary: ClassVar[str] = "Let jobs in need take the place of less important ones in their queue."
     kind = Eviction.PREEMPT
-    Args: ClassVar[type[Arguments]] = PreemptArguments
-    read_arguments = PreemptArguments.read_arguments
+    Args = _with_options("PreemptArguments", PreemptChoice, TaskOptions, GangOptions, SolverOptions)
+    read_arguments = Args.read_arguments
 
 
 class Reclaim(_Evicting):
@@ -109,8 +143,8 @@ class Reclaim(_Evicting):
     name: ClassVar[str] = "reclaim"
     summary: ClassVar[str] = "Let queues below their share take it back from queues that have more than theirs."
     kind = Eviction.RECLAIM
-    Args: ClassVar[type[Arguments]] = ReclaimArguments
-    read_arguments = ReclaimArguments.read_arguments
+    Args = _with_options("ReclaimArguments", ReclaimChoice, GangOptions, SolverOptions)
+    read_arguments = Args.read_arguments
 
 
 class GangPreempt(_Evicting):
@@ -119,7 +153,7 @@ class GangPreempt(_Evicting):
     name: ClassVar[str] = "gangpreempt"
     summary: ClassVar[str] = "Evict gangs of lower priority, whole or what they can spare, for gangs of the same queue."
     kind = Eviction.PREEMPT
-    Args: ClassVar[type[Arguments]] = GangArguments
+    Args: ClassVar[type[Arguments]] = GangOptions
 
 
 class GangReclaim(_Evicting):
@@ -128,7 +162,7 @@ class GangReclaim(_Evicting):
     name: ClassVar[str] = "gangreclaim"
     summary: ClassVar[str] = "Evict gangs of queues above what they deserve, whole or what they can spare."
     kind = Eviction.RECLAIM
-    Args: ClassVar[type[Arguments]] = GangArguments
+    Args: ClassVar[type[Arguments]] = GangOptions
 
 
 class Consolidation(_Evicting):
@@ -137,10 +171,10 @@ class Consolidation(_Evicting):
     name: ClassVar[str] = "consolidation"
     summary: ClassVar[str] = "Move gangs to other nodes where that makes room for a waiting one; nobody loses a place."
     kind = Eviction.CONSOLIDATE
-    Args: ClassVar[type[Arguments]] = ConsolidationArguments
+    Args: ClassVar[type[Arguments]] = ConsolidationOptions
 
     def run(self, session: Session) -> None:
-        assert isinstance(self.arguments, ConsolidationArguments)
+        assert isinstance(self.arguments, ConsolidationOptions)
         if self.arguments.max_victims != 0:
             super().run(session)
 

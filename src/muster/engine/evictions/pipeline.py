@@ -21,6 +21,7 @@ import numpy as np
 from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
 from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.heirs import NextTakers, hand_on
+from muster.engine.evictions.options import Limits
 from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
 from muster.engine.lines import Line
@@ -71,10 +72,11 @@ class Strategy(ABC, Generic[C]):
     #: Who might have to go; made when there is somebody who asks.
     _pool: Pool
 
-    def __init__(self, session: Session, kind: Eviction, *, ignore_pdb: bool) -> None:
+    def __init__(self, session: Session, kind: Eviction, limits: Limits) -> None:
         self._session = session
         self._kind = kind
-        self._budgets = Budgets(session, ignore_pdb)
+        self.limits = limits
+        self._budgets = Budgets(session, limits.ignore_pdb)
 
     def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
         """Those of the jobs that may be placed, given with their pending tasks in order, that look for victims."""
@@ -132,20 +134,9 @@ class Strategy(ABC, Generic[C]):
         return self._budgets.and_kept_by(self._pool.of(job).obstacles)
 
 
-def run(
-    session: Session,
-    kind: Eviction,
-    strategy: Strategy[C],
-    action: str,
-    *,
-    max_disruption_ratio: float | None = None,
-    looks_ahead: bool = True,
-) -> None:
-    """Give every job that may look for victims its turn; evicted ÷ requested resources stay within the ratio.
-
-    `looks_ahead`: what is freed is given to the job of the queue that would take it in the next cycle.
-    """
-    warn_of_limit(max_disruption_ratio, action)
+def run(session: Session, kind: Eviction, strategy: Strategy[C], action: str) -> None:
+    """Give every job that may look for victims its turn, within the limits of the strategy."""
+    warn_of_limit(strategy.limits.max_disruption_ratio, action)
     session.count_for(action)
     tasks = schedulable_tasks(session)
     # What is free was given out; where nobody may go either, a turn would only find out why.
@@ -155,7 +146,7 @@ def run(
     waiting = placeable_jobs(session, tasks)
     hopeful = strategy.hopeful(waiting) if spares_turns else waiting
     jobs = strategy.jobs(hopeful)
-    pipeline = _Pipeline(session, kind, strategy, max_disruption_ratio, action, dict(waiting), looks_ahead)
+    pipeline = _Pipeline(session, kind, strategy, action, dict(waiting))
     left_out = set(jobs)
     for job in strategy.line(jobs) if jobs else ():
         left_out.discard(job)
@@ -180,11 +171,14 @@ class _Pipeline(Generic[C]):
     session: Session
     kind: Eviction
     strategy: Strategy[C]
-    limit: float | None
     action: str
     #: Jobs that may be placed and were not served so far, with their pending tasks in order.
     waiting: dict[int, Rows]
-    looks_ahead: bool
+
+    @property
+    def looks_ahead(self) -> bool:
+        """Whether what is freed is given to the job of the queue that would take it in the next cycle."""
+        return self.strategy.limits.looks_ahead
 
     @cached_property
     def highest(self) -> Rows:
@@ -286,7 +280,7 @@ class _Pipeline(Generic[C]):
 
     def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
         """Why a plan, which is in the statement, may not be done; None: it may."""
-        session, limit = self.session, self.limit
+        session, limit = self.session, self.strategy.limits.max_disruption_ratio
         victims = plan.victims
         if len(victims) == 0:
             return None

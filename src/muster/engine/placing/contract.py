@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from enum import Enum, IntEnum
-from typing import TypeAlias
+from typing import Annotated, TypeAlias
 
+import msgspec
 import numpy as np
+from msgspec import Meta
 from numpy.typing import NDArray
 
 from muster.engine.gangs import NOBODY
-from muster.framework import JobVerdict
+from muster.framework import Arguments, JobVerdict
 from muster.kernels.placement import FREE_NOW, FUTURE, IDLE
 from muster.snapshot import Mask, Operation, OperationKind, Rows
 from muster.snapshot.columns import quick_to_name
@@ -25,19 +27,39 @@ NOW_OR_LATER: Modes = (IDLE, FUTURE)
 PROMISES: Modes = (FREE_NOW, FUTURE)
 
 
-@dataclass(frozen=True, slots=True)
-class Options:
-    """How places are looked for."""
+class Options(Arguments, frozen=True, kw_only=True):
+    """How places are looked for; these are arguments of allocate."""
 
-    #: Equal tasks that are packed get nodes in topology order, by their index.
-    rank_order: bool = True
-    #: What the exact search may take at most.
-    search_steps_per_job: int = 200_000
-    search_steps_per_cycle: int = 4_000_000
-    #: A hard gang starts afresh only where totals have room for all of it, as in Volcano.
-    hard_starts_whole: bool = False
-    #: A gang with nested groups starts by its minimum alone, as in KAI.
-    groups_start_small: bool = False
+    rank_order: Annotated[
+        bool,
+        Meta(
+            description="Give equal tasks of a gang with a topology constraint nodes in topology order, by their index."
+        ),
+    ] = msgspec.field(default=True, name="rankOrder")
+    search_steps_per_job: Annotated[
+        int,
+        Meta(
+            ge=0,
+            description="Steps of the exact search for one gang that found no places in order; 0 turns it off.",
+        ),
+    ] = msgspec.field(default=200_000, name="searchStepsPerJob")
+    search_steps_per_cycle: Annotated[
+        int, Meta(ge=0, description="Steps of the exact search for all gangs of a cycle together.")
+    ] = msgspec.field(default=4_000_000, name="searchStepsPerCycle")
+    hard_starts_whole: Annotated[
+        bool,
+        Meta(
+            description="Let a gang with a hard topology constraint wait for a domain that has as much free as all its "
+            "pods ask for, as Volcano does, also where its minimum has room."
+        ),
+    ] = msgspec.field(default=False, name="hardStartsWhole")
+    groups_start_small: Annotated[
+        bool,
+        Meta(
+            description="Let a gang with KAI's nested groups start in the first domains that hold its minimum, as KAI "
+            "does, also where others have room for all its pods."
+        ),
+    ] = msgspec.field(default=False, name="groupsStartSmall")
 
 
 DEFAULTS = Options()

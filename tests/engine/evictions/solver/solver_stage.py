@@ -12,7 +12,7 @@ from muster.api import KaiPodGroup, KubeObject, ObjectMeta, Pod
 from muster.api.names import KAI_SUBGROUP, START_STAMP
 from muster.api.objects.scheduling import KaiPodGroupSpec, KaiSubGroup
 from muster.engine.evictions import pipeline
-from muster.engine.evictions.solver.search import SolverOptions
+from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.solver.strategy import SolverStrategy
 from muster.framework import Eviction, SchedulerConfig, Session, profile
 from muster.scheduler import builtin_registry
@@ -49,7 +49,7 @@ def kai(
 def run_solver(session: Session, options: SolverOptions) -> None:
     """Run preempt with these options of the strategy."""
     strategy = SolverStrategy(session, Eviction.PREEMPT, options, "preempt")
-    pipeline.run(session, Eviction.PREEMPT, strategy, "preempt", max_disruption_ratio=options.max_disruption_ratio)
+    pipeline.run(session, Eviction.PREEMPT, strategy, "preempt")
 
 
 def nodes(count: int, **amounts: Any) -> list[KubeObject]:

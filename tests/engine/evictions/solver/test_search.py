@@ -7,9 +7,9 @@ from collections.abc import Callable, Collection
 import pytest
 
 from muster.api import KubeObject
+from muster.engine.evictions.options import ConsolidationOptions, SolverOptions
 from muster.engine.evictions.simulation import VictimRecords
 from muster.engine.evictions.solver import trial
-from muster.engine.evictions.solver.search import SolverOptions
 from muster.engine.evictions.solver.strategy import ScenarioRecords
 from muster.engine.evictions.solver.trial import Turns, Waiting
 from muster.engine.lines import Key
@@ -97,8 +97,8 @@ def test_a_bound_that_ends_the_trimming_keeps_what_was_found() -> None:
 
 def test_the_number_of_victim_jobs_is_limited() -> None:
     objects = [*full(), *gang("new", pending=3, priority="high", created=50)]
-    assert solve(objects, SolverOptions(max_victims=2)).committed == []
-    assert len(evicted(solve(objects, SolverOptions(max_victims=3)))) == 3
+    assert solve(objects, ConsolidationOptions(max_victims=2)).committed == []
+    assert len(evicted(solve(objects, ConsolidationOptions(max_victims=3)))) == 3
 
 
 def test_growth_over_many_tasks_takes_few_dry_runs() -> None:

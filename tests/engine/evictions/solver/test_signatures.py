@@ -10,8 +10,9 @@ import pytest
 from muster.api import KaiPodGroup, KubeObject, Pod
 from muster.api.objects.pod import ContainerPort
 from muster.api.objects.scheduling import KaiTopologyConstraint
+from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.solver import strategy as path
-from muster.engine.evictions.solver.search import Search, SolverOptions
+from muster.engine.evictions.solver.search import Search
 from muster.engine.evictions.solver.strategy import FailedJobs
 from muster.framework import Eviction, Session
 from tests.engine.evictions.solver.solver_stage import (

@@ -29,6 +29,7 @@ from muster.engine.evictions.gang.bundles import (
 )
 from muster.engine.evictions.gang.clearing import MAX_LEVELS, Clearing, bundle_costs
 from muster.engine.evictions.gang.need import GangNeed, nearness, shortage
+from muster.engine.evictions.options import GangOptions
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix, trim
 from muster.engine.evictions.supply import Supply
@@ -42,22 +43,6 @@ _FOCUSES: Final = 16
 #: Breaking a gang counts as much as losing so many times what the mean gang holds. At 1, on random clusters, both
 #: the gangs broken and the resources lost are near the fewest possible (benchmarks/optimal.py).
 _PER_GANG: Final = 1.0
-
-
-@dataclass(frozen=True, slots=True)
-class GangOptions:
-    """What an action's configuration says about evicting whole gangs."""
-
-    max_domains: int = 8
-    allow_whole: bool = True
-    evict_remainder: bool = False
-    roi_threshold: float = 0.05
-    ignore_pdb: bool = False
-
-    @property
-    def domains(self) -> int:
-        """In how many domains dry runs are made; a number below one stands for the default."""
-        return self.max_domains if self.max_domains > 0 else 8
 
 
 #: Stands behind every plan.

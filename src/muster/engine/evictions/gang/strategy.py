@@ -15,9 +15,10 @@ from muster.api import format_amount
 from muster.engine.evictions.budgets import disruption_ratio
 from muster.engine.evictions.candidates import Candidates, Pool
 from muster.engine.evictions.gang.bundles import BundleKind
-from muster.engine.evictions.gang.choice import Choice, Chooser, GangOptions
+from muster.engine.evictions.gang.choice import Choice, Chooser
 from muster.engine.evictions.gang.domains import DomainProposals
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
+from muster.engine.evictions.options import GangOptions
 from muster.engine.evictions.pipeline import Need, Strategy
 from muster.engine.evictions.restraint import why_not_ask
 from muster.engine.evictions.simulation import (
@@ -40,7 +41,7 @@ class GangStrategy(Strategy[Candidates]):
     """Victims as bundles of gangs, domain by domain."""
 
     def __init__(self, session: Session, kind: Eviction, options: GangOptions, action: str) -> None:
-        super().__init__(session, kind, ignore_pdb=options.ignore_pdb)
+        super().__init__(session, kind, options)
         self._pool = Pool(session, kind)
         self._options = options
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()

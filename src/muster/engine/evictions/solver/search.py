@@ -17,6 +17,7 @@ import numpy as np
 from muster.engine.constraints import constraint_of, domain_of, has_topology
 from muster.engine.domains import search_space
 from muster.engine.evictions.budgets import Budgets, within_ratio
+from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.simulation import Plan, Simulation, joined, trim
 from muster.engine.evictions.solver.places import FreePlaces, Places, could_suffice, forecast, of_jobs_on
 from muster.engine.evictions.solver.pool import Unit, VictimLine
@@ -29,36 +30,6 @@ from muster.kernels.placement import FUTURE
 from muster.snapshot import OperationKind, Rows, Statement, TaskStatus
 
 _NOBODY: Rows = np.empty(0, np.intp)
-
-
-@dataclass(frozen=True, slots=True)
-class SolverOptions:
-    """How far the search goes, and what it respects."""
-
-    #: Dry runs for one beneficiary, and in one run of the action.
-    max_trials_per_job: int = 1000
-    max_trials_per_cycle: int = 20_000
-    #: Jobs that may have to go for one beneficiary; negative: any number.
-    max_victims: int = -1
-    #: Beneficiaries of one queue that are tried; None: all.
-    max_jobs_per_queue: int | None = None
-    ignore_pdb: bool = False
-    #: Evicted ÷ requested resources; None: no limit.
-    max_disruption_ratio: float | None = None
-    #: Pass over a job when one that is easier to place has failed already.
-    use_signatures: bool = True
-    #: Give victims back that turn out not to be needed.
-    trim: bool = True
-    #: Go on with the next victim where a protected gang could only be broken; if not, the line of victims ends there.
-    pass_over_protected: bool = True
-    #: Jobs that their queue's quota keeps out hold up nobody behind them.
-    pass_over_blocked: bool = True
-    #: Take from those, too, whom the cycle has placed but not yet bound: they wait again, and nobody was told.
-    take_back_binds: bool = False
-    #: Break and move gangs also for those who have their minimum and want more; if not, these take spare pods only.
-    growth_breaks_gangs: bool = False
-    #: Serve everybody in a dry run as the next allocate will; if not, a job of which something runs as KAI does.
-    looks_ahead: bool = True
 
 
 class TrialsUsedUp(Exception):  # noqa: N818 - not an error: the search was told to stop here
@@ -311,7 +282,7 @@ class Search:
 
     def _passes(self, pending: Rows, offered: Rows, recorded: Rows, potential: Rows) -> bool:
         """Cheap questions before a dry run: plugins' filters, budgets, and how many jobs would go."""
-        limit = self.options.max_victims
+        limit = self.options.most_victims
         taken = np.concatenate((recorded, potential)) if len(recorded) else potential
         if limit >= 0 and len(np.unique(self.session.snapshot.tasks.job[taken])) > limit:
             return False

@@ -15,11 +15,12 @@ import numpy as np
 
 from muster.api import format_amount
 from muster.engine.boards import boards_of
+from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.pipeline import Need, Strategy
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
-from muster.engine.evictions.solver.search import Search, SolverOptions, TrialsUsedUp
+from muster.engine.evictions.solver.search import Search, TrialsUsedUp
 from muster.engine.evictions.solver.trial import Trials, Waiting
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import next_tasks, requests_of
@@ -39,7 +40,7 @@ class SolverStrategy(Strategy[VictimLine]):
     _pool: VictimPool
 
     def __init__(self, session: Session, kind: Eviction, options: SolverOptions, action: str) -> None:
-        super().__init__(session, kind, ignore_pdb=options.ignore_pdb)
+        super().__init__(session, kind, options)
         self._options = options
         self._action = action
         self._places = FreePlaces(session.snapshot, boards_of(session))

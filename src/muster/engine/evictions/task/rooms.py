@@ -13,7 +13,6 @@ are made on as many nodes as the arguments ask for, beginning at a random one (t
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
 from itertools import islice
 
 import numpy as np
@@ -21,6 +20,7 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
 from muster.engine.evictions.budgets import Budgets
+from muster.engine.evictions.options import TaskOptions
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import Simulation, joined, trim
 from muster.engine.evictions.supply import Supply
@@ -34,23 +34,6 @@ from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows
 
 #: Makes every priority positive, so that one victim of negative priority counts less than two.
 _PRIORITY_OFFSET = 2**31
-
-
-@dataclass(frozen=True, slots=True)
-class TaskOptions:
-    """What the actions' arguments say."""
-
-    ignore_pdb: bool = False
-    #: Dry runs on many nodes, the best of them chosen by its victims; else the best scored node that works.
-    topology_aware: bool = False
-    percentage: int = 10
-    at_least: int = 1
-    at_most: int = 100
-
-    def count(self, n_nodes: int) -> int:
-        """How many nodes are looked for: a part of them, within the bounds, and never more than there are."""
-        wanted = max(n_nodes * self.percentage // 100, self.at_least)
-        return min(wanted, self.at_most, n_nodes)
 
 
 class Rooms:

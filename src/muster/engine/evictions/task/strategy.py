@@ -12,11 +12,12 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
 from muster.engine.evictions.candidates import ON_NODE, Candidates, Pool, on_node, willing
+from muster.engine.evictions.options import TaskOptions
 from muster.engine.evictions.pipeline import Need, Strategy
 from muster.engine.evictions.simulation import Plan, Simulation, trim
 from muster.engine.evictions.supply import Supply, held_on_nodes
 from muster.engine.evictions.surplus import roles_hold
-from muster.engine.evictions.task.rooms import Rooms, TaskOptions
+from muster.engine.evictions.task.rooms import Rooms
 from muster.engine.evictions.task.sticky import NodeScope, scope_for
 from muster.engine.gangs import requests_of
 from muster.framework import FITS, Eviction, Session
@@ -32,7 +33,7 @@ class TaskStrategy(Strategy[Supply]):
     piecewise = True
 
     def __init__(self, session: Session, kind: Eviction, options: TaskOptions) -> None:
-        super().__init__(session, kind, ignore_pdb=options.ignore_pdb)
+        super().__init__(session, kind, options)
         # Across queues only pods that run may go; inside a queue plugins are asked about those of equal priority too.
         self._pool = Pool(session, kind, _RUNNING if kind is Eviction.RECLAIM else ON_NODE, equals=True)
         self._options = options
