@@ -157,12 +157,18 @@ class Door:
             statement.rollback(mark)
             return Outcome(Found.NOTHING, verdict=verdict or work.verdict or JobVerdict(TOPOLOGY))
         placed = statement.operations[mark:]
-        if work.modes != PROMISES and not any(operation.kind is OperationKind.PIPELINE for operation in placed):
+        is_promised = any(operation.kind is OperationKind.PIPELINE for operation in placed)
+        if work.modes != PROMISES and not is_promised and not self._awaits_minimum(work.job):
             return Outcome(Found.READY, count)
         if any(operation.kind is OperationKind.ALLOCATE for operation in placed):
             statement.rollback(mark)
             statement.redo(promise(placed))
         return Outcome(Found.PROMISED, count)
+
+    def _awaits_minimum(self, job: int) -> bool:
+        """Whether a job's minimum is only promised yet: what it has beyond that does not start before it."""
+        counts = self._session.snapshot.jobs.counts
+        return bool(counts[job, TaskStatus.PIPELINED]) and self._session.job_deficit(job) > 0
 
     def _place_nested(self, work: Work, chunk: Work, scope: Scope) -> Outcome:
         """Place a chunk of a nested gang: where it would be if all that waits had places, else by itself.
