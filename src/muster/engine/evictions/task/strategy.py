@@ -16,7 +16,7 @@ from muster.engine.evictions.options import TaskOptions
 from muster.engine.evictions.pipeline import Need, Strategy
 from muster.engine.evictions.simulation import Plan, Simulation, trim
 from muster.engine.evictions.supply import Supply, held_on_nodes
-from muster.engine.evictions.surplus import roles_hold
+from muster.engine.evictions.surplus import job_surplus, roles_hold
 from muster.engine.evictions.task.rooms import Rooms
 from muster.engine.evictions.task.sticky import NodeScope, scope_for
 from muster.engine.gangs import requests_of
@@ -60,19 +60,54 @@ class TaskStrategy(Strategy[Supply]):
     def candidates(self, job: int) -> Supply:
         found = self._pool.of(job)
         if self._supply is None or self._supply.found is not found:
-            snapshot, groups = self._session.snapshot, self._session.snapshot.subgroups
-            divided = roles_hold(snapshot, found.jobs) | np.isin(found.jobs, groups.job[groups.policy != NO_ROW])
+            snapshot, divided = self._session.snapshot, self._divided(found.jobs)
             # First it is tried whether no role and no sub-group has to fall below its minimum.
-            keeping = found.keeping(snapshot, found.jobs[divided]) if divided.any() else None
+            keeping = found.keeping(snapshot, divided) if len(divided) else None
             self._supply = Supply(snapshot, found, None if keeping is None else Supply(snapshot, keeping))
         return self._supply
 
+    def _divided(self, jobs: Rows) -> Rows:
+        """Those of the jobs whose roles or sub-groups have minimums of their own."""
+        snapshot, groups = self._session.snapshot, self._session.snapshot.subgroups
+        found: Rows = jobs[roles_hold(snapshot, jobs) | np.isin(jobs, groups.job[groups.policy != NO_ROW])]
+        return found
+
     def solve(self, need: Need, candidates: Supply, simulation: Simulation) -> Plan | None:
-        for supply in (candidates.gentle, candidates):
-            plan = None if supply is None else self._solve_with(need, supply, simulation)
-            if plan is not None:
-                return plan
-        return None
+        plan = None if candidates.gentle is None else self._solve_with(need, candidates.gentle, simulation)
+        if plan is not None:
+            return plan
+        mark = simulation.statement.mark()
+        plan = self._solve_with(need, candidates, simulation)
+        if plan is None or candidates.gentle is None:
+            return plan
+        return self._breaking_fewest(need, candidates.found, simulation, plan, mark)
+
+    def _breaking_fewest(
+        self, need: Need, found: Candidates, simulation: Simulation, plan: Plan, mark: int
+    ) -> Plan | None:
+        """A plan that breaks no divided gang which another one could do without; `plan` is in the simulation."""
+        session, snapshot = self._session, self._session.snapshot
+        divided = self._divided(found.jobs)
+        losers = np.intersect1d(divided, snapshot.tasks.job[plan.evicted])
+        broken = losers[job_surplus(snapshot, losers)[losers] < 0].tolist()
+        if len(broken) < 2:
+            return plan  # that one has to be broken is known
+        best, done = plan, list(simulation.statement.operations[mark:])
+
+        def works(kept: list[int]) -> bool:
+            """Whether it is enough that these are broken; that is the plan then."""
+            nonlocal best, done
+            simulation.statement.rollback(mark)
+            keeping = found.keeping(snapshot, np.setdiff1d(divided, kept))
+            other = self._solve_with(need, Supply(snapshot, keeping), simulation) if kept else None
+            if other is not None:
+                best, done = other, list(simulation.statement.operations[mark:])
+            return other is not None
+
+        trim(sorted(broken, key=session.job_key, reverse=True), works)
+        simulation.statement.rollback(mark)
+        simulation.statement.redo(done)
+        return best
 
     def _solve_with(self, need: Need, supply: Supply, simulation: Simulation) -> Plan | None:
         self._failed.clear()
