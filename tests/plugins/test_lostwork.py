@@ -24,9 +24,9 @@ def waiting(seconds: float, cpu: int = 2) -> list[KubeObject]:
 class Weighing:
     """The plugin, a job `new` that waits, and jobs of one pod and one CPU each that run."""
 
-    def __init__(self, *objects: KubeObject, factor: float = 1.0) -> None:
+    def __init__(self, *objects: KubeObject, factor: float = 1.0, now: float = NOW) -> None:
         node = builders.node("n1", cpu=100)
-        self.stage = Stage("lostwork", [node, *objects], arguments={"factor": factor}, now=NOW)
+        self.stage = Stage("lostwork", [node, *objects], arguments={"factor": factor}, now=now)
 
     def passes(self, *moved: str, kind: Eviction = MOVE) -> bool:
         """Whether pods may go for the one that waits, before and after the dry run."""
@@ -87,6 +87,17 @@ def test_it_is_looked_at_again_when_waiting_has_made_up_for_it() -> None:
     never = Weighing(*waiting(100, cpu=1), *running("job", "default", age=300))
     assert not never.passes("job-0")
     assert never.stage.session.due is None
+
+
+def test_the_moment_that_is_told_does_not_move_while_nothing_changes() -> None:
+    """Else conditions are written in every cycle, and every one of them makes the next."""
+    told = set()
+    for later in (0.0, 0.1, 1.0, 7.3):
+        found = Weighing(*waiting(1000), *running("job", "default", age=2500), now=NOW + later)
+        with found.stage.session.hearing_until() as moments:
+            assert not found.passes("job-0")
+        told.update(moments)
+    assert told == {NOW + 500}
 
 
 def test_it_keeps_the_contract_of_plugins() -> None:

@@ -284,11 +284,15 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
 
     # -- changes -------------------------------------------------------------------------------------------
 
-    def look_again(self, at: float) -> None:
-        """Note that the passing of time alone changes something at a moment to come."""
+    def look_again(self, at: float, patience: float = 0.0) -> None:
+        """Note that the passing of time alone changes something at a moment to come.
+
+        For its sake no cycle begins sooner than after so many seconds of patience.
+        """
         if at > self.now:
             if self._heard is not None:
                 self._heard.append(at)
+            at = max(at, self.now + patience)
             self.due = at if self.due is None else min(self.due, at)
 
     @contextmanager

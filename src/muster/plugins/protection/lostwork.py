@@ -26,6 +26,8 @@ if TYPE_CHECKING:
 
 #: A move that was not worth it is looked at again when its beneficiary has waited for so much longer, at the earliest.
 _PATIENCE: Final = 0.5
+#: Of a moment in seconds: what sums of fractions leave alone.
+_DIGITS: Final = 3
 
 
 class LostWorkArguments(Arguments, frozen=True, kw_only=True):
@@ -152,4 +154,6 @@ class LostWork(Plugin):
         faster = asked - sizes
         sooner = (lost[faster > 0] - asked * seconds) / faster[faster > 0]
         if len(sooner):
-            self.session.look_again(self.session.now + max(float(sooner.min()), _PATIENCE * seconds))
+            # What is told does not depend on when somebody asks, or it would be told anew in every cycle.
+            at = round(self.session.now + float(sooner.min()), _DIGITS)
+            self.session.look_again(at, _PATIENCE * seconds)
