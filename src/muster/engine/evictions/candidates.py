@@ -34,6 +34,7 @@ _HOLDS_PLACE: Mask = np.isin(
 _NAMED = 3
 #: Why pods are kept, for one job and for several.
 _FIRM = ("is not preemptible", "are not preemptible")
+_LOST = ("would not come back, as nobody owns it", "would not come back, as nobody owns them")
 _MINIMUM = ("must keep its minimum", "must keep their minimum")
 
 
@@ -133,18 +134,27 @@ class Pool:
             return Candidates(NOBODY, NOBODY, ends=partial(self._end, job))
         reach = np.append(gives, np.False_)[snapshot.tasks.job] & on_node(snapshot, self.statuses)
         asked = np.flatnonzero(reach & willing(snapshot)).astype(np.intp)
+        lost = self._lost_for_good(asked) if self.kind is Eviction.CONSOLIDATE else asked[:0]
+        asked = asked[~np.isin(asked, lost)] if len(lost) else asked
         evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
         by_plugin: dict[str, Rows] = {}
         rows = self.session.may_go(self.kind, evictor, asked, by_plugin)
         owners = owners_of(snapshot, rows)
         protected = self._must_keep_minimum(job, owners, rows)
         firm = np.flatnonzero(reach & ~willing(snapshot)).astype(np.intp)
-        kept = [Kept(snapshot, _FIRM, firm)] if len(firm) else []
+        kept = [Kept(snapshot, why, tasks) for why, tasks in ((_FIRM, firm), (_LOST, lost)) if len(tasks)]
         ends = partial(self._end, job)
         for name, own in by_plugin.items():
             kept.append(Kept(snapshot, (f"is kept by {name}", f"are kept by {name}"), own, ends))
         found = Candidates(rows, owners, protected, tuple(kept), ends)
         return found.keeping(snapshot, protected) if self.bars and len(protected) else found
+
+    def _lost_for_good(self, tasks: Rows) -> Rows:
+        """Those of the tasks that nobody would make anew elsewhere: pods without a PodGroup and without an owner."""
+        snapshot, pods = self.session.snapshot, self.session.snapshot.tasks.pods
+        alone = [job for job in owners_of(snapshot, tasks).tolist() if snapshot.jobs.records[job].source is None]
+        own = tasks[np.isin(snapshot.tasks.job[tasks], alone)] if alone else tasks[:0]
+        return np.array([task for task in own.tolist() if not pods[task].metadata.owner_references], np.intp)
 
     def _end(self, job: int, victims: Rows) -> float | None:
         """When the first of the jobs will no longer be protected against a job, as far as plugins know."""
