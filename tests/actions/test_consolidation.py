@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from muster.api import KubeObject
-from muster.framework import Session
+from muster.api import KubeObject, OwnerReference, Pod
+from muster.framework import SchedulerConfig, Session, profile
 from muster.scheduler.decisions import decisions_of
 from muster.snapshot.messages import Evict, Nominate
+from muster.testing import pod
+from muster.testing.builders import moment
 from tests.engine.evictions.solver.solver_stage import (
     act,
     evicted,
@@ -149,3 +151,41 @@ def test_one_gang_after_another_is_served() -> None:
     assert promised(session).keys() == {"new0-0", "new1-0"}
     assert len(moved(session)) == 2
     assert gone(session) == []
+
+
+@pytest.mark.parametrize(("behind", "served"), [({"created": 9_000.0}, True), ({"created": 9_995.0}, False)])
+def test_a_move_that_is_not_worth_it_for_one_may_be_for_one_that_has_waited_longer(behind: Any, served: bool) -> None:
+    """The job of the emptier queue has its turn first; that nobody moves for it rules out no older one."""
+    config = profile("muster")
+    plain = SchedulerConfig(("consolidation",), config.tiers, {})
+    objects = [*halves(age=100), *gang("young", "other", pending=1, gpu=4, created=9_990.0)]
+    session = act([*QUEUES, *objects, *gang("next", pending=1, gpu=4, **behind)], plain)
+    assert promised(session).keys() == ({"next-0"} if served else set())
+
+
+@pytest.mark.parametrize("is_promised", [True, False])
+def test_nobody_moves_for_growth_while_those_who_went_for_it_have_not_left(*, is_promised: bool) -> None:
+    place: Any = {"pending": 2} if is_promised else {"on": ["n2"], "pending": 1}
+    wide = gang("wide", on=["n0", "n1"], minimum=1, gpu=2)
+    objects = [*nodes(3, gpu=4), *wide, *gang("new", minimum=1, gpu=4, **place)]
+    if is_promised:
+        leaving = pod("old", gpu=4, node="n2")
+        leaving.metadata.deletion_timestamp = moment(10_005.0)
+        objects.append(leaving)
+        first = next(thing for thing in objects if isinstance(thing, Pod) and thing.name == "new-0")
+        first.status.nominated_node_name = "n2"
+    spares = {"growthBreaksGangs": False, "trim": True}
+    session = act([*QUEUES, *objects], kai("allocate", "consolidation", consolidation=spares))
+    assert ("new-1" in promised(session)) == (not is_promised)
+
+
+def test_a_pod_that_nobody_makes_anew_is_not_moved() -> None:
+    alone, owned = (
+        pod(name, gpu=2, node=on, priority=50, annotations={"scheduling.volcano.sh/queue-name": "q"})
+        for name, on in (("alone", "n0"), ("owned", "n1"))
+    )
+    owned.metadata.owner_references = [OwnerReference(kind="ReplicaSet", name="web", uid="1", controller=True)]
+    session = consolidate(*nodes(2, gpu=4), alone, owned, *gang("new", pending=1, gpu=4))
+    assert moved(session) == {"owned": "n0"}
+    session = consolidate(*nodes(2, gpu=4), alone, *gang("fixed", on=["n1"], gpu=2, firm=True), *gang("new", pending=1, gpu=4))
+    assert moved(session) == {}

@@ -8,8 +8,9 @@ import pytest
 
 from muster.api import KubeObject, Pod
 from muster.framework import Session
+from muster.framework.reasons import NO_ROOM_BY_EVICTION
 from muster.scheduler.decisions import decisions_of
-from muster.testing import pod
+from muster.testing import node, pod
 from tests.engine.evictions.eviction_stage import never_preempting
 from tests.engine.evictions.solver.solver_stage import (
     act,
@@ -222,3 +223,24 @@ def test_a_pod_that_the_cycle_has_placed_waits_again_and_nobody_is_told(taken_ba
     )
     told = [(type(decision).__name__, decision.pod.removeprefix("default/")) for decision in decisions_of(session)]
     assert told == ([("Evict", "old-0"), ("Nominate", "new-0")] if taken_back else [("Bind", "small-0")])
+
+
+@pytest.mark.parametrize("trim", [True, False])
+def test_a_gang_of_which_some_can_stay_moves_the_others_or_goes_whole(*, trim: bool) -> None:
+    """The pod that has to leave n0 has a place on n1, where no GPU is free: nodes of all its gang stay open to it."""
+    session = preempt(
+        *[node("n0", gpu=1, cpu=4), node("n1", gpu=1, cpu=6)],
+        *gang("rigid", on=["n0", "n0", "n1", "n1"], gpu=0, cpu=2, priority="low"),
+        *gang("firm", on=["n1"], priority="low", firm=True),
+        *gang("new", pending=1, cpu=1),
+        trim=trim,
+    )
+    assert promised(session)["new-0"] == "n0"
+    assert moved(session) == {"rigid-1": "n1"}
+    assert gone(session) == []
+
+
+def test_whose_victims_would_not_do_is_not_told_that_there_are_none() -> None:
+    session = preempt(*nodes(2, gpu=1), *gang("old", on=["n0"], priority="low"), *gang("new", pending=1, gpu=2))
+    why = session.no_evictions[session.snapshot.jobs.index["default/new"]]["preempt"]
+    assert why.reason is NO_ROOM_BY_EVICTION

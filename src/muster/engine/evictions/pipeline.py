@@ -37,7 +37,7 @@ from muster.framework.reasons import (
     VICTIMS_REFUSED,
 )
 from muster.kernels.planes import RELEASING
-from muster.snapshot import OperationKind, Rows, Statement
+from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
 
 _TAKES = (OperationKind.EVICT, OperationKind.RECALL)
 #: Below every priority.
@@ -93,6 +93,11 @@ class Strategy(ABC, Generic[C]):
     def asks(self, job: int) -> bool:
         """Whether a job that may be placed looks for victims: it has less than it needs."""
         return self._session.job_starving(job)
+
+    def has_settled(self, job: int) -> bool:
+        """Whether a job waits for nobody to leave: who is still being served takes no more than it needs."""
+        table, own = self._session.snapshot.tasks, self._session.snapshot.tasks_of(job)
+        return not ((table.status[own] == TaskStatus.PIPELINED) | (table.nominated[own] != NO_ROW)).any()
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
         """The jobs in the order of their turns, each once; between queues, without those that have had their share."""
@@ -229,6 +234,8 @@ class _Pipeline(Generic[C]):
         need = Need(job, tasks)
         self.session.start_solution(self.kind, job)
         candidates = self.strategy.candidates(job)
+        no_room = NO_ROOM_BY_MOVING if self.kind is Eviction.CONSOLIDATE else NO_ROOM_BY_EVICTION
+        reason = no_room if candidates else NO_VICTIMS  # whoever searches may use them up
         # What is promised while others leave is kept, also without an eviction of its own: later plans build on it.
         with self.session.statement(self.action, promises=True) as statement:
             # Its own reservations are not in its way.
@@ -239,8 +246,6 @@ class _Pipeline(Generic[C]):
                 need, plan = self._for_the_first(need, plan, simulation)
             if plan is None:
                 statement.rollback()
-                no_room = NO_ROOM_BY_MOVING if self.kind is Eviction.CONSOLIDATE else NO_ROOM_BY_EVICTION
-                reason = no_room if candidates else NO_VICTIMS
                 why = simulation.refusal or Rejection(reason, self.strategy.obstacles(job))
                 self.session.note_no_eviction(job, self.action, why)
             else:

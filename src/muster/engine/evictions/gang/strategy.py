@@ -32,7 +32,7 @@ from muster.engine.evictions.simulation import (
 )
 from muster.engine.placing import Goal, promise
 from muster.framework import Eviction, Session
-from muster.snapshot import BEST_EFFORT, NO_ROW, Amounts, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import BEST_EFFORT, NO_ROW, Amounts, Mask, Rows, Snapshot
 
 _PASSED: Final = "it comes first in order, but plugins, budgets or limits leave too few victims there"
 
@@ -119,12 +119,7 @@ class GrowthStrategy(GangStrategy):
         """Whether it has what it needs, waits for more, and somebody has something to spare."""
         session = self._session
         needs = session.job_starving(job) or session.job_deficit(job) > 0
-        return not needs and self._has_settled(job) and bool(self.candidates(job))
-
-    def _has_settled(self, job: int) -> bool:
-        """Whether it waits for nobody to leave: who is still being served takes no more."""
-        table, own = self._session.snapshot.tasks, self._session.snapshot.tasks_of(job)
-        return not ((table.status[own] == TaskStatus.PIPELINED) | (table.nominated[own] != NO_ROW)).any()
+        return not needs and self.has_settled(job) and bool(self.candidates(job))
 
     def need(self, job: int, pending: Rows) -> Rows:
         return self._sized(pending)

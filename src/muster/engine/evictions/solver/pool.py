@@ -236,7 +236,7 @@ class VictimLine:
             job, tasks, rest = self._take(leaf)
             if job not in self._givers.protected:
                 return make_unit(snapshot, job, tasks)
-            own = self._left(job)
+            own = self.left(job)
             gone = own[~np.isin(own, rest)]
             # A protected job must have its minimum with what is left, or all later scenarios would be refused.
             if keep_minimum(snapshot, np.array([job], np.intp), gone, gone[:0]):
@@ -275,16 +275,16 @@ class VictimLine:
         if back and back[-1][1] == job:
             return job, back.pop()[2]
         self._unseen[leaf] -= 1
-        return job, self._left(job)
+        return job, self.left(job)
 
-    def _left(self, job: int) -> Rows:
+    def left(self, job: int) -> Rows:
         """The tasks that may be taken from a job, as long as it is in its first place in line."""
         left, staying = self._pool.left(job), self._givers.staying
         return left[[task not in staying for task in left.tolist()]] if staying else left
 
     def _turn_key(self, queue: int, leaf: int) -> Key:
         job, back = self._peek(leaf), self._returned.get(leaf)
-        left = back[-1][2] if back and back[-1][1] == job else self._left(job)
+        left = back[-1][2] if back and back[-1][1] == job else self.left(job)
         return self._session.queue_turn_key(queue, NO_ROW, self._leaving_with(leaf, left))
 
     def _leaving_with(self, leaf: int, tasks: Rows) -> Amounts:

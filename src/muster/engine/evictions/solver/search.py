@@ -52,6 +52,8 @@ class Search:
     #: Units that were offered, and dry runs that were made.
     units: list[Unit] = field(default_factory=list)
     made: int = 0
+    #: Whether a plugin has refused somebody's going, which depends on more than on what is asked for.
+    was_judged: bool = False
     #: Victims at hand that could stay in the last step; see `Trials.run`.
     _stayed: Rows = field(default_factory=lambda: _NOBODY)
     #: Whether the last dry run had worked, and was not valid.
@@ -68,17 +70,28 @@ class Search:
     def solve(self, pending: Rows) -> Plan | None:
         """Find victims for all of `pending`; None: there are none."""
         outcome = self._find(pending)
-        while self.options.looks_ahead and outcome is not None and len(outcome.moved) and self._somebody_stays(outcome):
+        while self.options.looks_ahead and outcome is not None and len(outcome.moved):
+            done = self._statement.operations[self._base :]
+            taken = joined([one.tasks for one in done if one.kind is OperationKind.EVICT])
+            if len(taken) == len(outcome.victims):
+                break
             # Who moves finds a place in the next cycle, when the others have left and those who stay never have.
             self._statement.rollback(self._base)
             going = outcome.victims
-            outcome = self._attempt(pending, going, going, going=going, modes=(FUTURE,))
+            outcome = self._attempt(pending, going, going, going=going, opening=taken, modes=(FUTURE,))
+            if outcome is not None and self._leaves_broken(outcome):
+                self._statement.rollback(self._base)
+                return None
         return outcome
 
-    def _somebody_stays(self, outcome: Plan) -> bool:
-        """Whether victims of the dry run that the simulation holds came back to where they were."""
-        done = self._statement.operations[self._base :]
-        return sum(len(one.tasks) for one in done if one.kind is OperationKind.EVICT) > len(outcome.victims)
+    def _leaves_broken(self, outcome: Plan) -> bool:
+        """Whether a gang that was to move would lose its minimum, and not go whole."""
+        snapshot = self.session.snapshot
+        for job in np.unique(snapshot.tasks.job[outcome.evicted]).tolist():
+            stays = np.setdiff1d(self.line.left(job), outcome.evicted)
+            if len(stays) and not keep_minimum(snapshot, np.array([job], np.intp), outcome.evicted, outcome.moved):
+                return True
+        return False
 
     def _find(self, pending: Rows) -> Plan | None:
         if self.options.trim and self.places.suffices(pending):
@@ -289,6 +302,7 @@ class Search:
         if self._filters:
             scenario = Scenario(self.kind, self.simulation.job, pending, offered, taken, _NOBODY)
             if not all(check(scenario) for check in self._filters):
+                self.was_judged = True
                 return False
         return not self.budgets or bool(self.budgets.allowed(potential).all())
 
@@ -300,11 +314,12 @@ class Search:
         *,
         going: Rows = _NOBODY,
         may_stand: bool = True,
+        opening: Rows | None = None,
         modes: Modes = PROMISES,
     ) -> Plan | None:
         """One dry run without `victims`, of whom those in `going` are still there; what fails leaves no trace.
 
-        `may_stand`: whether it is valid if it works and the validators agree.
+        `may_stand`: whether it is valid if it works and the validators agree. `opening`: see `Trials.run`.
         """
         if self.made >= self.most:
             raise TrialsUsedUp
@@ -312,13 +327,14 @@ class Search:
         self.session.tally.dry_runs += 1
         mark = self._statement.mark()
         self.simulation.evict(going)
-        outcome = self.trials.run(pending, victims, self._stayed, modes=modes)
+        outcome = self.trials.run(pending, victims, self._stayed, opening, modes=modes)
         limit = self.options.max_disruption_ratio
         self._refused = outcome is not None and (
             (limit is not None and not within_ratio(self.session.snapshot, outcome.victims, pending, limit))
             or not (may_stand and self.trials.judge(outcome, offered))
         )
         if self._refused:
+            self.was_judged = True
             self.trials.keep_open()
         if outcome is None or self._refused:
             self._statement.rollback(mark)

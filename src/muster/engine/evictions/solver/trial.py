@@ -97,15 +97,25 @@ class Trials:
         reach[self._origins] = True
         return Scope(mask=reach)
 
-    def run(self, pending: Rows, victims: Rows, stayed: Rows = _NOBODY, *, modes: Modes = PROMISES) -> Plan | None:
+    def run(
+        self,
+        pending: Rows,
+        victims: Rows,
+        stayed: Rows = _NOBODY,
+        opening: Rows | None = None,
+        *,
+        modes: Modes = PROMISES,
+    ) -> Plan | None:
         """Place `pending` and, in turn, whoever of `victims` (all evicted by now) still fits; None: no place.
 
         `stayed`: victims that are only here because others of their gang had to go; their nodes are not opened.
+        `opening`: those whose nodes are, if these are others than the victims.
         """
         self._modes = modes
         in_order = self._session.sort_tasks(victims) if len(victims) > 1 else victims
         by_job = dict(tasks_by_job(self._session, in_order))
-        opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
+        if opening is None:
+            opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
         self._origins = self._session.snapshot.tasks.node[opening]
         self._closed = len(stayed) > 0
         turns = Turns(self._session, self._waiting, (*by_job, self._job), self._key)
