@@ -2,8 +2,9 @@
 
 Three queues share 1,000 nodes. Jobs arrive and end by a seed, more than fit, so that queues borrow, take back and
 preempt all day; who is evicted begins anew. Counted are the GPU-hours that evictions threw away beside those done,
-evictions for somebody who then did not start, and how often the unluckiest job was evicted, or broken. Beside it stands
-what they are for: which rule took the work, what jobs waited for within their quota, and how long the most urgent did.
+evictions for somebody who then did not start, nor a more important job of the queue that came after, and how often the
+unluckiest job was evicted, or broken. Beside it stands what they are for: which rule took the work, what jobs waited
+for within their quota, and how long the most urgent did.
 Run: python -m benchmarks.day [--nodes 1000] [--hours 24] [--days 1] [--only PROFILES or files] [--docs]
 """
 
@@ -111,6 +112,15 @@ def arrivals(nodes: int, hours: float, seed: int = SEED) -> list[Job]:
 
 
 @dataclass
+class Wish:
+    """What a job waits for: since which cycle, with so many pods running then, and where others went for it."""
+
+    since: int
+    had: int
+    nodes: list[str] = field(default_factory=list)
+
+
+@dataclass
 class Ledger:
     """What pods did, and what was lost."""
 
@@ -129,18 +139,19 @@ class Ledger:
     #: How often each job lost pods, and how often so many that it had less than its minimum.
     hit: Counter[str] = field(default_factory=Counter)
     broken: Counter[str] = field(default_factory=Counter)
-    #: Beneficiary -> cycle of the eviction, pods it then had, pods that went.
-    waiting: dict[str, tuple[int, int, int]] = field(default_factory=dict)
+    #: By beneficiary, what it waits for.
+    waiting: dict[str, Wish] = field(default_factory=dict)
 
     def take(self, cycle: int, now: float, result: CycleResult) -> None:
         """Enter the decisions of a cycle."""
         for made in result.decisions:
             if isinstance(made, Bind):
                 self.began[made.pod] = now
-        for name in [name for name in self.waiting if self._running(name, now) > self.waiting[name][1]]:
+                self._pass_on(made)
+        for name in [name for name, wish in self.waiting.items() if self._running(name, now) > wish.had]:
             del self.waiting[name]
-        for name in [name for name, (since, _, _) in self.waiting.items() if cycle - since > _PATIENCE]:
-            self.in_vain += self.waiting.pop(name)[2]
+        for name in [name for name, wish in self.waiting.items() if cycle - wish.since > _PATIENCE]:
+            self.in_vain += len(self.waiting.pop(name).nodes)
         gone: defaultdict[str, int] = defaultdict(int)
         for made in result.decisions:
             if isinstance(made, Evict):
@@ -151,11 +162,20 @@ class Ledger:
                 self.lost_for[cause] += lost
                 gone[made.job] += 1
                 if made.beneficiary:
-                    since, had, went = self.waiting.get(made.beneficiary, (cycle, -1, 0))
-                    had = self._running(made.beneficiary, now) if had < 0 else had
-                    self.waiting[made.beneficiary] = (since, had, went + 1)
+                    if made.beneficiary not in self.waiting:
+                        self.waiting[made.beneficiary] = Wish(cycle, self._running(made.beneficiary, now))
+                    self.waiting[made.beneficiary].nodes.append(made.node)
         self.hit.update(dict.fromkeys(gone, 1))
         self.broken.update(name for name in gone if self._running(name, now) < self._job(name).minimum)
+
+    def _pass_on(self, made: Bind) -> None:
+        """A pod starts: what went on its node went for it, if its job came later and comes first in the queue."""
+        taker = self.jobs[made.pod.removeprefix("default/").rpartition("-")[0]]
+        for name, wish in self.waiting.items():
+            owner = self._job(name)
+            comes_first = _PRIORITIES[taker.priority] > _PRIORITIES[owner.priority] and taker.queue == owner.queue
+            if comes_first and taker.arrives > wish.since * PERIOD:
+                wish.nodes = [node for node in wish.nodes if node != made.node]
 
     def _cause(self, made: Evict, now: float) -> str:
         if not made.beneficiary:
