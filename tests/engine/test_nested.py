@@ -167,7 +167,7 @@ def test_pods_that_run_bind_the_rest_where_a_level_is_required() -> None:
     session = opened(*cluster, *full, *job)
     verdict = attempt(session, "job", pending(session, "job"))[1]
     assert verdict is not None
-    assert "1 tasks are needed together within one net/rack, with those in z0.r0;" in verdict.detail
+    assert "1 task is needed within one net/rack, with those in z0.r0;" in verdict.detail
 
 
 def test_pods_that_run_bind_nobody_where_a_level_is_only_preferred() -> None:

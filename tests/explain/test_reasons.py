@@ -244,3 +244,34 @@ def test_room_that_is_promised_to_others_is_not_said_to_be_free() -> None:
     assert run(*objects, cycles=1, config=PEACEFUL).jobs["team/pod/second"].reason == (
         "insufficient-resources: no node has room for 1 of 1 pod"
     )
+
+
+def test_of_a_gang_of_several_kinds_the_one_without_room_is_told_of() -> None:
+    """The cycle names the head, which fits; what keeps the gang out are its workers."""
+
+    def member(name: str, role: str, gpus: int) -> str:
+        return pod(f"ray-{name}", gpus, group="ray", notes=f"volcano.sh/task-spec: {role}")
+
+    members = [member("head", "head", 0), member("worker-0", "worker", 8), member("worker-1", "worker", 8)]
+    held = [pod(f"held-{name}", 8, on=name) for name in ("n1", "n2")]
+    ray = group("ray", 3, extra=", minTaskMember: {head: 1, worker: 2}, networkTopology: {mode: soft}")
+    found = explain("ray", node("n1"), node("n2"), *held, ray, *members)
+    assert (found.code, found.task) == ("topology", "team/ray-worker-0")
+    assert found.detail == "3 tasks are needed together; the whole cluster comes closest with room for 1"
+    assert found.node_counts == {"insufficient-resources": 2}
+    assert found.closest is not None
+    assert found.closest.lacks == {"nvidia.com/gpu": 8000}
+
+
+def test_a_quota_without_end_is_no_amount() -> None:
+    endless = """
+apiVersion: scheduling.run.ai/v2
+kind: Queue
+metadata: {name: a}
+spec: {resources: {gpu: {quota: -1, limit: -1, overQuotaWeight: 1}, cpu: {quota: -1, limit: -1, overQuotaWeight: 1}}}
+"""
+    waits = pod("waits", 16, extra="  schedulerName: kai-scheduler\n")
+    waits = waits.replace("metadata: {", "metadata: {labels: {kai.scheduler/queue: a}, ")
+    found = explain("waits", node("n1"), endless, waits, config=profile("kai"))
+    assert found.queues[0].deserved == {}
+    assert "2305843009213693952" not in str(found.to_json())

@@ -337,4 +337,5 @@ def _said(session: Session, amounts: Amounts | None, resources: frozenset[str]) 
 
 
 def _only(amounts: Named, resources: frozenset[str]) -> Named:
-    return {name: amounts[name] for name in sorted(amounts) if name in resources}
+    """Amounts of some resources; what has no end is no amount."""
+    return {name: amounts[name] for name in sorted(amounts) if name in resources and amounts[name] < UNLIMITED}

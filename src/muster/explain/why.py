@@ -191,6 +191,17 @@ class Whys:
         if task < 0:
             of_class = needed[table.cls[needed] == verdict.cls] if verdict.cls != NO_CLASS else needed[:0]
             task = int(of_class[0]) if len(of_class) else int(needed[0])
+        seen = self._seen(task)
+        if not _has_room(seen[0], needed, task):
+            return seen
+        # Of a gang of several kinds the cycle may have named one that has room: one that has none tells more.
+        _, firsts = np.unique(table.cls[needed], return_index=True)
+        others = (self._seen(int(needed[first])) for first in sorted(firsts.tolist()))
+        return next((other for other in others if not _has_room(other[0], needed, other[1])), seen)
+
+    def _seen(self, task: int) -> tuple[NodeView, int, bool]:
+        """The nodes as a task sees them, that task, and whether other pods matter for it."""
+        table = self.session.snapshot.tasks
         if self._live is None:
             self._live = self.session.live_tasks()
         cls = int(table.cls[task])
@@ -279,10 +290,20 @@ def _dominant(said: Reason, view: NodeView, *, everything_fits: bool) -> Reason:
     return found if is_open else said
 
 
+def _alike(view: NodeView, needed: Rows, task: int) -> int:
+    """How many of the needed tasks ask for what this one asks for."""
+    classes = view.snapshot.tasks.cls
+    return int(np.count_nonzero(classes[needed] == classes[task]))
+
+
 def _fitting(view: NodeView, needed: Rows, task: int) -> int:
     """How many of the needed tasks like this one have room now, if they came alone."""
-    classes = view.snapshot.tasks.cls
-    return min(int(np.count_nonzero(classes[needed] == classes[task])), view.room)
+    return min(_alike(view, needed, task), view.room)
+
+
+def _has_room(view: NodeView, needed: Rows, task: int) -> bool:
+    """Whether all needed tasks like this one have room now, if they came alone."""
+    return view.room >= _alike(view, needed, task)
 
 
 def _pending(session: Session, job: int) -> Rows:

@@ -132,3 +132,9 @@ def promise(placements: Sequence[Operation]) -> list[Operation]:
         replace(placed, kind=OperationKind.PIPELINE) if placed.kind is OperationKind.ALLOCATE else placed
         for placed in placements
     ]
+
+
+def together(needed: int, of: str = "") -> str:
+    """How many tasks have to find one domain, in words."""
+    tasks = f"{needed} task{'' if needed == 1 else 's'}{f' of {of}' if of else ''}"
+    return f"{tasks} is needed" if needed == 1 else f"{tasks} are needed together"

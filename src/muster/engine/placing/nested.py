@@ -21,7 +21,7 @@ from muster.api import Topology
 from muster.engine.constraints import nodes_of_placed
 from muster.engine.domains import ROOT, room_for
 from muster.engine.gangs import NOBODY, requests_of, role_deficit
-from muster.engine.placing.contract import Scope
+from muster.engine.placing.contract import Scope, together
 from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Search, SearchPart
 from muster.framework import JobVerdict, Session
@@ -200,7 +200,7 @@ class Nested:
     def _no_domain(self, job: int, part: Part, topology: LabelTopology, tasks: Rows, mask: Mask | None) -> JobVerdict:
         """Say how far the domain with the most room is from holding a part."""
         held, widest = self._held(job, part), part.tried[-1]
-        detail = f"{len(tasks)} tasks{f' of {part.name}' if part.name else ''} are needed together"
+        detail = together(len(tasks), part.name)
         if widest:
             detail += f" within one {topology.level_name(widest)}"
         if len(held) and widest:

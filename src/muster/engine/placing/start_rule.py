@@ -31,7 +31,7 @@ from muster.engine.domains import (
     search_gradients,
 )
 from muster.engine.gangs import NOBODY, Portion, required_subgroups
-from muster.engine.placing.contract import Found, Scope, promise
+from muster.engine.placing.contract import Found, Scope, promise, together
 from muster.engine.placing.packing import Packer, domains_used
 from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Answer, Search, is_entangled
@@ -372,18 +372,19 @@ class StartRule:
         """Say how far the domain that comes closest is from holding the job."""
         session, tasks, topology = self._session, work.tasks, self._session.snapshot.topology
         needed = len(tasks) if work.whole else max(1, session.job_deficit(work.job))
-        detail = f"{needed} tasks are needed together"
+        detail = together(needed)
         if constraint and not constraint.soft:
             detail += f" within tier {constraint.limit}"
         domain, room = roomiest(session, tasks, np.unique(np.concatenate([NOBODY, *steps])), work.most)
+        where = "the whole cluster" if domain == ROOT else topology.names[domain]
         if domain != NO_ROW and room < needed:
-            detail += f"; {topology.names[domain]} comes closest with room for {room}"
+            detail += f"; {where} comes closest with room for {room}"
         elif domain != NO_ROW:
-            detail += f"; {topology.names[domain]} comes closest, but a role or sub-group stays below its minimum there"
+            detail += f"; {where} comes closest, but a role or sub-group stays below its minimum there"
         nominated = session.snapshot.tasks.nominated[tasks]
         if (nominated != NO_ROW).any():
-            where = topology.names[topology.domain_of_nodes(nominated[nominated != NO_ROW])]
-            detail += f"; what was promised to it in {where} can no longer be had"
+            promised = topology.names[topology.domain_of_nodes(nominated[nominated != NO_ROW])]
+            detail += f"; what was promised to it in {promised} can no longer be had"
         if fault := fault_of(topology, constraint):
             detail += f"; out of use: {fault}"
         return JobVerdict(TOPOLOGY, detail, int(session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
