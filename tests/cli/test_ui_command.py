@@ -4,7 +4,10 @@ from pathlib import Path
 
 import pytest
 
+from muster.cli.dashboard.sources import Shown, make_feed
 from muster.cli.main import run
+from muster.cli.simulation import RunOptions
+from muster.cli.sources import ObjectSource
 
 
 @pytest.mark.parametrize(
@@ -32,3 +35,22 @@ def test_what_is_wrong_is_told_before_anything_is_served(
     monkeypatch.chdir(tmp_path)
     assert run(["ui", *options]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_what_is_shown_is_called_so_that_it_can_be_told_and_typed(tmp_path: Path) -> None:
+    (tmp_path / "later" / "now").mkdir(parents=True)
+    (tmp_path / "later" / "now" / "nodes.yaml").write_text(NODE)
+    folder = str(tmp_path / "later" / "now")
+    source = ObjectSource([folder], scheduler_names=("volcano", "other"))
+    label = make_feed(Shown(RunOptions(source, "kai", until="1m", seed=7))).label
+    assert label.title == "later/now"
+    names = "--scheduler-name volcano --scheduler-name other"
+    assert label.words == f"{folder} {names} --config kai --until 1m --seed 7"
+
+
+NODE = """
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "4", pods: "9"}}
+"""

@@ -6,14 +6,16 @@ import jsonschema
 import pytest
 from starlette.testclient import TestClient
 
-from muster.api import load_files
+from muster.api import load_files, load_text
 from muster.cli.demo.story import OBJECTS, TIMELINE
 from muster.cluster import load_timeline
 from muster.explain import explain_job, find_job, job_rows, queue_overview
+from muster.framework import default_config
 from muster.simulate import simulate
 from muster.ui.app import Desk, make_app
-from muster.ui.feeds import FileFeed
+from muster.ui.feeds import FileFeed, Played
 from muster.ui.openapi import openapi_document
+from tests.ui.conftest import finished
 
 ADDRESSES = {
     "/api/status": ["/api/status"],
@@ -167,3 +169,29 @@ def test_a_cycle_before_has_no_news_of_later_ones(client: TestClient) -> None:
     early = client.get("/api/jobs/product/serve?at=1").json()
     assert all(entry["cycle"] in (None, 1) for entry in early["timeline"])
     assert client.get("/api/queues?at=1").json()["takings"] == []
+
+
+OWNED = """
+apiVersion: v1
+kind: Pod
+metadata:
+  name: tune-head
+  namespace: team
+  annotations: {scheduling.k8s.io/group-name: podgroup-1f}
+  ownerReferences: [{apiVersion: ray.io/v1, kind: RayCluster, name: tune, uid: u1, controller: true}]
+spec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}
+---
+apiVersion: scheduling.volcano.sh/v1beta1
+kind: PodGroup
+metadata: {name: podgroup-1f, namespace: team}
+spec: {minMember: 1, queue: default}
+"""
+
+
+def test_a_job_says_what_made_its_pods() -> None:
+    feed = finished("owned", Played(load_text(OWNED, "owned"), default_config()))
+    with TestClient(make_app(Desk(feed)), base_url="http://127.0.0.1:8330") as client:
+        [row] = client.get("/api/jobs?q=raycluster tune").json()["jobs"]
+        assert (row["job"], row["owner"]) == ("team/podgroup-1f", {"kind": "RayCluster", "name": "tune"})
+        assert client.get("/api/jobs?q=rayjob").json()["found"] == 0
+        assert client.get("/api/jobs/team/podgroup-1f").json()["row"]["owner"]["name"] == "tune"

@@ -2,6 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import { useMemo } from "preact/hooks";
+import { plural } from "./format";
 import { useLook } from "./NodeMap";
 import { hue, theme } from "./paint";
 
@@ -17,6 +18,10 @@ interface Side {
   y: number;
 }
 
+/** More than so many on one side nobody reads; those with least stand together. */
+const SHOWN = 8;
+/** Stands for those that are not shown one by one. */
+const REST = "\0rest";
 const BLOCK = 46;
 const GAP = 10;
 const THICK = 30;
@@ -30,14 +35,36 @@ function sideOf(streams: Stream[], key: "from" | "to", most: number): Side[] {
   return [...totals].map(([name, total], i) => ({ name, total, y: above + i * (BLOCK + GAP) }));
 }
 
+/** The streams with all but the largest of one side as one, and how many these are. */
+function gathered(streams: Stream[], key: "from" | "to"): { streams: Stream[]; rest: number } {
+  const sides = sideOf(streams, key, 0);
+  if (sides.length <= SHOWN) return { streams, rest: 0 };
+  const order = [...sides].sort((a, b) => b.total - a.total);
+  const shown = new Set(order.slice(0, SHOWN - 1).map((side) => side.name));
+  const sums = new Map<string, Stream>();
+  for (const stream of streams) {
+    const named = shown.has(stream[key]) ? stream : { ...stream, [key]: REST };
+    const id = `${named.from}\0${named.to}`;
+    sums.set(id, { ...named, amount: (sums.get(id)?.amount ?? 0) + stream.amount });
+  }
+  // What stands for many comes last.
+  const list = [...sums.values()];
+  return { streams: [...list.filter((one) => one[key] !== REST), ...list.filter((one) => one[key] === REST)], rest: sides.length - shown.size };
+}
+
 export function Flow(props: {
   streams: Stream[];
+  /** What stands on both sides: "job", "queue". */
+  of: string;
+  /** How much went over, in words. */
+  amount: (total: number) => string;
   /** What stands at a name, and what is said about it. */
   giver: (name: string, total: number) => ComponentChildren;
   taker: (name: string, total: number) => ComponentChildren;
   heads: [string, string];
 }) {
-  const { streams } = props;
+  const left = gathered(props.streams, "from");
+  const { streams, rest } = gathered(left.streams, "to");
   const look = useLook();
   const colours = useMemo(() => theme(), [look]);
   const most = Math.max(new Set(streams.map((one) => one.from)).size, new Set(streams.map((one) => one.to)).size);
@@ -45,17 +72,19 @@ export function Flow(props: {
   const height = most * (BLOCK + GAP) - GAP;
   const largest = Math.max(1, ...givers.map((side) => side.total), ...takers.map((side) => side.total));
   const thickness = (amount: number): number => Math.max(THIN, (THICK * amount) / largest);
+  const say = (one: (name: string, total: number) => ComponentChildren, others: number) => (name: string, total: number) =>
+    name === REST ? <><b>{plural(others, `more ${props.of}`)}</b><span class="muted">{props.amount(total)}</span></> : one(name, total);
   return (
     <figure class="flow">
       <div class="flow-heads" aria-hidden="true"><span>{props.heads[0]}</span><span>{props.heads[1]}</span></div>
       <div class="flow-body" style={{ height: `${height}px` }}>
-        <Column sides={givers} say={props.giver} />
+        <Column sides={givers} say={say(props.giver, left.rest)} />
         <svg viewBox={`0 0 100 ${height}`} preserveAspectRatio="none" aria-hidden="true">
           {ribbons(streams, givers, takers, thickness).map((ribbon) => (
             <path key={ribbon.key} d={ribbon.path} fill={colours.hues[hue(ribbon.from)]} opacity={colours.dark ? 0.6 : 0.45} />
           ))}
         </svg>
-        <Column sides={takers} say={props.taker} />
+        <Column sides={takers} say={say(props.taker, rest)} />
       </div>
     </figure>
   );

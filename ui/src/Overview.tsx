@@ -2,10 +2,12 @@
 
 import type { CycleCard, Jobs } from "./api";
 import { duration, number, plural } from "./format";
-import { Chip, JobLink, Link, NothingYet, Panel, Reason, When } from "./parts";
+import { Chip, JobLink, Link, MadeBy, NothingYet, Panel, Reason, When } from "./parts";
 import { linkTo, status, useAt, useData, useValue } from "./store";
 
 const SHOWN = 5;
+/** Also who runs with what it needs at least, and has pods that wait. */
+const IN_LINE = "waiting,promised,growing";
 /** Of more jobs the list takes long to make; it has its own page. */
 const MOST_JOBS = 5000;
 
@@ -22,7 +24,7 @@ export function Overview() {
 }
 
 function Waiting() {
-  const { data } = useData<Jobs>(`/api/jobs?state=waiting,promised&limit=${SHOWN}`);
+  const { data } = useData<Jobs>(`/api/jobs?state=${IN_LINE}&limit=${SHOWN}`);
   return (
     <Panel title="Who waits, first in line first" aside={<Link href={linkTo("/jobs")}>all jobs</Link>}>
       {!data && <p class="muted">Reading …</p>}
@@ -30,12 +32,14 @@ function Waiting() {
       <ul class="brief">
         {data?.jobs.map((row) => (
           <li key={row.job}>
-            <JobLink job={row.job} /> <span class="muted">for {duration(row.ageSeconds)}</span> {row.state !== "waiting" && <Chip state={row.state} />}
+            <JobLink job={row.job} /> <MadeBy row={row} />
+            <span class="muted">{row.state === "growing" ? `${plural(row.pending, "more pod")} would like to run` : `for ${duration(row.ageSeconds)}`}</span>{" "}
+            {row.state !== "waiting" && <Chip state={row.state} />}
             <p><Reason text={row.reason} /></p>
           </li>
         ))}
       </ul>
-      {data && data.found > SHOWN && <Link href={linkTo("/jobs", { state: "waiting,promised" })}>{number(data.found - SHOWN)} more</Link>}
+      {data && data.found > SHOWN && <Link href={linkTo("/jobs", { state: IN_LINE })}>{number(data.found - SHOWN)} more</Link>}
     </Panel>
   );
 }

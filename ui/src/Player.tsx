@@ -74,12 +74,12 @@ export function Player() {
       </div>
       {data && <Line data={data} place={place} show={show} />}
       <div class="said" aria-live={feed.live ? "off" : "polite"}>
-        <strong>cycle {cycle}{cycles.length > 1 && <span class="muted"> of {cycles.at(-1)}</span>}</strong>
+        <strong>{cycle === undefined ? `no cycle ${at}` : `cycle ${cycle}`}{cycles.length > 1 && <span class="muted"> of {cycles.at(-1)}</span>}</strong>
         {time !== undefined && <span>{moment(time, feed.start, feed.live)}</span>}
         {bound > 0 && <span class="is-bind">{plural(bound, "pod")} bound</span>}
         {evicted > 0 && <span class="is-evict">{number(evicted)} evicted</span>}
         {promised > 0 && <span class="is-nominate">{number(promised)} promised a node</span>}
-        {bound + evicted + promised === 0 && <span class="muted">nothing decided</span>}
+        {cycle !== undefined && bound + evicted + promised === 0 && <span class="muted">nothing decided</span>}
         {at !== null && (
           <button type="button" onClick={() => show(cycles.length)}>{feed.live ? "live" : "latest"}</button>
         )}

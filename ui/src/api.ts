@@ -87,6 +87,8 @@ export interface JobRow {
   startsInSeconds: number | null;
   nodes: string[];
   asks: Record<string, string>;
+  /** What made its pods. */
+  owner: { kind: string; name: string } | null;
 }
 
 export interface Jobs {

@@ -26,7 +26,7 @@ export function amount(value: number, unit: Unit): string {
 export function resourceWord(name: string, isOne = false): string {
   const last = name.slice(name.lastIndexOf("/") + 1);
   if (last === "gpu" || name === "cpu") return last.toUpperCase() + (isOne ? "" : "s");
-  return last;
+  return name === "pods" && isOne ? "pod" : last;
 }
 
 /** Amounts as they came, with the names of what they are of, devices first; but for zeros and pods all of them. */
@@ -34,6 +34,24 @@ export function amountsText(amounts: Record<string, string>, none = ""): string 
   const shown = Object.entries(amounts).filter(([name, value]) => name !== "pods" && value !== "0");
   shown.sort(([one], [other]) => Number(other.includes("/")) - Number(one.includes("/")));
   return shown.map(([name, value]) => `${value} ${resourceWord(name, value === "1")}`).join(", ") || none;
+}
+
+/** What a node lacks for one more pod; nodes take so many pods and no more, however much else is free. */
+export function lacksText(lacks: Record<string, string>): string {
+  const amounts = amountsText(lacks);
+  const isFull = (lacks.pods ?? "0") !== "0";
+  return [amounts ? `lacks ${amounts}` : "", isFull ? "holds as many pods as it may" : ""].filter(Boolean).join(", and ");
+}
+
+/** Where the first clause ends; what stands in brackets belongs to it. */
+export function clauseEnd(text: string): number {
+  let depth = 0;
+  for (let i = 0; i < text.length; i++) {
+    if (text[i] === "(") depth += 1;
+    else if (text[i] === ")") depth -= 1;
+    else if (depth <= 0 && text.startsWith("; ", i)) return i;
+  }
+  return -1;
 }
 
 /** What the scheduler calls the status of a pod, as people say it. */

@@ -2,9 +2,9 @@
 
 import { Component, type ComponentChildren, type JSX } from "preact";
 import { useState } from "preact/hooks";
-import { ApiError, type Status } from "./api";
+import { ApiError, type JobRow, type Status } from "./api";
 import { hue } from "./paint";
-import { go, jobPath, linkTo, status, useValue, type Data } from "./store";
+import { address, go, jobPath, linkTo, status, useAt, useValue, type Data } from "./store";
 import { fullTime, moment } from "./format";
 
 export function Link(props: JSX.HTMLAttributes<HTMLAnchorElement> & { href: string; class?: string }) {
@@ -37,6 +37,12 @@ export function JobLink({ job, dot = true }: { job: string; dot?: boolean }) {
       {job}
     </Link>
   );
+}
+
+/** What made the pods of a job, where the job's own name does not say it. */
+export function MadeBy({ row }: { row: JobRow }) {
+  if (!row.owner || row.job.endsWith(`/${row.owner.name}`)) return null;
+  return <span class="owner muted">{row.owner.kind} {row.owner.name}{" "}</span>;
 }
 
 export function NodeLink({ node }: { node: string }) {
@@ -101,7 +107,8 @@ export function PutAside() {
 /** Of a live cluster nobody here knows what was decided before the server began to look. */
 export function NothingYet() {
   const feed = useValue(status);
-  return feed?.live ? <>Nothing has been decided since <When time={feed.start} />, when the dashboard began to look.</> : <>Nothing has been decided yet.</>;
+  if (feed?.live) return <>Nothing has been decided since <When time={feed.start} />, when the dashboard began to look.</>;
+  return <>{feed?.ended ? "Nothing was decided: nobody got a node, and nobody had to leave one." : "Nothing has been decided yet."}</>;
 }
 
 export function When({ time, of }: { time: number; of?: Status | null }) {
@@ -138,6 +145,16 @@ export function Copy({ text, label }: { text: string; label: string }) {
   );
 }
 
+/** How a command names what the page is of: the cluster, or files and how many cycles of them. */
+export function useSource(): string {
+  const feed = useValue(status);
+  const at = useAt() ?? feed?.cycle;
+  if (feed?.live) return "--cluster";
+  // So many cycles are as good as a time to end at, and both cannot be said.
+  const files = (feed?.words ?? "").replace(/ --until ('[^']*'|\S)+/g, "");
+  return `${files}${at ? ` --cycles ${at}` : ""}`;
+}
+
 /** The same on a terminal. */
 export function Commands({ commands }: { commands: string[] }) {
   if (!commands.length) return null;
@@ -172,8 +189,22 @@ export class Boundary extends Component<{ children: ComponentChildren }, { fault
   }
 }
 
+/** Before the first cycle; of replays there is none. */
+function NoCycle({ of: feed }: { of: Status }) {
+  if (feed.source === "replay")
+    return (
+      <div class="empty" role="status">
+        <p>Replays alone are shown here, so there is no cluster to look at. What came of them stands in the lab.</p>
+        <Link href="/lab" class="button">Go to the lab</Link>
+      </div>
+    );
+  return <div class="empty" role="status"><p class="wait">{feed.ended ? "There is nothing to show: no cycle has been run." : "There is nothing to show: no cycle has been run yet. The page goes on by itself with the first one."}</p></div>;
+}
+
 /** What stands in the place of data that is not there. */
 export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
+  const feed = useValue(status);
+  if (of.error instanceof ApiError && of.error.status === 410 && feed?.cycles === 0) return <NoCycle of={feed} />;
   if (of.error instanceof ApiError && of.error.status === 410)
     return (
       <div class="empty" role="status">
@@ -185,13 +216,24 @@ export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
     return (
       <div class="empty" role="alert">
         <p>{what} could not be read: {of.error.message}</p>
-        {location.pathname.startsWith("/jobs/") && <Link href={linkTo("/jobs")} class="button">All jobs</Link>}
+        {location.pathname.startsWith("/jobs/") && <GoneJob />}
       </div>
     );
   return (
     <div class="empty" role="status">
       <p class="wait">Reading {what} …</p>
     </div>
+  );
+}
+
+/** Of a job that is not there any more it is still known what was decided about it. */
+function GoneJob() {
+  const job = address.get().path.slice("/jobs/".length);
+  return (
+    <p>
+      <Link href={linkTo("/decisions", { job })} class="button">What was decided about it</Link>{" "}
+      <Link href={linkTo("/jobs")} class="button">All jobs</Link>
+    </p>
   );
 }
 

@@ -12,7 +12,7 @@ from enum import StrEnum
 
 import numpy as np
 
-from muster.api import Quantity, format_amount, to_base
+from muster.api import Pod, PodGroup, Quantity, format_amount, to_base
 from muster.engine.lines import Line
 from muster.explain.model import JobState, Json, Named, amounts_json
 from muster.explain.text import waiting_reason
@@ -87,10 +87,13 @@ class JobRow:
     asks: Named
     #: Seconds until it is expected to start; None: not known, or it has.
     starts_in: float | None = None
+    #: Kind and name of what made its pods: the name of a job is often made up, and this one people know.
+    owner: tuple[str, str] | None = None
 
     def to_json(self) -> Json:
         return {
             "job": self.job,
+            "owner": None if self.owner is None else {"kind": self.owner[0], "name": self.owner[1]},
             "queue": self.queue,
             "state": self.state.value,
             "placed": self.placed,
@@ -165,7 +168,14 @@ def _job_row(whys: Whys, job: int, now: float) -> JobRow:
         reason=waiting_reason(known),
         nodes=tuple(sorted({snapshot.nodes.names[node] for node in snapshot.tasks.node[held].tolist()})),
         asks={name: amount for name, amount in asked.items() if name != "pods"},
+        owner=next((owner for task in tasks[:1].tolist() for owner in _owners(snapshot.tasks.pods[task])), None),
     )
+
+
+def _owners(pod: Pod) -> Iterator[tuple[str, str]]:
+    for owner in pod.metadata.owner_references:
+        if owner.controller and owner.kind != PodGroup.__name__:
+            yield owner.kind, owner.name
 
 
 def _list_state(session: Session, job: int, state: JobState, code: str) -> ListState:

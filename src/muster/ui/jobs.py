@@ -39,11 +39,15 @@ class JobFilter:
         """Whether a row of the list is wanted."""
         text = self.text.lower()
         return (
-            (not text or text in row["job"].lower() or text in row["reason"].lower())
+            (not text or any(text in said.lower() for said in (row["job"], row["reason"], _name_of(row["owner"]))))
             and self.queue in ("", row["queue"])
             and (not self.state or row["state"] in self.state.split(","))
             and self.namespace in ("", row["job"].partition("/")[0])
         )
+
+
+def _name_of(owner: Json | None) -> str:
+    return "" if owner is None else f"{owner['kind']} {owner['name']}"
 
 
 def all_jobs(moment: Moment) -> list[Json]:

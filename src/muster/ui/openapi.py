@@ -117,6 +117,7 @@ SCHEMAS: dict[str, Json] = {
         startsInSeconds=_maybe(_NUMBER),
         nodes=_list(_TEXT),
         asks=_AMOUNTS,
+        owner=_maybe(_thing(kind=_TEXT, name=_TEXT)),
     ),
     "Jobs": _thing(
         cycle=_COUNT,

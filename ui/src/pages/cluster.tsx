@@ -6,7 +6,7 @@ import { amount, amountsText, number, percent, plural, podStatus, resourceWord }
 import { NodeMap } from "../NodeMap";
 import type { Mode, Paint } from "../paint";
 import { Overview } from "../Overview";
-import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments } from "../parts";
+import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments, useSource } from "../parts";
 import { askAll } from "./whatif";
 import { address, go, linkTo, status, useAt, useData, useValue, withQuery } from "../store";
 
@@ -69,7 +69,7 @@ export function ClusterPage() {
   const domain = query.get("domain");
   const lit = useMemo(() => (tree && state ? litNodes(tree, state, job, queue, domain) : null), [tree, state, job, queue, domain]);
   if (!tree || !state) return <Missing of={missing} what="the cluster" />;
-  if (tree.nodes.length === 0) return <div class="empty"><p>There is no node.</p></div>;
+  if (tree.nodes.length === 0) return <NoNodes tree={tree} />;
 
   const mode = (query.get("by") as Mode | null) ?? (tree.nodes.length <= 64 ? "job" : "use");
   const resource = query.get("of") ?? tree.scarce;
@@ -153,16 +153,33 @@ export function ClusterPage() {
         {selected && <NodePanel name={selected} />}
         {painted && <Overview />}
       </div>
-      {tree.faults.length > 0 && (
-        <Panel title="Faults in the topology: what lies under them is out of use for jobs that ask for a domain" class="bad">
-          <ul class="plain">
-            {tree.faults.map((fault) => (
-              <li key={fault.domain}><b>{fault.domain}</b>: {fault.fault}</li>
-            ))}
-          </ul>
-        </Panel>
-      )}
+      <Faults of={tree} />
     </div>
+  );
+}
+
+/** Without nodes there is no map; who waits, and what was put aside, is what one wants to know then. */
+function NoNodes({ tree }: { tree: Tree }) {
+  return (
+    <div class="cluster">
+      <PutAside />
+      <Panel title="There is no node"><p class="muted">So nothing can start. Nodes are shown here as soon as there are some.</p></Panel>
+      <Overview />
+      <Faults of={tree} />
+    </div>
+  );
+}
+
+function Faults({ of: tree }: { of: Tree }) {
+  if (tree.faults.length === 0) return null;
+  return (
+    <Panel title="Faults in the topology: what lies under them is out of use for jobs that ask for a domain" class="bad">
+      <ul class="plain">
+        {tree.faults.map((fault) => (
+          <li key={fault.domain}><b>{fault.domain}</b>: {fault.fault}</li>
+        ))}
+      </ul>
+    </Panel>
   );
 }
 
@@ -196,6 +213,9 @@ function summary(tree: Tree, state: State, resource: string): string {
   return `${plural(tree.nodes.length, "node")}, ${percent(used, total)} of ${resourceWord(resource)} used, ${wrong} nodes take no pods`;
 }
 
+/** From this part on it is shown how many of the pods that nodes take are there. */
+const NEARLY_FULL = 0.8;
+
 /** Jobs that run and wait, at the cycle that is looked at; -1: nobody counted them. */
 function useCounts(): { running: number; waiting: number } {
   const feed = useValue(status);
@@ -210,6 +230,9 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
   const jobs = useCounts();
   const wrong = state.state.filter((code) => code > 0).length;
   const shown = [resource, ...tree.resources.map((known) => known.name).filter((name) => name !== resource && name !== "pods")].slice(0, 3);
+  const pods = sums(state, "pods");
+  // Nodes take so many pods each, and nobody thinks of that as long as there are few.
+  if (!shown.includes("pods") && pods.used >= NEARLY_FULL * pods.total && pods.total > 0) shown.push("pods");
   return (
     <div class="figures">
       {shown.map((name) => {
@@ -217,7 +240,7 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
         const unit = tree.resources.find((known) => known.name === name)?.unit ?? "count";
         return (
           <div key={name}>
-            <span>{resourceWord(name)} used</span>
+            <span>{name === "pods" ? "pods, of those that nodes take" : `${resourceWord(name)} used`}</span>
             <p><b>{percent(used, total)}</b> {amount(used, unit)} of {amount(total, unit)}</p>
             <meter class="bar" min={0} max={Math.max(1, total)} value={used} aria-label={`${resourceWord(name)} used`} />
           </div>
@@ -268,6 +291,7 @@ function Legend({ painted, mode, state }: { painted: Paint; mode: Mode; state: S
 function NodePanel({ name }: { name: string }) {
   const node = useData<NodePage>(`/api/nodes/${encodeURIComponent(name)}`);
   const feed = useValue(status);
+  const source = useSource();
   const close = <Link href={withQuery({ node: null })} class="button" aria-label="Close">✕</Link>;
   if (!node.data || node.data.name !== name) return <Panel title={name} aside={close}><Missing of={node} what="the node" /></Panel>;
   const { data } = node;
@@ -314,7 +338,7 @@ function NodePanel({ name }: { name: string }) {
       <Commands
         commands={[
           ...(feed?.live ? [`kubectl describe node ${name}`] : []),
-          `muster nodes ${feed?.live ? "--cluster" : (feed?.words ?? "")} --output wide`,
+          `muster nodes ${source} --output wide`,
         ]}
       />
     </Panel>

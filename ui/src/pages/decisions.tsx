@@ -6,8 +6,8 @@ import { ask, type CycleCard, type Group } from "../api";
 import { Flow, type Stream } from "../Flow";
 import { number, plural } from "../format";
 import { JobLink, Link, Missing, NodeLink, NothingYet, Panel, Reason, Segments, When } from "../parts";
-import { address, go, linkTo, useData, useValue, withQuery } from "../store";
-import { Record } from "./job";
+import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
+import { Record } from "../Timeline";
 
 interface Answer {
   cycles: CycleCard[];
@@ -42,6 +42,7 @@ export function DecisionsPage() {
   }
   if (!first.data) return <Missing of={first} what="the decisions" />;
   const job = query.get("job");
+  const isMissing = query.get("cycle") !== null && cards.length > 0 && cards[0]?.cycle !== Number(cycle);
   return (
     <div class="decisions">
       <Panel
@@ -68,12 +69,26 @@ export function DecisionsPage() {
         }
       >
         {cards.length === 0 && <p class="muted">{query.get("kind") || job ? "No decision is like that." : <NothingYet />}</p>}
+        {cards.length === 0 && !query.get("quiet") && <Quiet />}
+        {isMissing && <p class="notice" role="status">There is no cycle {cycle}; these are the ones before it.</p>}
         <ol class="cycles">
           {cards.map((card) => <Card key={card.cycle} card={card} chosen={query.get("cycle") === String(card.cycle)} />)}
         </ol>
         {before !== null && <button type="button" onClick={() => void more()}>Earlier cycles</button>}
       </Panel>
     </div>
+  );
+}
+
+/** Where nothing was decided, it is of interest who would have liked something to be. */
+function Quiet() {
+  const feed = useValue(status);
+  if (!feed?.waiting) return null;
+  return (
+    <p>
+      <Link href={linkTo("/jobs", { state: "waiting,promised" })}>{plural(feed.waiting, "job")} wait{feed.waiting === 1 ? "s" : ""}</Link>; what was tried for{" "}
+      {feed.waiting === 1 ? "it" : "them"} stands with <Link href={withQuery({ quiet: "true" })}>the cycles without a decision</Link>.
+    </p>
   );
 }
 
@@ -175,6 +190,8 @@ function WhoForWhom({ groups, gained }: { groups: Group[]; gained: Group[] }) {
       <Flow
         streams={[...streams.values()]}
         heads={["left", "for whom"]}
+        of="job"
+        amount={(total) => plural(total, "pod")}
         giver={(job, total) => (
           <>
             <JobLink job={job} />

@@ -4,12 +4,13 @@ import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { Explanation, JobPage as Page, Remedies, TimelineEntry } from "../api";
 import { Flow, type Stream } from "../Flow";
-import { actionWord, amountsText, duration, nodesSay, number, plural, podStatus, resourceWord } from "../format";
+import { actionWord, amountsText, duration, lacksText, nodesSay, number, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
-import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, When } from "../parts";
-import { linkTo, status, useData, useValue } from "../store";
+import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, useSource, When } from "../parts";
+import { linkTo, useData } from "../store";
 import { useMap } from "./cluster";
 import { Pods } from "./jobs";
+import { nodesOf, Timeline } from "../Timeline";
 import { askAll } from "./whatif";
 
 export function JobPage({ name }: { name: string }) {
@@ -28,6 +29,7 @@ export function JobPage({ name }: { name: string }) {
         <Chip state={row.state} />
         {row.state !== "waiting" && <p class="headline">{data.headline.replace(`${row.job} `, "")}</p>}
         <dl class="facts">
+          {row.owner && <Fact name="made by">{row.owner.kind} <span class="name">{row.owner.name}</span></Fact>}
           <Fact name="queue"><QueueLink queue={row.queue} /></Fact>
           <Fact name="pods with a node"><Pods row={row} /></Fact>
           <Fact name="needed to start">{row.minimum}</Fact>
@@ -76,6 +78,10 @@ export function JobPage({ name }: { name: string }) {
   );
 }
 
+function shortPod(pod: string): string {
+  return pod.slice(pod.indexOf("/") + 1);
+}
+
 function Fact({ name, children }: { name: string; children: ComponentChildren }) {
   return <div><dt>{name}</dt><dd>{children}</dd></div>;
 }
@@ -87,6 +93,7 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
   const isAboutRoom = text.some((line) => line.startsWith("  needs"));
   const lacks = isAboutRoom ? said.needs.filter((need) => need.missing !== "0") : [];
   const nodes = Object.entries(said.nodes.byReason);
+  const isOneOfMany = said.task !== "" && Object.values(said.tasks).reduce((sum, count) => sum + count, 0) > 1;
   return (
     <Panel title={said.state === "growing" ? "Why does it not grow?" : "Why does it wait?"} class="warn">
       <p class="reason"><Reason text={reason || `${said.reason.code}: ${said.reason.text}`} /></p>
@@ -103,7 +110,8 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
       )}
       {nodes.length > 0 && (
         <>
-          <h3>What {said.nodes.total === 1 ? "the only node says" : `${plural(said.nodes.total, "node")} say`}</h3>
+          <h3>What {said.nodes.total === 1 ? "the only node says" : `${plural(said.nodes.total, "node")} say`}{isOneOfMany && <> of {shortPod(said.task)}</>}</h3>
+          {isOneOfMany && amountsText(said.request) && <p class="muted">It asks for {amountsText(said.request)}.</p>}
           <ul class="bars">
             {nodes.map(([code, count]) => {
               const groups = said.nodes.groups.filter((known) => known.reason === code);
@@ -118,7 +126,7 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
             })}
           </ul>
           {said.nodes.closest && (
-            <p class="after">Closest: <NodeLink node={said.nodes.closest.name} />, which lacks {amountsText(said.nodes.closest.lacks)}</p>
+            <p class="after">Closest: <NodeLink node={said.nodes.closest.name} />, which {lacksText(said.nodes.closest.lacks)}</p>
           )}
         </>
       )}
@@ -196,6 +204,7 @@ function Help({ said, remedies }: { said: Explanation; remedies: { data: Remedie
         ))}
       </ol>
       {data && data.advice.length === 0 && <p>Nothing that was tried lets it {said.state === "growing" ? "grow" : "start"}.</p>}
+      {data && data.advice.length === 0 && data.untried.length === 0 && said.reason.remedy && <p>What the reason asks for: {said.reason.remedy}.</p>}
       {data && data.advice.length > 0 && <p class="after muted">{data.advice.length > 1 ? "Any one of these is enough; each" : "It"} was tried on a copy of cycle {data.cycle}.</p>}
       {data && data.untried.length > 0 && (
         <>
@@ -215,25 +224,6 @@ function Help({ said, remedies }: { said: Explanation; remedies: { data: Remedie
 
 // -- what happened ---------------------------------------------------------------------------------------------------
 
-const KINDS: Record<TimelineEntry["kind"], string> = {
-  created: "created",
-  bind: "bound",
-  evict: "evicted",
-  nominate: "promised",
-  cleared: "room made",
-  waits: "waits",
-  phase: "",
-};
-
-/** What the phases of a PodGroup mean to whoever waits for it. */
-const PHASES: Record<string, string> = {
-  Pending: "not let in yet",
-  Inqueue: "let in: it may ask for nodes",
-  Running: "has its minimum",
-  Unknown: "fell below its minimum",
-  Completed: "finished",
-};
-
 /** Who left for this job, and for whom its own pods left. */
 function Exchanges({ entries, job }: { entries: TimelineEntry[]; job: string }) {
   const streams = new Map<string, Stream>();
@@ -252,66 +242,8 @@ function Exchanges({ entries, job }: { entries: TimelineEntry[]; job: string }) 
   );
   return (
     <Panel title="Who left for whom">
-      <Flow streams={[...streams.values()]} heads={["left", "for whom"]} giver={say} taker={say} />
+      <Flow streams={[...streams.values()]} heads={["left", "for whom"]} of="job" amount={(total) => plural(total, "pod")} giver={say} taker={say} />
     </Panel>
-  );
-}
-
-function Timeline({ entries, job }: { entries: TimelineEntry[]; job: string }) {
-  return (
-    <ol class="timeline">
-      {entries.map((entry, i) => (
-        <li key={i} class={`is-${entry.kind}`}>
-          <span class="at">
-            {entry.cycle === null ? <When time={entry.time} /> : (
-              <Link href={linkTo("/decisions", { cycle: String(entry.cycle) })} title={`cycle ${entry.cycle}`}><When time={entry.time} /></Link>
-            )}
-          </span>
-          <div>
-            <b>{KINDS[entry.kind] || (PHASES[entry.text] ?? entry.text)}</b>
-            {entry.kind === "cleared" && entry.job && <> by evicting <JobLink job={entry.job} /></>}
-            {entry.kind === "evict" && entry.beneficiary && entry.beneficiary !== job && <> for <JobLink job={entry.beneficiary} /></>}
-            {entry.pods.length > 0 && (
-              <span class="muted"> {plural(entry.pods.length, "pod")} {entry.kind === "evict" || entry.kind === "cleared" ? "from" : "on"} {nodesOf(entry)}</span>
-            )}
-            {entry.kind !== "created" && entry.kind !== "phase" && <Told text={entry.text} />}
-            {entry.record && <Record record={entry.record} />}
-          </div>
-        </li>
-      ))}
-    </ol>
-  );
-}
-
-/** The first clause says it; the rest is for those who ask. */
-function Told({ text }: { text: string }) {
-  const cut = text.indexOf("; ");
-  if (cut < 0 || text.length < 140) return <p><Reason text={text} /></p>;
-  return (
-    <>
-      <p><Reason text={text.slice(0, cut)} /></p>
-      <details><summary>more</summary>{text.slice(cut + 2)}</details>
-    </>
-  );
-}
-
-function nodesOf(entry: TimelineEntry): string {
-  const nodes = [...new Set(entry.pods.map((pod) => pod.node))].filter(Boolean);
-  return nodes.slice(0, 4).join(", ") + (nodes.length > 4 ? ` and ${nodes.length - 4} more` : "");
-}
-
-/** The record of a decision as it was kept. */
-export function Record({ record }: { record: Record<string, unknown> }) {
-  const entries = Object.entries(record).filter(([, value]) => value !== null && value !== "" && !(Array.isArray(value) && value.length === 0));
-  return (
-    <details class="record">
-      <summary>Record of the decision</summary>
-      <dl>
-        {entries.map(([key, value]) => (
-          <div key={key}><dt>{key}</dt><dd>{typeof value === "object" ? JSON.stringify(value) : String(value)}</dd></div>
-        ))}
-      </dl>
-    </details>
   );
 }
 
@@ -387,14 +319,14 @@ function QueuePath({ said }: { said: Explanation }) {
 }
 
 function AsText({ page, remedies }: { page: Page; remedies: Remedies | null }) {
-  const feed = useValue(status);
+  const source = useSource();
   const [space, short] = [page.row.job.split("/")[0] ?? "", page.row.job.split("/").at(-1) ?? ""];
   const text = (remedies?.text ?? page.text).join("\n");
   return (
     <Panel title="To pass on">
       <Commands
         commands={[
-          `muster explain ${quote(page.row.job)} ${feed?.live ? "--cluster" : (feed?.words ?? "")}`,
+          `muster explain ${quote(page.row.job)} ${source}`,
           `kubectl -n ${quote(space)} describe podgroup ${quote(short)}`,
           ...(page.pods[0] ? [`kubectl -n ${quote(space)} describe pod ${quote(page.pods[0].pod.split("/").at(-1) ?? "")}`] : []),
         ]}

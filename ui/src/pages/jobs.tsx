@@ -3,15 +3,15 @@
 import { useEffect, useState } from "preact/hooks";
 import type { JobRow, Jobs } from "../api";
 import { duration, number, plural } from "../format";
-import { Chip, Commands, JobLink, Missing, Panel, PutAside, QueueLink, Reason, Scroll } from "../parts";
-import { address, go, status, useData, useValue, withQuery } from "../store";
+import { Chip, Commands, JobLink, MadeBy, Missing, Panel, PutAside, QueueLink, Reason, Scroll, useSource } from "../parts";
+import { address, go, useData, useValue, withQuery } from "../store";
 
 const STATES = ["waiting", "promised", "starting", "growing", "running", "finished"];
 const PAGE = 200;
 
 export function JobsPage() {
   const { query } = useValue(address);
-  const feed = useValue(status);
+  const source = useSource();
   const wanted = new URLSearchParams();
   for (const name of ["q", "queue", "state", "namespace", "offset"]) {
     const value = query.get(name);
@@ -78,7 +78,7 @@ export function JobsPage() {
           <button type="button" disabled={offset + PAGE >= data.found} onClick={() => go(withQuery({ offset: String(offset + PAGE) }))}>next ›</button>
         </p>
       )}
-      <Commands commands={[`muster jobs ${feed?.live ? "--cluster" : (feed?.words ?? "")}`]} />
+      <Commands commands={[`muster jobs ${source}`]} />
     </Panel>
   );
 }
@@ -94,7 +94,7 @@ function Row({ row }: { row: JobRow }) {
   return (
     <tr>
       <td class="n" data-label="in line">{row.line && <b title={`${row.line.inQueue}. of its queue: ${row.line.why}`}>{row.line.overall}</b>}</td>
-      <td class="wide"><JobLink job={row.job} /></td>
+      <td class="wide"><JobLink job={row.job} /><MadeBy row={row} /></td>
       <td><Chip state={row.state} /></td>
       <td data-label="queue"><QueueLink queue={row.queue} /></td>
       <td data-label="pods"><Pods row={row} /></td>

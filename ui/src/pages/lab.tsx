@@ -80,6 +80,7 @@ export function LabPage() {
       </div>
     );
   const shown = data.runs.filter((run) => chosen.includes(run.name));
+  const traces = [...new Set(shown.map((run) => run.trace))];
   function toggle(name: string): void {
     const next = new Set(chosen);
     if (next.has(name)) next.delete(name);
@@ -99,11 +100,17 @@ export function LabPage() {
         </div>
         <Scroll label="Figures of the runs">
           <table class="compare">
-            <thead><tr><th>figure</th>{shown.map((run) => <th key={run.name} class="n">{run.name}</th>)}</tr></thead>
-            <tbody>{data.figures.map((figure) => <Row key={figure.path} figure={figure} runs={shown} />)}</tbody>
+            <thead>
+              <tr><th>figure</th>{shown.map((run) => <th key={run.name} class="n">{run.name}</th>)}</tr>
+              {traces.length > 1 && <tr><th>trace</th>{shown.map((run) => <th key={run.name} class="n">{run.trace || "–"}</th>)}</tr>}
+            </thead>
+            <tbody>{data.figures.map((figure) => <Row key={figure.path} figure={figure} runs={shown} isAlike={traces.length === 1} />)}</tbody>
           </table>
         </Scroll>
-        <p class="muted">{shown.length > 1 && <><i class="dot is-best" />the best of them. </>}{WORDS}</p>
+        <p class="muted">
+          {shown.length > 1 && (traces.length === 1 ? <><i class="dot is-best" />the best of them. </> : <>These are runs of {plural(traces.length, "trace")}, so none is called the best. </>)}
+          {WORDS}
+        </p>
       </Panel>
       <div>{reports.length > 0 && <Curves reports={reports} />}</div></div>}
       <div class="columns">
@@ -124,11 +131,11 @@ export function LabPage() {
   );
 }
 
-function Row({ figure, runs }: { figure: Figure; runs: RunSummary[] }) {
+function Row({ figure, runs, isAlike }: { figure: Figure; runs: RunSummary[]; isAlike: boolean }) {
   const values = runs.map((run) => run.numbers[figure.path]);
   const known = values.filter((value): value is number => typeof value === "number");
   if (!known.length) return null;
-  const best = figure.better < 0 ? Math.min(...known) : figure.better > 0 ? Math.max(...known) : null;
+  const best = isAlike && figure.better < 0 ? Math.min(...known) : isAlike && figure.better > 0 ? Math.max(...known) : null;
   const differs = known.some((value) => value !== known[0]);
   return (
     <tr>
@@ -217,9 +224,10 @@ function Curves({ reports }: { reports: { name: string; report: Report }[] }) {
     const colours = theme();
     const drawn = reports.filter(({ report }) => report.series?.time_s.length);
     const times = [...new Set(drawn.flatMap(({ report }) => report.series?.time_s ?? []))].sort((a, b) => a - b);
-    const along = (xs: number[], ys: number[]): number[] => {
+    const along = (xs: number[], ys: number[]): (number | null)[] => {
       let at = 0;
       return times.map((time) => {
+        if (time > (xs.at(-1) ?? 0)) return null; // the run has ended
         while (at + 1 < xs.length && (xs[at + 1] as number) <= time) at += 1;
         return ys[at] ?? 0;
       });

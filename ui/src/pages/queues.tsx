@@ -7,12 +7,12 @@ import { Flow } from "../Flow";
 import { Lanes } from "../Lanes";
 import { amount, duration, moment, number, plural, reasonText, resourceWord } from "../format";
 import { hue, theme } from "../paint";
-import { Commands, Dot, JobLink, Link, Missing, Panel, Scroll, When } from "../parts";
+import { Commands, Dot, JobLink, Link, Missing, Panel, Scroll, useSource, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 
 export function QueuesPage() {
   const { query } = useValue(address);
-  const feed = useValue(status);
+  const source = useSource();
   const queues = useData<Queues>("/api/queues");
   const { data } = queues;
   const resource = query.get("of") ?? (data ? scarce(data) : "cpu");
@@ -20,8 +20,9 @@ export function QueuesPage() {
   if (!data) return <Missing of={queues} what="the queues" />;
   const chosen = query.get("queue");
   const unit = data.units[resource] ?? "count";
-  const rows = ordered(data.queues);
+  const rows = ordered(withSums(data.queues));
   const most = Math.max(1, ...rows.map(({ queue }) => reach(queue.amounts[resource])), ...rows.map(({ queue }) => queue.amounts[resource]?.asked ?? 0));
+  const above = new Set(data.queues.map((queue) => queue.parent));
   const one = data.queues.find((queue) => queue.name === chosen);
   return (
     <div class="queues">
@@ -45,7 +46,7 @@ export function QueuesPage() {
             </thead>
             <tbody>
               {rows.map(({ queue, depth }) => (
-                <Row key={queue.name} queue={queue} depth={depth} resource={resource} unit={unit} most={most} isChosen={queue.name === chosen} />
+                <Row key={queue.name} queue={queue} isAbove={above.has(queue.name)} depth={depth} resource={resource} unit={unit} most={most} isChosen={queue.name === chosen} />
               ))}
             </tbody>
           </table>
@@ -61,16 +62,17 @@ export function QueuesPage() {
         {data.missing.map((missing) => (
           <p key={missing.queue} class="warn">{plural(missing.jobs, "job")} name{missing.jobs === 1 ? "s" : ""} the queue <b>{missing.queue}</b>, which does not exist.</p>
         ))}
-        <Commands commands={[`muster queue show ${feed?.live ? "--cluster" : (feed?.words ?? "")}`]} />
+        <Commands commands={[`muster queue show ${source}`]} />
       </Panel>
+      {chosen && !one && <p class="notice" role="status">There is no queue {chosen}. <Link href={withQuery({ queue: null })}>Show all queues</Link></p>}
       {one && <OneQueue queue={one} resource={resource} unit={unit} />}
       <div class="columns">
         <div>
           <Panel title={`${resourceWord(resource)} held, over time`}>
-            {series.data && series.data.cycle.length > 1 ? <OverTime series={series.data} chosen={chosen} above={new Set(data.queues.map((queue) => queue.parent))} /> : <p class="muted">One cycle is no line yet.</p>}
+            {series.data && series.data.cycle.length > 1 ? <OverTime series={series.data} chosen={one ? chosen : null} above={above} /> : <p class="muted">One cycle is no line yet.</p>}
           </Panel>
           {series.data && series.data.loans.length > 0 && (
-            <Panel title={`${resourceWord(resource)} on loan, over time`}><Lent series={series.data} chosen={chosen} /></Panel>
+            <Panel title={`${resourceWord(resource)} on loan, over time`}><Lent series={series.data} chosen={one ? chosen : null} /></Panel>
           )}
         </div>
         <div>
@@ -95,7 +97,7 @@ function Loans({ data, resource, unit }: { data: Queues; resource: string; unit:
     <Panel title={`Who borrows ${resourceWord(resource)} from whom`}>
       {here.length > 0 ? (
         <>
-          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends, and may take back", "borrows"]} giver={amounts} taker={amounts} />
+          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends, and may take back", "borrows"]} of="queue" amount={(total) => `${amount(total, unit)} ${resourceWord(resource)}`} giver={amounts} taker={amounts} />
           <p class="muted">A queue borrows what another was promised (its quota) and does not use now.</p>
         </>
       ) : (
@@ -112,6 +114,8 @@ function Takings({ data, series }: { data: Queues; series: Series | null }) {
       <Flow
         streams={data.takings.map((taking) => ({ from: taking.from, to: taking.to, amount: taking.pods }))}
         heads={["gave way", "for"]}
+        of="queue"
+        amount={(total) => plural(total, "pod")}
         giver={(name, total) => <><Name queue={name} /><span class="muted">{plural(total, "pod")} left</span></>}
         taker={(name, total) => <><Name queue={name} /><span class="muted">{plural(total, "pod")} left for it</span></>}
       />
@@ -171,6 +175,21 @@ function reach(part: QueueAmounts | undefined): number {
   return Math.max(part.held, part.fairShare ?? 0, part.quota ?? 0, part.limit ?? 0);
 }
 
+/** Amounts of a queue count what is below it; so do its jobs here. */
+function withSums(queues: QueueRow[]): QueueRow[] {
+  const known = new Map(queues.map((queue) => [queue.name, { ...queue, jobs: { ...queue.jobs } }]));
+  for (const queue of queues) {
+    const seen = new Set([queue.name]);
+    for (let above = known.get(queue.parent); above && !seen.has(above.name); above = known.get(above.parent)) {
+      seen.add(above.name);
+      above.jobs.running += queue.jobs.running;
+      above.jobs.waiting += queue.jobs.waiting;
+      above.jobs.pendingPods += queue.jobs.pendingPods;
+    }
+  }
+  return [...known.values()];
+}
+
 /** Parents before what is below them. */
 function ordered(queues: QueueRow[]): { queue: QueueRow; depth: number }[] {
   const names = new Set(queues.map((queue) => queue.name));
@@ -194,8 +213,8 @@ function shown(value: number | null, unit: Unit): string {
   return value === null ? "–" : value < 0 ? "no end" : amount(value, unit);
 }
 
-function Row(props: { queue: QueueRow; depth: number; resource: string; unit: Unit; most: number; isChosen: boolean }) {
-  const { queue, depth, resource, unit, most, isChosen } = props;
+function Row(props: { queue: QueueRow; isAbove: boolean; depth: number; resource: string; unit: Unit; most: number; isChosen: boolean }) {
+  const { queue, isAbove, depth, resource, unit, most, isChosen } = props;
   const part = queue.amounts[resource] ?? { quota: null, limit: null, fairShare: null, held: 0, asked: 0 };
   const reason = queue.reasons[0];
   return (
@@ -213,7 +232,7 @@ function Row(props: { queue: QueueRow; depth: number; resource: string; unit: Un
       <td class="n" data-label="limit">{shown(part.limit, unit)}</td>
       <td class="n" data-label="weight">{queue.resources[resource]?.weight ?? "–"}</td>
       <td class="n" data-label="jobs run">{number(queue.jobs.running)}</td>
-      <td class="n" data-label="jobs wait">{queue.jobs.waiting > 0 ? <Link href={linkTo("/jobs", { queue: queue.name, state: "waiting" })}>{number(queue.jobs.waiting)}</Link> : 0}</td>
+      <td class="n" data-label="jobs wait">{queue.jobs.waiting > 0 && !isAbove ? <Link href={linkTo("/jobs", { queue: queue.name, state: "waiting" })}>{number(queue.jobs.waiting)}</Link> : number(queue.jobs.waiting)}</td>
       <td class="n" data-label="pods wait">{number(queue.jobs.pendingPods)}</td>
       <td class="why">
         {queue.fault && <p class="bad">{queue.fault}</p>}
@@ -287,6 +306,7 @@ function OverTime({ series, chosen, above }: { series: Series; chosen: string | 
       return hasShare ? [held, { label: `${name}, fair share`, values: queue.fairShare, colour, dashed: true }] : [held];
     });
   }, [series, chosen]);
+  if (!lines.length) return <p class="muted">Nobody has held any.</p>;
   return (
     <Chart
       x={series.time}

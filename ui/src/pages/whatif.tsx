@@ -57,6 +57,11 @@ const KINDS: { value: Kind; label: string; hint: string; lists?: "nodes" | "jobs
   { value: "config", label: "Another profile", hint: "decide as another scheduler would: muster, volcano or kai" },
 ];
 
+/** What names the files in other commands: here a configuration is a change, and the files are taken as they begin. */
+function asBase(words: string): string {
+  return words.replace(/ --(timeline|until|cycles) ('[^']*'|\S)+/g, "").replace(/ --config /, " --base-config ");
+}
+
 /** Changes stand in the address, so that a question can be shared. */
 function changesOf(query: URLSearchParams): Change[] {
   return query.getAll("c").flatMap((text) => {
@@ -95,7 +100,7 @@ export function WhatIfPage() {
     return () => control.abort();
   }, [key]);
   const shown = answer.key === key ? answer : null;
-  const words = feed?.live ? "--cluster" : (feed?.words ?? "");
+  const words = feed?.live ? "--cluster" : asBase(feed?.words ?? "");
   return (
     <div class="whatif">
       <Panel title="What if …" aside={<span class="muted">asked of {at === null ? "the latest cycle" : `cycle ${at}`}; nothing is changed</span>}>

@@ -70,7 +70,7 @@ def make_feed(shown: Shown) -> Feed:
         feed.has_ended = True
         return feed
     else:
-        first, *more = (Path(name).name or name for name in run.source.files)
+        first, *more = (_called(name) for name in run.source.files)
         title = f"{first} and {len(more)} more" if more else first
         label = Label("snapshot" if shown.is_snapshot else "files", title, _words(run))
     prepared = prepare(run)
@@ -87,10 +87,23 @@ def make_feed(shown: Shown) -> Feed:
     return FileFeed(label, played)
 
 
+def _called(name: str) -> str:
+    """A file by its name; a folder with the one around it, since many are called `now` or `manifests`."""
+    path = Path(name)
+    return f"{path.parent.name}/{path.name}" if path.is_dir() and path.parent.name else path.name or name
+
+
 def _words(run: RunOptions) -> str:
     """The options that a command on the same objects has."""
     given = [*run.source.files]
-    for option, value in (("--timeline", run.timeline), ("--config", run.config), ("--until", run.until)):
+    for name in run.source.scheduler_names:
+        given += ["--scheduler-name", name]
+    for option, value in (
+        ("--timeline", run.timeline),
+        ("--config", run.config),
+        ("--until", run.until),
+        ("--seed", run.seed or None),
+    ):
         given += [option, str(value)] if value is not None else []
     return shlex.join(given)
 

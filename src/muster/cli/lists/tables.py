@@ -63,7 +63,7 @@ def print_jobs(options: RunOptions, output: str, *, queue: str | None, forecast:
 
 
 def _job_table(rows: Sequence[JobRow], *, wide: bool) -> Table:
-    more = ("asks for", "in queue", "order") if wide else ()
+    more = ("made by", "asks for", "in queue", "order") if wide else ()
     table = plain_table(
         "#",
         "job",
@@ -91,6 +91,7 @@ def _job_table(rows: Sequence[JobRow], *, wide: bool) -> Table:
         ]
         if wide:
             cells += [
+                Text(" ".join(row.owner or ())),
                 Text(amounts_text(row.asks)),
                 Text(str(place.in_queue) if place else ""),
                 Text(place.why if place else ""),
