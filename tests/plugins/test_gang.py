@@ -91,6 +91,13 @@ def test_a_rejection_tells_the_numbers() -> None:
     assert rejection.detail == "role worker: 2 of 3 pods exist"
 
 
+def test_pods_that_leave_are_not_said_to_be_gone() -> None:
+    stage = job_of(":Releasing", ":Releasing", ":Pending", minimum=3)
+    rejection = stage.session.job_valid(stage.job("j"))
+    assert rejection is not None
+    assert rejection.detail == "1 of 3 pods exist, beside those that are leaving"
+
+
 def test_gangs_that_are_not_ready_go_first() -> None:
     waiting, ready = job_of(":Pending", minimum=1), job_of(":Running", ":Pending", minimum=1)
     assert waiting.plugin.job_order(waiting.job("j")) < ready.plugin.job_order(ready.job("j"))

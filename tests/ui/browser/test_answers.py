@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from playwright.sync_api import Locator, Page, expect
 
-from benchmarks.ui import FIRST_DRAWN
+from benchmarks.ui import FIRST_DRAWN, large_feed
 from muster.api import load_text
 from muster.framework import default_config
 from muster.ui.app import Desk
@@ -164,3 +164,26 @@ def test_a_made_up_name_stands_beside_the_one_that_people_know(show: Open) -> No
     expect(page.get_by_role("row", name=re.compile("podgroup-1f RayCluster tune"))).to_be_visible()
     page.get_by_role("link", name="team/podgroup-1f").click()
     expect(page.locator(".facts")).to_contain_text("made byRayCluster tune")
+
+
+#: Whether some of a canvas has the colour of an element.
+HAS_COLOUR = """() => {
+    const wanted = getComputedStyle(document.querySelector('.head .dot')).backgroundColor.match(/[0-9]+/g).map(Number);
+    const canvas = document.querySelector('.map canvas');
+    const data = canvas.getContext('2d').getImageData(0, 0, canvas.width, canvas.height).data;
+    for (let i = 0; i < data.length; i += 4)
+        if (wanted.every((part, k) => part === data[i + k])) return true;
+    return false;
+}"""
+
+
+def test_the_small_map_shows_where_a_job_is_in_a_large_cluster(show: Open) -> None:
+    feed = large_feed(4_000, 16_000)
+    latest = feed.history.latest
+    assert latest is not None
+    assert latest.session is not None
+    last = [name for name in latest.session.snapshot.jobs.index if "running" in name][-1]
+    page = show(Desk(feed), f"/jobs/{last}")
+    expect(panel(page, "Where it is")).to_be_visible()
+    expect(page.locator(".head .facts")).to_contain_text("made before")
+    page.wait_for_function(HAS_COLOUR)

@@ -2,14 +2,14 @@
 
 import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import type { Explanation, JobPage as Page, Remedies, TimelineEntry } from "../api";
+import type { Explanation, JobPage as Page, Remedies, TimelineEntry, Tree } from "../api";
 import { Flow, type Stream } from "../Flow";
 import { actionWord, amountsText, duration, lacksText, nodesSay, number, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, useSource, When } from "../parts";
 import { linkTo, useData } from "../store";
 import { useMap } from "./cluster";
-import { Pods } from "./jobs";
+import { Pods, sinceWhen } from "./jobs";
 import { nodesOf, Timeline } from "../Timeline";
 import { askAll } from "./whatif";
 
@@ -35,7 +35,7 @@ export function JobPage({ name }: { name: string }) {
           <Fact name="needed to start">{row.minimum}</Fact>
           <Fact name="priority">{row.priority}</Fact>
           {row.state !== "finished" && (
-            <Fact name={row.runningSeconds === null ? "waits for" : "runs for"}>{duration(row.runningSeconds ?? row.ageSeconds)}</Fact>
+            <Fact name={sinceWhen(row)}>{duration(row.runningSeconds ?? row.ageSeconds)}</Fact>
           )}
           {row.line && <Fact name="place in line">{row.line.overall}. <span class="muted">({row.line.why})</span></Fact>}
           {Object.keys(row.asks).length > 0 && <Fact name="asks for, in all">{amountsText(row.asks)}</Fact>}
@@ -249,11 +249,28 @@ function Exchanges({ entries, job }: { entries: TimelineEntry[]; job: string }) 
 
 // -- where it is -----------------------------------------------------------------------------------------------------
 
+/** So many nodes a small map shows at once. */
+const MOST_UNFOLDED = 200;
+
+/** Domains that hold none of the nodes; of domains inside such ones it does not matter. */
+function elsewhere(tree: Tree, nodes: ReadonlySet<string>): Set<number> {
+  const rows: number[] = [];
+  tree.nodes.forEach((name, row) => nodes.has(name) && rows.push(row));
+  const found = new Set<number>();
+  tree.domains.name.forEach((_, domain) => {
+    const [lo, hi] = [tree.domains.lo[domain] as number, tree.domains.hi[domain] as number];
+    if (domain > 0 && !rows.some((row) => row >= lo && row < hi)) found.add(domain);
+  });
+  return found;
+}
+
 function Where({ page }: { page: Page }) {
   const { tree, state } = useMap();
   const nodes = useMemo(() => new Set(page.pods.map((pod) => pod.node || pod.promised).filter(Boolean)), [page]);
-  const none = useMemo(() => new Set<number>(), []);
+  const folded = useMemo(() => (tree && tree.nodes.length > MOST_UNFOLDED ? elsewhere(tree, nodes) : new Set<number>()), [tree, nodes]);
   if (!tree || !state || nodes.size === 0) return null;
+  // Thousands of nodes without domains are too many for a small picture; the pods' list names theirs.
+  if (tree.nodes.length > MOST_UNFOLDED && tree.domains.name.length <= 1) return null;
   return (
     <Panel title="Where it is" aside={<Link href={linkTo("/cluster", { by: "job", job: page.row.job })}>on the map</Link>}>
       <NodeMap
@@ -261,7 +278,7 @@ function Where({ page }: { page: Page }) {
         state={state}
         mode="job"
         resource={state.scarce}
-        folded={none}
+        folded={folded}
         lit={nodes}
         height={220}
         mini

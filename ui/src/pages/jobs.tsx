@@ -89,8 +89,13 @@ function overLast(rows: JobRow[]): JobRow[] {
   return [...rows].sort((a, b) => isOver(a) - isOver(b));
 }
 
+/** What the time beside a job tells; pods that run do not always say since when. */
+export function sinceWhen(row: JobRow): string {
+  if (row.runningSeconds !== null) return "runs for";
+  return ["waiting", "promised"].includes(row.state) ? "waits for" : "made before";
+}
+
 function Row({ row }: { row: JobRow }) {
-  const waits = row.runningSeconds === null;
   return (
     <tr>
       <td class="n" data-label="in line">{row.line && <b title={`${row.line.inQueue}. of its queue: ${row.line.why}`}>{row.line.overall}</b>}</td>
@@ -99,7 +104,7 @@ function Row({ row }: { row: JobRow }) {
       <td data-label="queue"><QueueLink queue={row.queue} /></td>
       <td data-label="pods"><Pods row={row} /></td>
       <td class="n" data-label="priority">{row.priority}</td>
-      <td class="n" data-label={waits ? "waits" : "runs"}>{row.state === "finished" ? null : duration(row.runningSeconds ?? row.ageSeconds)}</td>
+      <td class="n" data-label={sinceWhen(row)}>{row.state === "finished" ? null : duration(row.runningSeconds ?? row.ageSeconds)}</td>
       <td class="why" title={row.reason}>
         {row.reason ? <Reason text={row.reason} /> : ""}
         {row.startsInSeconds !== null && row.startsInSeconds > 0 && <span class="muted"> starts in about {duration(row.startsInSeconds)}</span>}

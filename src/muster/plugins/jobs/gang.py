@@ -41,6 +41,7 @@ TOO_FEW_SUBGROUPS = reason(
 _PENDING = int(TaskStatus.PENDING)
 _ALLOCATED = int(TaskStatus.ALLOCATED)
 _PIPELINED = int(TaskStatus.PIPELINED)
+_RELEASING = int(TaskStatus.RELEASING)
 _BINDING = int(TaskStatus.BINDING)
 _BOUND = int(TaskStatus.BOUND)
 _RUNNING = int(TaskStatus.RUNNING)
@@ -64,6 +65,12 @@ def _settled(counts: list[int], *, waiting: bool) -> int:
 def _valid(counts: list[int]) -> int:
     """Tasks that run, have run well, or may still be placed."""
     return _ready(counts) + counts[_PIPELINED] + counts[_PENDING]
+
+
+def _too_few(counts: list[int], minimum: int) -> str:
+    """Pods against the minimum; those that leave are there still. Their number changes often, and is not told."""
+    leaving = ", beside those that are leaving" if counts[_RELEASING] else ""
+    return f"{_valid(counts)} of {minimum} pods exist{leaving}"
 
 
 class Gang(Plugin):
@@ -101,9 +108,9 @@ class Gang(Plugin):
             rejection = self._check_subgroups(job)
         if rejection is not None:
             return rejection
-        valid, minimum = _valid(self._counts[job].tolist()), self._minimum[job]
-        if valid < minimum:
-            return Rejection(TOO_FEW_TASKS, f"{valid} of {minimum} pods exist")
+        counts, minimum = self._counts[job].tolist(), self._minimum[job]
+        if _valid(counts) < minimum:
+            return Rejection(TOO_FEW_TASKS, _too_few(counts, minimum))
         return None
 
     def jobs_valid(self, jobs: Rows) -> Mask:
@@ -114,9 +121,9 @@ class Gang(Plugin):
         roles = self._roles
         for name, role in sorted((roles.names[role], role) for role in self._jobs.roles[job]):
             minimum = int(roles.minimum[role])
-            valid = _valid(roles.counts[role].tolist())
-            if valid < minimum:
-                return Rejection(TOO_FEW_OF_ROLE, f"role {name}: {valid} of {minimum} pods exist")
+            counts = roles.counts[role].tolist()
+            if _valid(counts) < minimum:
+                return Rejection(TOO_FEW_OF_ROLE, f"role {name}: {_too_few(counts, minimum)}")
         return None
 
     def _check_subgroups(self, job: int) -> Rejection | None:
