@@ -42,10 +42,12 @@ def test_what_is_shown_is_called_so_that_it_can_be_told_and_typed(tmp_path: Path
     (tmp_path / "later" / "now" / "nodes.yaml").write_text(NODE)
     folder = str(tmp_path / "later" / "now")
     source = ObjectSource([folder], scheduler_names=("volcano", "other"))
-    label = make_feed(Shown(RunOptions(source, "kai", until="1m", seed=7))).label
+    feed = make_feed(Shown(RunOptions(source, "kai", until="1m", seed=7)))
+    label = feed.label
     assert label.title == "later/now"
     names = "--scheduler-name volcano --scheduler-name other"
     assert label.words == f"{folder} {names} --config kai --until 1m --seed 7"
+    assert any("other" in note for note in feed.notes), "what the terminal says, the page says"
 
 
 NODE = """

@@ -31,8 +31,10 @@ function App() {
   const { path } = useValue(address);
   const feed = useValue(status);
   const link = useValue(connection);
+  // Of replays there is no cluster, no cycle and no configuration of their own.
+  const isLab = feed?.source === "replay";
   useEffect(() => {
-    if (path === "/" && feed) go(feed.source === "replay" ? "/lab" : withoutPath(), true);
+    if (path === "/" && feed) go(isLab ? "/lab" : withoutPath(), true);
   }, [path, feed?.source]);
   useEffect(() => {
     document.title = `${jobOf(path) ?? titleOf(path)} – ${feed?.title ?? "Muster"}`;
@@ -44,12 +46,12 @@ function App() {
     <>
       <a class="skip" href="#main">Skip to the content</a>
       <header class="top">
-        <Link href={linkTo("/cluster")} class="brand">
+        <Link href={isLab ? "/lab" : linkTo("/cluster")} class="brand">
           <img src="/static/icon.svg" alt="" width="22" height="22" />
           Muster
         </Link>
         <nav aria-label="Pages">
-          {PAGES.map((page) => (
+          {PAGES.filter((page) => !isLab || page.path === "/lab").map((page) => (
             <Link key={page.path} href={linkTo(page.path)} aria-current={path.startsWith(page.path) ? "page" : undefined}>
               {page.title}
             </Link>
@@ -57,9 +59,11 @@ function App() {
         </nav>
         <div class="right">
           <Feed />
-          <button type="button" class="find" onClick={() => window.dispatchEvent(new Event("muster-search"))}>
-            Search <kbd>/</kbd>
-          </button>
+          {!isLab && (
+            <button type="button" class="find" onClick={() => window.dispatchEvent(new Event("muster-search"))}>
+              Search <kbd>/</kbd>
+            </button>
+          )}
           <ThemeSwitch />
         </div>
       </header>
@@ -72,13 +76,22 @@ function App() {
       ) : (
         <main id="main" tabIndex={-1}>
           {!jobOf(path) && <h1 class="unseen">{titleOf(path)}</h1>}
-          <Boundary key={path}>{pageOf(path)}</Boundary>
+          <Boundary key={path}>{isLab && !path.startsWith("/lab") ? <ReplaysAlone /> : pageOf(path)}</Boundary>
         </main>
       )}
       <Announcer />
       {!path.startsWith("/lab") && <Player />}
-      <Search />
+      {!isLab && <Search />}
     </>
+  );
+}
+
+function ReplaysAlone() {
+  return (
+    <div class="empty" role="status">
+      <p>Replays alone are shown here, so there is no cluster to look at. What came of them stands in the lab.</p>
+      <Link href="/lab" class="button">Go to the lab</Link>
+    </div>
   );
 }
 

@@ -1,6 +1,6 @@
 // Small parts that pages are made of.
 
-import { Component, type ComponentChildren, type JSX } from "preact";
+import { Component, type ComponentChildren, type JSX, type Ref } from "preact";
 import { useState } from "preact/hooks";
 import { ApiError, type JobRow, type Status } from "./api";
 import { hue } from "./paint";
@@ -67,9 +67,9 @@ export function Chip({ state }: { state: string }) {
   return <span class={`chip is-${state.replaceAll(" ", "-")}`} title={STATES[state]}>{state}</span>;
 }
 
-export function Panel(props: { title?: ComponentChildren; aside?: ComponentChildren; class?: string; children: ComponentChildren }) {
+export function Panel(props: { title?: ComponentChildren; aside?: ComponentChildren; class?: string; place?: Ref<HTMLElement>; children: ComponentChildren }) {
   return (
-    <section class={`panel ${props.class ?? ""}`}>
+    <section ref={props.place} class={`panel ${props.class ?? ""}`}>
       {(props.title || props.aside) && (
         <header>
           <h2>{props.title}</h2>
@@ -189,15 +189,8 @@ export class Boundary extends Component<{ children: ComponentChildren }, { fault
   }
 }
 
-/** Before the first cycle; of replays there is none. */
+/** Before the first cycle. */
 function NoCycle({ of: feed }: { of: Status }) {
-  if (feed.source === "replay")
-    return (
-      <div class="empty" role="status">
-        <p>Replays alone are shown here, so there is no cluster to look at. What came of them stands in the lab.</p>
-        <Link href="/lab" class="button">Go to the lab</Link>
-      </div>
-    );
   return <div class="empty" role="status"><p class="wait">{feed.ended ? "There is nothing to show: no cycle has been run." : "There is nothing to show: no cycle has been run yet. The page goes on by itself with the first one."}</p></div>;
 }
 

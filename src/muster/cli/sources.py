@@ -101,11 +101,11 @@ def read(source: ObjectSource, *, checked: bool = True) -> Sequence[KubeObject |
         )
     if not loaded and not loaded.left_out:
         raise UserError("expected nodes, queues and pods, got no object at all", place=", ".join(source.files))
-    notes = [*loaded.notes, *(notes_on(loaded) if checked else ()), *_unused(source.scheduler_names, loaded)]
-    for note in notes[:_MAX_NOTES]:
+    loaded.notes += [*(notes_on(loaded) if checked else ()), *_unused(source.scheduler_names, loaded)]
+    for note in loaded.notes[:_MAX_NOTES]:
         sys.stderr.write(f"note: {note}\n")
-    if len(notes) > _MAX_NOTES:
-        sys.stderr.write(f"note: and {len(notes) - _MAX_NOTES} more notes\n")
+    if len(loaded.notes) > _MAX_NOTES:
+        sys.stderr.write(f"note: and {len(loaded.notes) - _MAX_NOTES} more notes\n")
     return loaded
 
 

@@ -15,7 +15,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Final, Literal
 
-from muster.api import ClusterSnapshot, KubeObject, Loaded, MusterError
+from muster.api import ClusterSnapshot, KubeObject, Loaded, LoadedFiles, MusterError
 from muster.cluster import Timeline
 from muster.framework import Registry, SchedulerConfig
 from muster.scheduler import CycleResult, Scheduler, builtin_registry
@@ -72,6 +72,8 @@ class Feed:
         self.registry = registry or builtin_registry()
         self.history = History()
         self.turns = Turns()
+        #: What of the input may not be meant as it is written, a sentence each.
+        self.notes: tuple[str, ...] = ()
         #: Seconds since the epoch at which it began, by the cluster's clock.
         self.start: float = 0.0
         self.has_ended = False
@@ -123,6 +125,8 @@ class FileFeed(Feed):
     def __init__(self, label: Label, played: Played) -> None:
         super().__init__(label, played.config, played.registry)
         self._played = played
+        if isinstance(played.objects, LoadedFiles):
+            self.notes = (*played.objects.notes, *(played.timeline.notes if played.timeline is not None else ()))
         self._stopping = threading.Event()
         self._thread = threading.Thread(target=self._run, name="muster-ui-feed", daemon=True)
         self._began = 0.0

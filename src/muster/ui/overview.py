@@ -49,7 +49,7 @@ def config_document(feed: Feed) -> Json:
     sharding = feed.config.sharding
     return {
         **understood,
-        "notes": list(feed.config.notes),
+        "notes": [*feed.config.notes, *feed.notes],
         "summaries": {
             **{name: known.summary for name, known in sorted(registry.plugins.items())},
             **{name: known.summary for name, known in sorted(registry.actions.items())},

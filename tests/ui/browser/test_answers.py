@@ -147,6 +147,7 @@ def test_of_replays_alone_other_pages_say_where_to_look(show: Open, tmp_path: Pa
     feed.has_ended = True
     page = show(Desk(feed, Runs((tmp_path,))), "/jobs")
     expect(page.locator("main")).to_contain_text("Replays alone are shown here")
+    expect(page.get_by_role("navigation").get_by_role("link")).to_have_text(["Lab"])
     page.get_by_role("link", name="Go to the lab").click()
     expect(page.locator("main")).to_contain_text("These are runs of 2 traces, so none is called the best.")
     expect(page.get_by_role("row", name="trace one.csv two.csv")).to_be_visible()
@@ -187,3 +188,20 @@ def test_the_small_map_shows_where_a_job_is_in_a_large_cluster(show: Open) -> No
     expect(panel(page, "Where it is")).to_be_visible()
     expect(page.locator(".head .facts")).to_contain_text("made before")
     page.wait_for_function(HAS_COLOUR)
+
+
+def test_what_the_terminal_notes_about_the_input_is_on_the_page_too(show: Open) -> None:
+    loaded = load_text("---".join([node("n1"), group("train", 1)]), "noted.yaml")
+    loaded.notes.append("noted.yaml: document 2 (PodGroup team/train): no pod names it")
+    page = show(Desk(finished("noted", Played(loaded, default_config()))), "/config")
+    expect(panel(page, "Perhaps not meant as it is written")).to_contain_text("no pod names it")
+
+
+def test_a_node_that_is_found_comes_into_view_on_a_small_screen(show: Open) -> None:
+    page = show(Desk(large_feed(2_000, 8_000)), "/cluster", width=390)
+    page.wait_for_function(FIRST_DRAWN)
+    page.keyboard.press("/")
+    page.keyboard.type("node-01017")
+    expect(page.get_by_role("listbox").get_by_role("option")).to_contain_text(["node-01017"])
+    page.keyboard.press("Enter")
+    expect(panel(page, "node-01017")).to_be_in_viewport(ratio=0.2)

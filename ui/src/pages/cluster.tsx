@@ -1,13 +1,13 @@
 // Cluster: every node in the order of the network, coloured by what one wants to know.
 
 import { useEffect, useMemo, useRef, useState } from "preact/hooks";
-import type { Cycles, NodePage, State, Tree } from "../api";
-import { amount, amountsText, number, percent, plural, podStatus, resourceWord } from "../format";
+import type { Cycles, State, Tree } from "../api";
+import { amount, number, percent, plural, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
+import { NodePanel } from "../NodePanel";
 import type { Mode, Paint } from "../paint";
 import { Overview } from "../Overview";
-import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments, useSource } from "../parts";
-import { askAll } from "./whatif";
+import { Chip, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments } from "../parts";
 import { address, go, linkTo, status, useAt, useData, useValue, withQuery } from "../store";
 
 const MODES: { value: Mode; label: string; title: string }[] = [
@@ -286,68 +286,6 @@ function Legend({ painted, mode, state }: { painted: Paint; mode: Mode; state: S
       {state.leaving.length > 0 && <span><i class="corner is-leaving" />pods are leaving</span>}
     </div>
   );
-}
-
-function NodePanel({ name }: { name: string }) {
-  const node = useData<NodePage>(`/api/nodes/${encodeURIComponent(name)}`);
-  const feed = useValue(status);
-  const source = useSource();
-  const close = <Link href={withQuery({ node: null })} class="button" aria-label="Close">✕</Link>;
-  if (!node.data || node.data.name !== name) return <Panel title={name} aside={close}><Missing of={node} what="the node" /></Panel>;
-  const { data } = node;
-  return (
-    <Panel title={<span class="name">{data.name}</span>} aside={close} class="detail">
-      <p>
-        <Chip state={data.state} />{" "}
-        {data.domains.map((domain) => (
-          <span key={domain.name}> in <Link href={withQuery({ domain: domain.name })} class="name">{domain.name}</Link></span>
-        ))}
-      </p>
-      <table>
-        <thead><tr><th>resource</th><th class="n">free</th><th class="n">used</th><th class="n">of</th></tr></thead>
-        <tbody>
-          {Object.keys(data.allocatable).map((resource) => (
-            <tr key={resource}>
-              <td>{resourceWord(resource)}</td>
-              <td class="n"><b>{data.free[resource]}</b></td>
-              <td class="n">{data.used[resource]}</td>
-              <td class="n">{data.allocatable[resource]}</td>
-            </tr>
-          ))}
-        </tbody>
-      </table>
-      {data.taints.length > 0 && <p class="muted">Taints: {data.taints.join(", ")}</p>}
-      <h3>{plural(data.running.length, "pod")}</h3>
-      <ul class="pods">
-        {data.running.map((pod) => (
-          <li key={pod.pod}>
-            {pod.job ? <JobLink job={pod.job} /> : <span class="muted">of another scheduler</span>}
-            <span class="muted"> {pod.pod.split("/").at(-1)}, {podStatus(pod.status)}{asked(pod.asks)}</span>
-          </li>
-        ))}
-      </ul>
-      {data.promisedTo.length > 0 && (
-        <>
-          <h3>Promised to</h3>
-          <ul class="pods">
-            {data.promisedTo.map((pod) => <li key={pod.pod}><JobLink job={pod.job} /> <span class="muted">{pod.pod}</span></li>)}
-          </ul>
-        </>
-      )}
-      <p><Link href={askAll([{ kind: "drain", text: name }])}>What if it were drained?</Link></p>
-      <Commands
-        commands={[
-          ...(feed?.live ? [`kubectl describe node ${name}`] : []),
-          `muster nodes ${source} --output wide`,
-        ]}
-      />
-    </Panel>
-  );
-}
-
-function asked(asks: Record<string, string>): string {
-  const text = amountsText(asks);
-  return text ? `; ${text}` : "";
 }
 
 const MOST_ROWS = 500;

@@ -22,6 +22,7 @@ export function ConfigPage() {
           <div><dt>put aside</dt><dd>{plural(data.quarantined.length, "object")}</dd></div>
           <div><dt>faults in the topology</dt><dd>{data.faults.length}</dd></div>
           <div><dt>plugins left out</dt><dd>{data.pluginsLeftOut.join(", ") || "none"}</dd></div>
+          <div><dt>notes on the input</dt><dd>{data.notes.length}</dd></div>
           <div><dt>cycles that broke</dt><dd>{data.errors.length}</dd></div>
         </dl>
         {!troubles && !feed?.trouble && <p>Nothing is wrong.</p>}
@@ -51,6 +52,11 @@ export function ConfigPage() {
           <ul class="plain">{data.errors.map((error) => <li key={error.cycle}>cycle {error.cycle}, <When time={error.time} />: {error.error}</li>)}</ul>
         </Panel>
       )}
+      {data.notes.length > 0 && (
+        <Panel title="Perhaps not meant as it is written" class="warn">
+          <ul class="plain">{data.notes.map((note) => <li key={note}>{note}</li>)}</ul>
+        </Panel>
+      )}
       <div class="columns">
         <Panel title="Actions, in order">
           <ol class="parts">
@@ -67,7 +73,6 @@ export function ConfigPage() {
             </Panel>
           ))}
           <Panel title="Not in use"><p class="muted">{data.unused.join(", ")}</p></Panel>
-          {data.notes.length > 0 && <Panel title="Notes"><ul class="plain">{data.notes.map((note) => <li key={note}>{note}</li>)}</ul></Panel>}
         </div>
       </div>
     </div>
