@@ -125,6 +125,12 @@ def test_nothing_is_promised_where_nobody_knows_when_others_end() -> None:
     assert (found.forecast.seconds, found.forecast.text) == (None, "nobody says when default/pod/old ends")
 
 
+def test_who_lacks_pods_of_its_own_is_not_helped_when_others_end() -> None:
+    found = _explained("default/mine", [node("n1", gpu=8), pod_group("mine", minimum=3)])
+    assert found.forecast is not None
+    assert (found.forecast.seconds, found.forecast.text) == (None, "it is not enough that others end")
+
+
 def test_a_deadline_is_a_bound() -> None:
     old = _running("old", 8, "n1")
     old = replace(old, spec=replace(old.spec, active_deadline_seconds=900))

@@ -138,7 +138,7 @@ class _Bench:
             return f"not within {duration_text(round(passed))}, and further was not looked"
         endless = [holder.job for holder in self._explanation.holders if holder.job not in estimates.expected]
         if not endless:
-            return "not by the end of others alone"
+            return "it is not enough that others end"
         more = f" and {len(endless) - _MAX_NAMED} more" if len(endless) > _MAX_NAMED else ""
         names = joined(endless[:_MAX_NAMED]) if not more else ", ".join(endless[:_MAX_NAMED]) + more
         return f"nobody says when {names} {'ends' if len(endless) == 1 else 'end'}"
