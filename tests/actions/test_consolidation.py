@@ -187,5 +187,6 @@ def test_a_pod_that_nobody_makes_anew_is_not_moved() -> None:
     owned.metadata.owner_references = [OwnerReference(kind="ReplicaSet", name="web", uid="1", controller=True)]
     session = consolidate(*nodes(2, gpu=4), alone, owned, *gang("new", pending=1, gpu=4))
     assert moved(session) == {"owned": "n0"}
-    session = consolidate(*nodes(2, gpu=4), alone, *gang("fixed", on=["n1"], gpu=2, firm=True), *gang("new", pending=1, gpu=4))
+    fixed = gang("fixed", on=["n1"], gpu=2, firm=True)
+    session = consolidate(*nodes(2, gpu=4), alone, *fixed, *gang("new", pending=1, gpu=4))
     assert moved(session) == {}

@@ -143,8 +143,9 @@ def test_a_gang_of_which_too_few_pods_are_free_of_gates_says_so() -> None:
 
 
 def test_a_gang_that_waits_for_others_to_leave_is_promised_its_nodes() -> None:
-    held = [pod(f"held-{n}", 4, on=n) for n in ("n1", "n2")]
-    documents = (node("n1"), node("n2"), *held, *gang("whole", 1, 8))
+    held = [pod(f"held-{n}", 4, group=f"held-{n}", on=n) for n in ("n1", "n2")]
+    groups = [group(f"held-{n}", 1) for n in ("n1", "n2")]
+    documents = (node("n1"), node("n2"), *groups, *held, *gang("whole", 1, 8))
     found = explain("whole", *documents, cycles=2)
     assert (found.code, found.state) == ("promised", JobState.WAITING)
     assert run(*documents, cycles=2).jobs["team/whole"].reason.startswith("promised: ")
