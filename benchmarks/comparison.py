@@ -4,13 +4,15 @@
     python -m benchmarks.comparison --only venus   # one trace
     python -m benchmarks.comparison --docs         # only what was run before, into the page
 
-Traces are read from `../shared/traces`. What has been run is kept in `build/comparison` and not run again.
+Traces are read from `../shared/traces`. What has been run is kept in `build/comparison` and not run again; rows of the
+page that were made elsewhere stay.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -140,27 +142,47 @@ def _keep(folder: Path) -> None:
 
 
 def _with_tables(text: str) -> str:
-    """The page with the tables between its marks made anew."""
+    """The page with the tables between its marks made anew; rows of runs that are not kept here stay as they are."""
     for name, trial in TRIALS.items():
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
         before, _, rest = text.partition(begin)
-        _, _, after = rest.partition(end)
-        text = before + begin + "\n".join(_table(name, trial)) + "\n" + end + after
+        there, _, after = rest.partition(end)
+        made = "\n".join(_table(name, trial, there)) + "\n" if any(OUT.glob(f"{name}-*/figures.json")) else there
+        text = before + begin + made + end + after
     return text
 
 
-def _table(name: str, trial: Trial) -> Iterator[str]:
-    rows = list(_rows(name))
-    base = next((figures for label, figures in rows if label == _SKIP), {})
-    yield f"`muster compare {trial.file} {trial.options}`" + (f", {_jobs(name):,} jobs:" if rows else ": not run.")
+def _table(name: str, trial: Trial, there: str) -> Iterator[str]:
+    """The lines of a trial; `there`: what the page says of it now."""
+    rows = dict(_rows(name))
+    lines = _rows_of(there)
+    base = rows[_SKIP] if _SKIP in rows else _mean_of(lines.get(_SKIP, ""))
+    for label, figures in rows.items():
+        cells = [_cell(key, figures, base if key == "wait_s.mean" else {}) for _, key in _COLUMNS]
+        lines[label] = f"| {label} | " + " | ".join(cells) + " |"
+    yield f"`muster compare {trial.file} {trial.options}`, {_jobs(name):,} jobs:"
     yield ""
-    if not rows:
-        return
     yield "| policy | " + " | ".join(heading for heading, _ in _COLUMNS) + " |"
     yield "|---|" + "---:|" * len(_COLUMNS)
-    for label, figures in rows:
-        cells = [_cell(key, figures, base if key == "wait_s.mean" else {}) for _, key in _COLUMNS]
-        yield f"| {label} | " + " | ".join(cells) + " |"
+    yield from (lines[label] for label in sorted(lines, key=_place))
+
+
+def _rows_of(table: str) -> dict[str, str]:
+    """The rows of a table on the page, by policy."""
+    rows = [line for line in table.splitlines() if line.startswith("| ") and not line.startswith("| policy |")]
+    return {line.split("|")[1].strip(): line for line in rows}
+
+
+def _mean_of(row: str) -> dict[str, float]:
+    """What a row of the page says about the mean wait."""
+    found = re.match(r"\|[^|]*\| ([\d,]+)", row)
+    return {"wait_s.mean": float(found[1].replace(",", ""))} if found else {}
+
+
+def _place(label: str) -> tuple[int, int, str]:
+    """Where a row stands: exact times first, and policies as they are listed."""
+    policy, _, told = label.partition(", estimates ")
+    return ("", "factor:5", "none").index(told), [*POLICIES, policy].index(policy), label
 
 
 def _jobs(name: str) -> int:
@@ -171,7 +193,7 @@ def _rows(name: str) -> Iterator[tuple[str, dict[str, float]]]:
     for told in ("exact", "factor-5", "none"):
         path = OUT / f"{name}-{told}" / "figures.json"
         known = json.loads(path.read_text()) if path.exists() else {"wait_s.mean": {}}
-        for policy in sorted(known["wait_s.mean"], key=lambda known_: [*POLICIES, known_].index(known_)):
+        for policy in known["wait_s.mean"]:
             label = policy if told == "exact" else f"{policy}, estimates {told.replace('-', ':')}"
             yield label, {key: known[key][policy]["mean"] for _, key in _COLUMNS if key in known}
 

@@ -44,7 +44,7 @@ def configured(policy: str) -> SchedulerConfig:
     patience = {SHORTEST: "0", PATIENT: "30"}.get(policy)
     if patience is None:
         return find_policy(f"policy:{policy}")
-    return parse_config(policy_text("easy-shortest").replace("patience: 6h", f"patience: {patience}"), policy)
+    return parse_config(policy_text("easy-shortest").replace("patience: 24h", f"patience: {patience}"), policy)
 
 
 def test_nothing_is_reserved_before_patience_has_an_end() -> None:
@@ -53,6 +53,23 @@ def test_nothing_is_reserved_before_patience_has_an_end() -> None:
     assert (early["long"], early["gang"]) == (3, 503)
     late = starts(trace((*BUSY, ("between", 2, 38, 8, 1), ("long", 40, 500, 8, 1))), PATIENT)
     assert (late["gang"], late["long"]) == (100, 150)
+
+
+def test_the_larger_a_job_is_the_sooner_its_patience_ends() -> None:
+    """Thirty seconds are those of a job as large as a node: a gang of two has 21, seven eighths of a node 32."""
+    beside = ("between", 2, 24, 8, 1)
+    assert starts(trace((*BUSY, beside, ("long", 26, 500, 8, 1))), PATIENT)["long"] == 150, "after 25 seconds"
+    small = (("old", 0, 100, 6, 1), ("most", 1, 50, 7, 1))
+    assert starts(trace((*small, ("long", 32, 500, 2, 1))), PATIENT, nodes=1)["most"] == 532, "after 31 of 32 seconds"
+    assert starts(trace((*small, ("long", 34, 500, 2, 1))), PATIENT, nodes=1)["most"] == 100, "after 33"
+
+
+def test_only_the_most_overdue_goes_before_shorter_ones() -> None:
+    busy = (("old", 0, 100, 8, 2),)
+    found = starts(trace((*busy, ("first", 1, 50, 8, 1), ("next", 2, 40, 8, 1), ("short", 90, 5, 8, 1))), PATIENT)
+    assert (found["first"], found["short"], found["next"]) == (100, 100, 105)
+    found = starts(trace((*busy, ("one", 1, 50, 8, 1), ("two", 20, 60, 8, 2))), PATIENT)
+    assert (found["two"], found["one"]) == (100, 160), "as large as two it has waited for more of its patience"
 
 
 def starts(made: Trace, policy: str, nodes: int = 2) -> dict[str, float]:

@@ -102,20 +102,18 @@ class RunTimes:
 
     def follow(self, snapshot: Snapshot, now: float) -> None:
         """Take in a picture: jobs that ran and are gone have ended."""
-        running: dict[str, tuple[str, float]] = {}
         jobs = snapshot.jobs
-        for row in np.flatnonzero(jobs.allocated.any(axis=1)).tolist():
-            record = jobs.records[row]
-            known = self._running.get(record.id)
-            if known is None:
-                tasks = snapshot.tasks_of(row)
-                pod = snapshot.tasks.pods[int(tasks[0])] if len(tasks) else None
-                known = owner_of(record, pod), now if record.started is None else record.started
-            running[record.id] = known
-        for job, (owner, since) in self._running.items():
-            if job not in running and job not in jobs.index:
+        runs = {jobs.records[row].id: row for row in np.flatnonzero(jobs.allocated.any(axis=1)).tolist()}
+        for job in [job for job in self._running if job not in runs]:
+            owner, since = self._running.pop(job)
+            if job not in jobs.index:
                 self._remember(owner, now - since)
-        self._running = running
+        for job, row in runs.items():
+            if job in self._running:
+                continue
+            record, tasks = jobs.records[row], snapshot.tasks_of(row)
+            pod = snapshot.tasks.pods[int(tasks[0])] if len(tasks) else None
+            self._running[job] = owner_of(record, pod), now if record.started is None else record.started
         if len(self._said) > 2 * len(jobs) + _REMEMBERED:
             self._said = {job: known for job, known in self._said.items() if job in jobs.index}
 

@@ -44,8 +44,8 @@ POLICIES: Final[dict[str, tuple[str, str]]] = {
         _policy("{name: reservation}"),
     ),
     "easy-shortest": (
-        "the shortest first, with a reservation for the first that has waited for six hours and cannot start",
-        _policy("{name: reservation, arguments: {order: shortest, patience: 6h}}"),
+        "the shortest first, with a reservation for the most overdue: after a day for one as large as a node",
+        _policy("{name: reservation, arguments: {order: shortest, patience: 24h}}"),
     ),
     "conservative": (
         "in the order of coming, with reservations for the first eight that cannot start",

@@ -64,9 +64,9 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
     patience: Annotated[
         str | float,
         Meta(
-            description="Room is reserved for a job once it has waited for so long: 6h, or seconds. Until then others "
-            "may pass it; with `order: shortest` those who have not waited as long go by their run times, after those "
-            "who have."
+            description="Room is reserved for a job as large as a node once it has waited for so long: 24h, or seconds; "
+            "for one as large as four nodes after half of that, for one of a quarter of a node after twice. Until "
+            "then others may pass it. With `order: shortest` all go by their run times but the most overdue of a queue."
         ),
     ] = msgspec.field(default=0.0)
     margin: Annotated[
@@ -131,20 +131,43 @@ class Reservation(Plugin):
     # -- who comes first -----------------------------------------------------------------------------------------
 
     def job_order(self, job: int) -> OrderKey:
-        """Nothing before somebody waits; then the shortest first, if that is wanted.
-
-        With patience, those whose patience is at an end, as they came; then the shortest first, if that is wanted.
-        """
+        """The most overdue of a queue first, then the shortest; without patience, only once somebody waits."""
         if self._options.order != "shortest":
             return 0.0
         if self._patience:
-            return 0.0 if self._has_waited(job) else 1.0 + self._seconds(job)
+            return -1.0 if job in self._foremost else self._seconds(job)
         return self._seconds(job) if int(self.session.snapshot.jobs.queue[job]) in self._blocked else 0.0
 
     def job_orders(self, jobs: Rows) -> NDArray[np.float64]:
         if self._options.order != "shortest":
             return np.zeros(len(jobs))
         return np.array([self.job_order(job) for job in jobs.tolist()], np.float64)
+
+    @cached_property
+    def _overdue(self) -> NDArray[np.float64]:
+        """By job: how long it has waited, as part of its patience; from 1 on it is overdue.
+
+        The patience of a job as large as n nodes is that of the arguments divided by the root of n: the larger it is,
+        the more of its wait is for room that nobody leaves free for it, and the fewer there are of its kind.
+        """
+        snapshot, table = self.session.snapshot, self.session.snapshot.tasks
+        waits = np.flatnonzero((table.status == TaskStatus.PENDING) & (table.job != NO_ROW))
+        have = snapshot.nodes.state[ALLOCATABLE].astype(np.float64)
+        one = have.sum(axis=0) / np.maximum(1, np.count_nonzero(have, axis=0))
+        parts = (snapshot.classes.requests[:, 0] / np.where(one > 0, one, math.inf)).max(axis=1)
+        sizes = np.bincount(table.job[waits], weights=parts[table.cls[waits]], minlength=len(snapshot.jobs))
+        waited = np.maximum(0.0, self.session.now - snapshot.jobs.created)
+        return np.where(sizes > 0, waited * np.sqrt(sizes) / max(self._patience, 1e-9), 0.0)
+
+    @cached_property
+    def _foremost(self) -> set[int]:
+        """Of every queue and priority the job that is most overdue."""
+        jobs = self.session.snapshot.jobs
+        late = np.flatnonzero(self._overdue >= 1)
+        found: dict[tuple[int, int], int] = {}
+        for job in late[np.argsort(-self._overdue[late], kind="stable")].tolist():
+            found.setdefault((jobs.queue.item(job), jobs.priority.item(job)), job)
+        return set(found.values())
 
     def queue_closed(self, queue: int) -> Rejection | None:
         first = self._blocked.get(queue)
@@ -154,7 +177,7 @@ class Reservation(Plugin):
 
     def _has_waited(self, job: int) -> bool:
         """Whether the patience of a job is at an end."""
-        return self.session.now - float(self.session.snapshot.jobs.created[job]) >= self._patience
+        return not self._patience or bool(self._overdue[job] >= 1)
 
     def job_waits(self, job: int) -> bool:
         snapshot = self.session.snapshot
