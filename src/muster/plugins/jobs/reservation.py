@@ -64,8 +64,8 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
     patience: Annotated[
         str | float,
         Meta(
-            description="Room is reserved for a job as large as a node once it has waited for so long: 24h, or seconds; "
-            "for one as large as four nodes after half of that, for one of a quarter of a node after twice. Until "
+            description="Room is reserved for a job as large as a node once it has waited for so long: 24h, or "
+            "seconds; for one as large as four nodes after half of that, for a quarter of a node after twice. Until "
             "then others may pass it. With `order: shortest` all go by their run times but the most overdue of a queue."
         ),
     ] = msgspec.field(default=0.0)
