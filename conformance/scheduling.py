@@ -88,9 +88,9 @@ def config_of(case: Case) -> SchedulerConfig:
         if action in ("gangpreempt", "gangreclaim"):
             # In Volcano a gang that has its minimum takes nothing from others.
             configurations[action] = {"growByEviction": False, **configurations.get(action, {})}
-    if "preempt" in actions:
-        # Volcano makes room for the job whose turn it is, whoever will take it.
-        configurations["preempt"] = {"looksAhead": False, **configurations.get("preempt", {})}
+        if action in ("preempt", "gangpreempt", "gangreclaim"):
+            # Volcano makes room for the job whose turn it is, whoever will take it.
+            configurations[action] = {"looksAhead": False, **configurations.get(action, {})}
     return SchedulerConfig(actions, tiers, configurations, _sharding(config))
 
 

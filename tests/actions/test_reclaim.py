@@ -133,6 +133,20 @@ def test_room_that_is_free_is_left_to_allocate() -> None:
     assert [committed.action for committed in session.committed] == ["allocate"]
 
 
+def test_without_allocate_room_beside_who_could_go_is_promised() -> None:
+    world: list[KubeObject] = [
+        *queues(rich=4, poor=4),
+        node("a", gpu=8),
+        *running("old", ["a"] * 6, queue="rich", gpu=1),
+        *waiting("new", 2, queue="poor", gpu=1),
+    ]
+    session = act(world, configured("reclaim", share="capacity"))
+    assert evicted(session) == []
+    assert sorted(promised(session).values()) == ["a", "a"]
+    session = act(world, configured("reclaim, allocate", share="capacity"))
+    assert [committed.action for committed in session.committed] == ["allocate"]
+
+
 def test_free_room_serves_before_anybody_is_evicted() -> None:
     world: list[KubeObject] = [
         *queues(rich=4, poor=4),

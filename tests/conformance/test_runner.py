@@ -7,6 +7,7 @@ import pytest
 
 from conformance.disagreements import Disagreements, Entry
 from conformance.results import closing_line, failure_line, skipped_lines, table
+from conformance.scheduling import config_of
 from muster.api import UserError
 from tests.conformance.case_files import GANG, cluster_case, function_case, load, run
 
@@ -150,3 +151,11 @@ def test_the_summary_counts_every_case_once(tmp_path: Path) -> None:
         ["skipped", "2", "plugin numa-aware"],
         ["decided", "area/Test/01-gang-of-two:", "because"],
     ]
+
+
+@pytest.mark.parametrize("action", ["preempt", "gangpreempt", "gangreclaim"])
+def test_room_is_made_for_whose_turn_it_is_unless_the_case_says_otherwise(tmp_path: Path, action: str) -> None:
+    given = [{"name": action, "arguments": {"looksAhead": True}}]
+    for configurations, expected in (([], False), (given, True)):
+        case = load(tmp_path, with_plugin("gang", actions=[action], configurations=configurations))
+        assert config_of(case).arguments_of(action)["looksAhead"] is expected

@@ -52,6 +52,8 @@ class Rooms:
         # Where allocate runs, what is free has been given out, and what is left of it serves before anybody is
         # evicted. Without it preempt gives free room out itself, and goes by scores alone, as Volcano does.
         self._free_first = kind is Eviction.RECLAIM or session.has_action("allocate")
+        #: There, reclaim promises free room on nodes where somebody could go, and only there, as Volcano does, too.
+        self.promises_beside = kind is Eviction.RECLAIM and not session.has_action("allocate")
 
     def begin(self, simulation: Simulation, supply: Supply) -> None:
         """Turn to a job."""
@@ -68,7 +70,11 @@ class Rooms:
                 return 1
         if self._free_first or self._options.topology_aware:
             # While more than one domain is open, the first task decides which it will be.
-            placed = self._use_free(tasks[:1] if scope.is_open else tasks, scope.mask)
+            run = tasks[:1] if scope.is_open else tasks
+            placed = 0
+            if self.promises_beside:
+                placed = self._use_free(run, scope.of(self._supply.has_candidates))
+            placed = placed or self._use_free(run, scope.mask)
             if placed:
                 return placed
         return self._make(tasks, scope)

@@ -117,7 +117,7 @@ class TaskStrategy(Strategy[Supply]):
             self._domain = NO_ROW
             self._place_all(need.job, need.tasks, supply)
             self._session.tally.dry_runs += 1
-            plan = self._plan(need.job, simulation)
+            plan = self._plan(need.job, supply, simulation)
             if plan is not None and simulation.accepts(plan):
                 return plan
             simulation.statement.rollback(mark)
@@ -126,7 +126,12 @@ class TaskStrategy(Strategy[Supply]):
             self._failed.append(self._domain)  # the next one may do
         return None
 
-    def _plan(self, job: int, simulation: Simulation) -> Plan | None:
+    def _promises(self, placed: Rows, supply: Supply) -> bool:
+        """Whether reclaim may promise room that is free: where allocate never runs, beside those who could go."""
+        nodes = self._session.snapshot.tasks.node[placed]
+        return self._rooms.promises_beside and bool(supply.has_candidates[nodes].all())
+
+    def _plan(self, job: int, supply: Supply, simulation: Simulation) -> Plan | None:
         """What was done for a job, trimmed; None: it is not enough."""
         placed = simulation.placed()
         if len(placed) == 0 or self._session.job_pipelined_deficit(job) > 0:
@@ -134,7 +139,7 @@ class TaskStrategy(Strategy[Supply]):
         if self._live.isdisjoint(placed.tolist()):
             self._trim(simulation)
         evicted = simulation.evicted()
-        if self._kind is Eviction.RECLAIM and len(evicted) == 0:
+        if self._kind is Eviction.RECLAIM and len(evicted) == 0 and not self._promises(placed, supply):
             return None  # what is free is allocate's to give, also where that comes later
         return Plan(placed, evicted)
 
@@ -286,7 +291,7 @@ class WithinJobs(TaskStrategy):
             mark = simulation.statement.mark()
             self._place_run(need.job, np.array([task], np.intp), candidates)
             self._session.tally.dry_runs += 1
-            found = self._plan(need.job, simulation)
+            found = self._plan(need.job, candidates, simulation)
             if found is None or not simulation.accepts(found):
                 simulation.statement.rollback(mark)
                 break
