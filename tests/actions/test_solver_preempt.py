@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from muster.api import KubeObject, Pod
+from muster.api import KubeObject, Pod, SubGroupPolicy
 from muster.framework import Session
 from muster.framework.reasons import NO_ROOM_BY_EVICTION
 from muster.scheduler.decisions import decisions_of
-from muster.testing import node, pod
+from muster.testing import node, pod, pod_group
 from tests.engine.evictions.eviction_stage import never_preempting
 from tests.engine.evictions.solver.solver_stage import (
     act,
@@ -244,3 +244,20 @@ def test_whose_victims_would_not_do_is_not_told_that_there_are_none() -> None:
     session = preempt(*nodes(2, gpu=1), *gang("old", on=["n0"], priority="low"), *gang("new", pending=1, gpu=2))
     why = session.no_evictions[session.snapshot.jobs.index["default/new"]]["preempt"]
     assert why.reason is NO_ROOM_BY_EVICTION
+
+
+@pytest.mark.parametrize(("parts", "asked", "going"), [(1, 1, "210"), (2, 2, "54"), (2, 3, "543"), (2, 4, "543210")])
+def test_sub_groups_give_what_the_gang_can_spare_or_it_goes_whole(parts: int, asked: int, going: str) -> None:
+    """Sub-groups of three pods, of which one has to be whole, whatever number of pods the gang needs."""
+    divided = pod_group("divided", minimum=1, queue="q", priority_class="low")
+    divided.spec.sub_group_policy = [
+        SubGroupPolicy(name="parts", match_label_keys=["part"], sub_group_size=3, min_sub_groups=1)
+    ]
+    members = [
+        pod(f"divided-{k}", group="divided", node="n0", gpu=1, priority=10, labels={"part": str(k // 3)})
+        for k in range(3 * parts)
+    ]
+    queue = kai_queue("q", gpu=(8, -1, 1))
+    new = gang("new", pending=asked, priority="high")
+    session = act([queue, *nodes(1, gpu=3 * parts), divided, *members, *new], kai("preempt"))
+    assert sorted(evicted(session)) == sorted(f"divided-{k}" for k in going)
