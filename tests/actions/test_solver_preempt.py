@@ -261,3 +261,18 @@ def test_sub_groups_give_what_the_gang_can_spare_or_it_goes_whole(parts: int, as
     new = gang("new", pending=asked, priority="high")
     session = act([queue, *nodes(1, gpu=3 * parts), divided, *members, *new], kai("preempt"))
     assert sorted(evicted(session)) == sorted(f"divided-{k}" for k in going)
+
+
+@pytest.mark.parametrize(("allowed", "going"), [(0, ["plain-0"]), (1, ["web1-0"]), (2, ["web1-0"])])
+def test_pods_that_a_budget_keeps_do_not_keep_others_on_their_node(allowed: int, going: list[str]) -> None:
+    """The youngest would go first; those of the budget are passed over as far as it keeps them."""
+    objects = [
+        *nodes(1, gpu=6),
+        *gang("plain", on=["n0"], gpu=2, priority="low", created=1.0),
+        *gang("web0", on=["n0"], gpu=2, priority="low", created=2.0, labels={"app": "web"}),
+        *gang("web1", on=["n0"], gpu=2, priority="low", created=3.0, labels={"app": "web"}),
+    ]
+    session = preempt(*objects, budget(allowed=allowed), *gang("new", pending=1, gpu=2, priority="high"))
+    assert evicted(session) == going
+    session = preempt(*objects, budget(allowed=allowed), *gang("new", pending=1, gpu=4, priority="high"))
+    assert evicted(session) == {0: [], 1: ["plain-0", "web1-0"], 2: ["web0-0", "web1-0"]}[allowed]
