@@ -52,8 +52,6 @@ class Search:
     #: Units that were offered, and dry runs that were made.
     units: list[Unit] = field(default_factory=list)
     made: int = 0
-    #: Whether a plugin has refused somebody's going, which depends on more than on what is asked for.
-    was_judged: bool = False
     #: Jobs of which PodDisruptionBudgets keep a unit, and with it all that comes after it.
     _kept: set[int] = field(default_factory=set)
     #: Victims at hand that could stay in the last step; see `Trials.run`.
@@ -323,7 +321,6 @@ class Search:
         if self._filters:
             scenario = Scenario(self.kind, self.simulation.job, pending, offered, taken, _NOBODY)
             if not all(check(scenario) for check in self._filters):
-                self.was_judged = True
                 return False
         return not self.budgets or bool(self.budgets.allowed(potential).all())
 
@@ -355,7 +352,6 @@ class Search:
             or not (may_stand and self.trials.judge(outcome, offered))
         )
         if self._refused:
-            self.was_judged = True
             self.trials.keep_open()
         if outcome is None or self._refused:
             self._statement.rollback(mark)
