@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from muster.api import KubeObject, OwnerReference, Pod
-from muster.framework import SchedulerConfig, Session, profile
+from muster.framework import Session
 from muster.scheduler.decisions import decisions_of
 from muster.snapshot.messages import Evict, Nominate
 from muster.testing import pod
@@ -151,16 +151,6 @@ def test_one_gang_after_another_is_served() -> None:
     assert promised(session).keys() == {"new0-0", "new1-0"}
     assert len(moved(session)) == 2
     assert gone(session) == []
-
-
-@pytest.mark.parametrize(("behind", "served"), [({"created": 9_000.0}, True), ({"created": 9_995.0}, False)])
-def test_a_move_that_is_not_worth_it_for_one_may_be_for_one_that_has_waited_longer(behind: Any, served: bool) -> None:
-    """The job of the emptier queue has its turn first; that nobody moves for it rules out no older one."""
-    config = profile("muster")
-    plain = SchedulerConfig(("consolidation",), config.tiers, {})
-    objects = [*halves(age=100), *gang("young", "other", pending=1, gpu=4, created=9_990.0)]
-    session = act([*QUEUES, *objects, *gang("next", pending=1, gpu=4, **behind)], plain)
-    assert promised(session).keys() == ({"next-0"} if served else set())
 
 
 @pytest.mark.parametrize("is_promised", [True, False])

@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from muster.api import KubeObject, Pod
+from muster.api import KubeObject, Pod, SubGroupPolicy
 from muster.framework import Session
 from muster.framework.reasons import NO_ROOM_BY_EVICTION
 from muster.scheduler.decisions import decisions_of
-from muster.testing import node, pod
+from muster.testing import node, pod, pod_group
 from tests.engine.evictions.eviction_stage import never_preempting
 from tests.engine.evictions.solver.solver_stage import (
     act,
@@ -244,3 +244,35 @@ def test_whose_victims_would_not_do_is_not_told_that_there_are_none() -> None:
     session = preempt(*nodes(2, gpu=1), *gang("old", on=["n0"], priority="low"), *gang("new", pending=1, gpu=2))
     why = session.no_evictions[session.snapshot.jobs.index["default/new"]]["preempt"]
     assert why.reason is NO_ROOM_BY_EVICTION
+
+
+@pytest.mark.parametrize(("parts", "asked", "going"), [(1, 1, "210"), (2, 2, "54"), (2, 3, "543"), (2, 4, "543210")])
+def test_sub_groups_give_what_the_gang_can_spare_or_it_goes_whole(parts: int, asked: int, going: str) -> None:
+    """Sub-groups of three pods, of which one has to be whole, whatever number of pods the gang needs."""
+    divided = pod_group("divided", minimum=1, queue="q", priority_class="low")
+    divided.spec.sub_group_policy = [
+        SubGroupPolicy(name="parts", match_label_keys=["part"], sub_group_size=3, min_sub_groups=1)
+    ]
+    members = [
+        pod(f"divided-{k}", group="divided", node="n0", gpu=1, priority=10, labels={"part": str(k // 3)})
+        for k in range(3 * parts)
+    ]
+    queue = kai_queue("q", gpu=(8, -1, 1))
+    new = gang("new", pending=asked, priority="high")
+    session = act([queue, *nodes(1, gpu=3 * parts), divided, *members, *new], kai("preempt"))
+    assert sorted(evicted(session)) == sorted(f"divided-{k}" for k in going)
+
+
+@pytest.mark.parametrize(("allowed", "going"), [(0, ["plain-0"]), (1, ["web1-0"]), (2, ["web1-0"])])
+def test_pods_that_a_budget_keeps_do_not_keep_others_on_their_node(allowed: int, going: list[str]) -> None:
+    """The youngest would go first; those of the budget are passed over as far as it keeps them."""
+    objects = [
+        *nodes(1, gpu=6),
+        *gang("plain", on=["n0"], gpu=2, priority="low", created=1.0),
+        *gang("web0", on=["n0"], gpu=2, priority="low", created=2.0, labels={"app": "web"}),
+        *gang("web1", on=["n0"], gpu=2, priority="low", created=3.0, labels={"app": "web"}),
+    ]
+    session = preempt(*objects, budget(allowed=allowed), *gang("new", pending=1, gpu=2, priority="high"))
+    assert evicted(session) == going
+    session = preempt(*objects, budget(allowed=allowed), *gang("new", pending=1, gpu=4, priority="high"))
+    assert evicted(session) == {0: [], 1: ["plain-0", "web1-0"], 2: ["web0-0", "web1-0"]}[allowed]

@@ -304,16 +304,14 @@ class Chooser:
     def permitted(self, proposal: Proposal) -> Bundles:
         """Phases two to four: order, ask once about the whole list, shrink, order again."""
         session = self.session
-        every = self._as_proposed(proposal.bundles, proposal)
-        # Who counts gives what the proposal wants before spare pods that make no place for anybody.
-        bundles = every.taken(np.argsort(~self._is_proposed(every, proposal), kind="stable"))
+        bundles = every = self._as_proposed(proposal.bundles, proposal)
         allowed = session.evictable(self.kind, self._evictor, bundles.tasks)
         bundles = bundles.within(np.isin(bundles.tasks, allowed))
         if self.kind is Eviction.RECLAIM:
             wanted = self._shortest(proposal)
             bundles = bundles.within(have_too_much(session, bundles.tasks, wanted, bundles.owners()))
         bundles = bundles.within(self.budgets.allowed(bundles.tasks))
-        return every if len(bundles) == len(every) else self._as_proposed(bundles, proposal)
+        return bundles if bundles is every else self._as_proposed(bundles, proposal)
 
     def _shortest(self, proposal: Proposal) -> Mask:
         """The resources that are short the most: what queues deserve of these decides whether they give."""
@@ -324,12 +322,7 @@ class Chooser:
 
     def _as_proposed(self, bundles: Bundles, proposal: Proposal) -> Bundles:
         """The bundles in order, those that the proposal takes from first among their equals."""
-        return self._ordered(bundles, proposal.need, self._is_proposed(bundles, proposal))
-
-    @staticmethod
-    def _is_proposed(bundles: Bundles, proposal: Proposal) -> Mask:
-        """Which bundles the proposal takes from."""
-        return bundles.having(np.isin(bundles.tasks, proposal.victims))
+        return self._ordered(bundles, proposal.need, bundles.having(np.isin(bundles.tasks, proposal.victims)))
 
     def _select(self, proposal: Proposal, bundles: Bundles) -> Rows | None:
         """Phase five: tasks to take, none of which can be done without; None: no choice works."""

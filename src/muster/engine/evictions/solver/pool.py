@@ -15,7 +15,7 @@ from operator import itemgetter
 import numpy as np
 
 from muster.engine.evictions.candidates import Candidates, Pool, willing
-from muster.engine.evictions.surplus import job_surplus, keep_minimum
+from muster.engine.evictions.surplus import holds_minimum, job_surplus, keep_minimum
 from muster.engine.gangs import next_victims, requests_of
 from muster.engine.lines import Key, QueueTree
 from muster.framework import Eviction, Session
@@ -63,6 +63,19 @@ class Givers:
     staying: frozenset[int]
     #: Among whom they were chosen: knows who is kept from going.
     found: Candidates
+
+
+def _next_to_go(snapshot: Snapshot, job: int, left: Rows) -> Rows:
+    """Which of the tasks `left` of a job leave together, as `next_victims` has it; sub-groups have minimums, too."""
+    if not snapshot.jobs.records[job].sub_groups or snapshot.jobs.goes_whole[job]:
+        return next_victims(snapshot, job, left)
+    alike = set[tuple[int, int]]()
+    for at in range(len(left) - 1, -1, -1):
+        kind = int(snapshot.tasks.subgroup[left[at]]), int(snapshot.tasks.role[left[at]])
+        if kind not in alike and holds_minimum(snapshot, job, np.delete(left, at)):
+            return left[at : at + 1]
+        alike.add(kind)
+    return left[::-1]
 
 
 #: Key, job, and the tasks that it still has.
@@ -249,7 +262,7 @@ class VictimLine:
         job, left = self._drop(leaf)
         if len(self._jobs) > 1:  # else queues are never compared
             self._leaving[leaf] = self._leaving_with(leaf, left)
-        tasks = next_victims(self._session.snapshot, job, left)
+        tasks = _next_to_go(self._session.snapshot, job, left)
         rest = left[:0] if len(tasks) == len(left) else left[~np.isin(left, tasks)]
         self._tree.changed(leaf, self._turn_key, occupied=self._peek(leaf) != NO_ROW)
         if len(rest):

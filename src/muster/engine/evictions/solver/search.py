@@ -52,8 +52,8 @@ class Search:
     #: Units that were offered, and dry runs that were made.
     units: list[Unit] = field(default_factory=list)
     made: int = 0
-    #: Whether a plugin has refused somebody's going, which depends on more than on what is asked for.
-    was_judged: bool = False
+    #: Jobs of which PodDisruptionBudgets keep a unit, and with it all that comes after it.
+    _kept: set[int] = field(default_factory=set)
     #: Victims at hand that could stay in the last step; see `Trials.run`.
     _stayed: Rows = field(default_factory=lambda: _NOBODY)
     #: Whether the last dry run had worked, and was not valid.
@@ -269,8 +269,27 @@ class Search:
         """Units in the order in which victims go; each is made when somebody first comes to it."""
         yield from self.units  # also what others add meanwhile
         while (unit := self.line.pop()) is not None:
+            if unit.job in self._kept or not self._within_budgets([unit]):
+                self._kept.add(unit.job)  # what else it has needs this unit, or is needed less
+                continue
             self.units.append(unit)
             yield unit
+
+    def _within_budgets(self, units: list[Unit]) -> list[Unit]:
+        """Those of the units that PodDisruptionBudgets let go together; of a job nothing after what they keep."""
+        if not self.budgets or not units:
+            return units
+        allowed = self.budgets.allowed(joined([unit.tasks for unit in units]))
+        owner = np.repeat(np.arange(len(units)), [len(unit.tasks) for unit in units])
+        refused = set(owner[~allowed].tolist())
+        kept: set[int] = set()
+        found: list[Unit] = []
+        for number, unit in enumerate(units):
+            if number in refused or unit.job in kept:
+                kept.add(unit.job)
+            else:
+                found.append(unit)
+        return found
 
     def _try_nodes(
         self, pending: Rows, recorded: Rows, everybody: Rows, offered: list[Unit], counts: list[Places]
@@ -279,7 +298,7 @@ class Search:
         snapshot = self.session.snapshot
         tried: list[list[Unit]] = [[]]
         for node in sorted(set(snapshot.tasks.node[snapshot.tasks_of(offered[-1].job)].tolist())):
-            units = of_jobs_on(node, offered) if could_suffice(counts, node) else []
+            units = self._within_budgets(of_jobs_on(node, offered)) if could_suffice(counts, node) else []
             if units in tried:
                 continue
             tried.append(units)
@@ -302,7 +321,6 @@ class Search:
         if self._filters:
             scenario = Scenario(self.kind, self.simulation.job, pending, offered, taken, _NOBODY)
             if not all(check(scenario) for check in self._filters):
-                self.was_judged = True
                 return False
         return not self.budgets or bool(self.budgets.allowed(potential).all())
 
@@ -334,7 +352,6 @@ class Search:
             or not (may_stand and self.trials.judge(outcome, offered))
         )
         if self._refused:
-            self.was_judged = True
             self.trials.keep_open()
         if outcome is None or self._refused:
             self._statement.rollback(mark)

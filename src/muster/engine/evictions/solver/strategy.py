@@ -29,7 +29,6 @@ from muster.engine.lines import Line
 from muster.framework import Eviction, JobVerdict, Rejection, Session, points
 from muster.framework.reasons import NO_ROOM_BY_EVICTION, NO_ROOM_BY_MOVING, SEARCH_ENDED
 from muster.snapshot import NEEDS_LIVE_CHECK, Amounts, Rows, Snapshot, TaskStatus
-from muster.snapshot.records import created_seconds
 
 _PENDING = int(TaskStatus.PENDING)
 
@@ -47,8 +46,6 @@ class SolverStrategy(Strategy[VictimLine]):
         self._places = FreePlaces(session.snapshot, boards_of(session))
         self._failed = FailedJobs(session, kind)
         self._trials_left = options.max_trials_per_cycle
-        #: Whether plugins had a word in the search that was made last.
-        self._was_judged = False
 
     def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
         session = self._session
@@ -153,7 +150,6 @@ class SolverStrategy(Strategy[VictimLine]):
 
     def solve(self, need: Need, candidates: VictimLine, simulation: Simulation) -> Plan | None:
         session, options = self._session, self._options
-        self._was_judged = False
         if not candidates and not self._places.suffices(need.tasks):
             return None
         most = min(options.max_trials_per_job, self._trials_left)
@@ -168,7 +164,6 @@ class SolverStrategy(Strategy[VictimLine]):
             session.tally.cut_short += 1
             session.record(need.job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {search.made} dry runs"))
         self._trials_left -= search.made
-        self._was_judged = search.was_judged
         if outcome is None:
             return None
         records = ScenarioRecords(
@@ -183,8 +178,7 @@ class SolverStrategy(Strategy[VictimLine]):
         if plan is None:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:
-                is_judged = self._was_judged and self._kind is Eviction.CONSOLIDATE
-                self._failed.note(job, need.tasks, spare_only=self._takes_spare_only(job), is_judged=is_judged)
+                self._failed.note(job, need.tasks, spare_only=self._takes_spare_only(job))
             return
         self._failed.forget()
         touched = sorted({*table.job[plan.evicted].tolist(), *table.job[plan.moved].tolist()})
@@ -243,15 +237,8 @@ class _Wish:
     job: int
     counts: Mapping[int, int]
     request: Amounts | None
-    #: What all of them ask for, and when the first and the last of them came.
-    asked: Amounts
-    came: tuple[float, float]
-    #: Whether plugins refused what would have made room.
-    is_judged: bool
 
     def is_easier_than(self, other: _Wish) -> bool:
-        if self.is_judged and ((other.asked > self.asked).any() or other.came[0] < self.came[1]):
-            return False  # for who asks for more, or has waited for longer, more may be worth it
         if all(count <= other.counts.get(cls, 0) for cls, count in self.counts.items()):
             return True
         if self.request is None or other.request is None:
@@ -266,9 +253,8 @@ class FailedJobs:
     Two jobs have the same signature when their tasks wait under the same conditions: the nodes that they may use,
     priority, whether they may be victims themselves, and whether they may break gangs, network constraints, and for
     evictions the queue. Of two such jobs the one that wants no more is the easier: fewer tasks of each class, or, where
-    all are alike, not more tasks that ask for less. Where plugins refused a move, which may depend on what is gained by
-    it, that holds only for who has not waited for longer, and asks for no more. Jobs whose places depend on other pods
-    (ports, affinity) have no signature.
+    all are alike, not more tasks that ask for less. Jobs whose places depend on other pods (ports, affinity) have no
+    signature.
     """
 
     def __init__(self, session: Session, kind: Eviction) -> None:
@@ -283,11 +269,11 @@ class FailedJobs:
     def forget(self) -> None:
         self._failed.clear()
 
-    def note(self, job: int, tasks: Rows, *, spare_only: bool = False, is_judged: bool = False) -> None:
-        """A job found nothing for these tasks; `is_judged`: plugins had a word in that."""
+    def note(self, job: int, tasks: Rows, *, spare_only: bool = False) -> None:
+        """A job found nothing for these tasks."""
         signature = self._signature(job, tasks, spare_only=spare_only)
         if signature is not None:
-            self._failed.setdefault(signature, []).append(self._wish(job, tasks, is_judged=is_judged))
+            self._failed.setdefault(signature, []).append(self._wish(job, tasks))
 
     def easier(self, job: int, tasks: Rows, *, spare_only: bool = False) -> int | None:
         """A job that has failed and is no harder to serve than this one; None: there is none."""
@@ -295,12 +281,11 @@ class FailedJobs:
         wish = self._wish(job, tasks) if known else None
         return next((failed.job for failed in known if wish and failed.is_easier_than(wish)), None)
 
-    def _wish(self, job: int, tasks: Rows, *, is_judged: bool = False) -> _Wish:
+    def _wish(self, job: int, tasks: Rows) -> _Wish:
         snapshot = self._session.snapshot
         counts = Counter(snapshot.tasks.cls[tasks].tolist())
         request = snapshot.classes.requests[next(iter(counts)), 0] if len(counts) == 1 else None
-        came = [created_seconds(snapshot.tasks.pods[task].metadata) for task in tasks.tolist()]
-        return _Wish(job, counts, request, requests_of(snapshot, tasks), (min(came), max(came)), is_judged)
+        return _Wish(job, counts, request)
 
     def _signature(self, job: int, tasks: Rows, *, spare_only: bool = False) -> Hashable | None:
         snapshot = self._session.snapshot
