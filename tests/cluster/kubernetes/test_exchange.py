@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from muster.cluster.kubernetes.client import exchange as module
+from muster.cluster.kubernetes.client import requests
 from muster.cluster.kubernetes.client.connection import connect
 from muster.cluster.kubernetes.client.exchange import Answer, BrokenExchangeError, Exchange, NotConnectedError
 from muster.cluster.kubernetes.client.requests import NO_ANSWER, ApiError, Client
@@ -340,3 +341,30 @@ def test_connecting_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch)
             await post(Exchange("http://127.0.0.1:1", None, None, 4, 60.0))
 
     asyncio.run(main())
+
+
+def test_lines_of_a_watch_that_come_close_together_are_taken_together(
+    kubeconfig: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(requests, "_GATHER_SECONDS", 0.5)
+
+    async def serve(writer: asyncio.StreamWriter, *_: object) -> bool:
+        writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
+        for number in range(30):
+            line = b"%d\n" % number
+            writer.write(b"%x\r\n%s\r\n" % (len(line), line))
+            await asyncio.sleep(0.003)
+        writer.write(b"0\r\n\r\n")
+        return True
+
+    async def main() -> list[list[bytes]]:
+        async with Server(serve) as server:
+            client = Client(await connect(kubeconfig(server.port)))
+            batches = [lines async for lines in client.watch("/a", "1")]
+            await client.close()
+            return batches
+
+    greeting, first, *others = asyncio.run(main())
+    assert (greeting, first) == ([], [b"0"])
+    assert [line for lines in others for line in lines] == [b"%d" % number for number in range(1, 30)]
+    assert len(others) < 5
