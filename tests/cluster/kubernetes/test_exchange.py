@@ -368,3 +368,18 @@ def test_lines_of_a_watch_that_come_close_together_are_taken_together(
     assert (greeting, first) == ([], [b"0"])
     assert [line for lines in others for line in lines] == [b"%d" % number for number in range(1, 30)]
     assert len(others) < 5
+
+
+def test_a_change_says_how_long_it_may_take_and_wants_no_warnings(kubeconfig: Callable[..., Path]) -> None:
+    async def main() -> list[bytes]:
+        async with Server(saying(OK)) as server:
+            client = Client(await connect(kubeconfig(server.port)))
+            await client.send("POST", "/a", b"{}")
+            await client.send("DELETE", "/a?x=1")
+            await client.close()
+            return [request.split(b" ")[1] for request in server.requests]
+
+    assert asyncio.run(main()) == [
+        b"/a?timeout=30000ms&fieldValidation=Ignore",
+        b"/a?x=1&timeout=30000ms&fieldValidation=Ignore",
+    ]

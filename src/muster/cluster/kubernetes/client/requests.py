@@ -40,6 +40,8 @@ GONE: Final = 410
 _RETRYABLE: Final = frozenset({NO_ANSWER, 429, 500, 502, 503, 504})
 #: Answers that leave open whether something was done: a server that ran out of time may have been about to.
 _UNCERTAIN: Final = frozenset({NO_ANSWER, 502, 504})
+#: Fields that a server does not know it drops, either way; nobody would read its warning, which takes it time to find.
+_UNCHECKED: Final = "&fieldValidation=Ignore"
 #: Answers that send us to another address.
 _ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308})
 _ATTEMPTS: Final = 6
@@ -136,7 +138,7 @@ class Client:
         self._n_writes += 1
         number = self._n_writes
         self._unanswered[number] = asyncio.get_running_loop().time() + seconds
-        limited = f"{path}{'&' if '?' in path else '?'}timeout={max(1, int(seconds * 1000))}ms"
+        limited = f"{path}{'&' if '?' in path else '?'}timeout={max(1, int(seconds * 1000))}ms{_UNCHECKED}"
         try:
             content = await self.request(method, limited, body, content_type=content_type, timeout_s=seconds)
         except ApiError as fault:
