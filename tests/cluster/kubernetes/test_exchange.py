@@ -11,7 +11,6 @@ from typing import Any
 import pytest
 
 from muster.cluster.kubernetes.client import exchange as module
-from muster.cluster.kubernetes.client import requests
 from muster.cluster.kubernetes.client.connection import connect
 from muster.cluster.kubernetes.client.exchange import Answer, BrokenExchangeError, Exchange, NotConnectedError
 from muster.cluster.kubernetes.client.requests import NO_ANSWER, ApiError, Client
@@ -343,11 +342,9 @@ def test_connecting_takes_no_longer_than_it_may(monkeypatch: pytest.MonkeyPatch)
     asyncio.run(main())
 
 
-def test_lines_of_a_watch_that_come_close_together_are_taken_together(
-    kubeconfig: Callable[..., Path], monkeypatch: pytest.MonkeyPatch
+def test_lines_of_a_watch_that_come_close_together_are_taken_together_if_wanted(
+    kubeconfig: Callable[..., Path],
 ) -> None:
-    monkeypatch.setattr(requests, "_GATHER_SECONDS", 0.5)
-
     async def serve(writer: asyncio.StreamWriter, *_: object) -> bool:
         writer.write(b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n")
         for number in range(30):
@@ -360,7 +357,7 @@ def test_lines_of_a_watch_that_come_close_together_are_taken_together(
     async def main() -> list[list[bytes]]:
         async with Server(serve) as server:
             client = Client(await connect(kubeconfig(server.port)))
-            batches = [lines async for lines in client.watch("/a", "1")]
+            batches = [lines async for lines in client.watch("/a", "1", gather_s=0.5)]
             await client.close()
             return batches
 

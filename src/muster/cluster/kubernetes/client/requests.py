@@ -54,8 +54,6 @@ WATCH_SECONDS: Final = 600
 _SILENCE_SECONDS: Final = 90.0
 #: The first line of the answer comes at once, even when there is nothing to tell yet.
 _GREETING_SECONDS: Final = 10.0
-#: For how long a watch is not read after something has come.
-_GATHER_SECONDS: Final = 0.01
 _RANDOM: Final = SystemRandom()
 
 _T = TypeVar("_T")
@@ -179,11 +177,17 @@ class Client:
         return _PAGE_DECODER.decode(await self.send("GET", f"{path}?limit=1")).metadata.resource_version
 
     async def watch(
-        self, path: str, resource_version: str, selector: str | Selection = "", seconds: int = WATCH_SECONDS
+        self,
+        path: str,
+        resource_version: str,
+        selector: str | Selection = "",
+        seconds: int = WATCH_SECONDS,
+        gather_s: float = 0.0,
     ) -> AsyncIterator[list[bytes]]:
         """Yield the lines of a watch as they come, many at a time; ends when the server ends it. Raises ApiError.
 
-        The first time there are none: it says that the server has accepted the watch.
+        The first time there are none: it says that the server has accepted the watch. `gather_s`: for how long nothing
+        is read after something has come, where it is more important that it costs little than that it is the newest.
         """
         options = f"allowWatchBookmarks=true&timeoutSeconds={seconds}{_selected(selector)}"
         query = f"?watch=1&resourceVersion={resource_version}&{options}"
@@ -199,7 +203,8 @@ class Client:
                     *lines, rest = (rest + chunk).split(b"\n")
                     if lines:
                         yield lines
-                    await _gather(answer)
+                    if gather_s:
+                        await _gather(answer, gather_s)
         except aiohttp.SocketTimeoutError:
             return  # nothing happens there, or the connection is dead: the next watch will tell
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
@@ -320,12 +325,12 @@ class Selection(NamedTuple):
     fields: str = ""
 
 
-async def _gather(answer: aiohttp.ClientResponse) -> None:
+async def _gather(answer: aiohttp.ClientResponse, seconds: float) -> None:
     """Read on after a moment, so that what comes meanwhile is taken together, which costs far less than one by one."""
     protocol = None if answer.connection is None else answer.connection.protocol
     if protocol is not None:
         protocol.pause_reading()
-    await asyncio.sleep(_GATHER_SECONDS)
+    await asyncio.sleep(seconds)
     if protocol is not None:
         protocol.resume_reading()
 
