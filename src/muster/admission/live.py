@@ -12,10 +12,12 @@ import asyncio
 import logging
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Coroutine, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
+
+import msgspec
 
 from muster.admission.request import Facts
 from muster.api import BackendError, HyperNode, KaiPodGroup, KaiQueue, KubeObject, Namespace, PodGroup, Queue
@@ -38,6 +40,7 @@ _STATUS_SECONDS: Final = 3.0
 _STATUS_PAUSE: Final = 0.1
 
 _Kind = TypeVar("_Kind", bound=KubeObject)
+_Answer = TypeVar("_Answer")
 
 
 class LiveFacts:
@@ -109,6 +112,22 @@ class LiveFacts:
                 return below[place:]
         return []
 
+    def children_now(self, name: str) -> list[str]:
+        """The same, asked of the server where none are known: the watch may hear of them a moment later.
+
+        Raises BackendError.
+        """
+        known = self.children(name)
+        resource = self._resources.get(Queue)
+        if known or resource is None:
+            return known
+        decoder = ObjectDecoder(Queue)
+        found = [decoder.decode_or_stub(body)[0] for body in self._asked(self._bodies(resource))]
+        return sorted(each.name for each in found if isinstance(each, Queue) and each.spec.parent == name)
+
+    async def _bodies(self, resource: Resource) -> list[msgspec.Raw]:
+        return [body async for page in self._client.pages(resource.path) for body in page.items]
+
     def hyper_nodes(self) -> Mapping[str, HyperNode]:
         return self._facts.hyper_nodes()
 
@@ -130,16 +149,23 @@ class LiveFacts:
         resource = self._resources.get(kind)
         if resource is None or not key:
             return None
-        asked = asyncio.run_coroutine_threadsafe(
-            self._client.request("GET", resource.path_of(key), timeout_s=_LOOK_UP_SECONDS), self._loop
-        )
+        question = self._client.request("GET", resource.path_of(key), timeout_s=_LOOK_UP_SECONDS)
         try:
-            found, _ = ObjectDecoder(kind).decode_or_stub(asked.result(_LOOK_UP_SECONDS + 1))
+            found, _ = ObjectDecoder(kind).decode_or_stub(self._asked(question))
         except ApiError as fault:
             if fault.status == NOT_FOUND:
                 return None
             raise
         return found if isinstance(found, kind) else None
+
+    def _asked(self, question: Coroutine[Any, Any, _Answer]) -> _Answer:
+        """Ask in the thread and wait. Raises BackendError."""
+        asked = asyncio.run_coroutine_threadsafe(question, self._loop)
+        try:
+            return asked.result(_LOOK_UP_SECONDS + 1)
+        except TimeoutError:
+            asked.cancel()
+            raise BackendError("the API server does not answer", retryable=True) from None
 
     # -- inside the thread -------------------------------------------------------------------------------------
 

@@ -152,7 +152,7 @@ def _deletion(name: str, known: Known, settings: Settings) -> Problems:
     if settings.guard_busy_queues and (pods := known.pods_held(name)):
         text = f"the queue holds {pods} pods; delete them first, or let them end"
         yield Problem("", text, known_as=f"cannot be deleted because it has allocated Pods: {pods}")
-    if below := known.children(name):
+    if below := known.children_now(name):
         text = f"there are queues below it, which would be lost: {', '.join(below)}; delete or move them first"
         yield Problem("", text, known_as=f"can not be deleted because it has {len(below)} child queues")
 

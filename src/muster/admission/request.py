@@ -80,6 +80,9 @@ class Known(Protocol):
     def children(self, name: str) -> list[str]:
         """Names of Volcano's queues directly below one, sorted."""
 
+    def children_now(self, name: str) -> list[str]:
+        """The same, those included that were made a moment ago; may take a request."""
+
     def hyper_nodes(self) -> Mapping[str, HyperNode]:
         """All HyperNodes by name."""
 
@@ -177,6 +180,9 @@ class Facts:
 
     def children(self, name: str) -> list[str]:
         return sorted(queue.name for queue in self.volcano_queues.values() if queue.spec.parent == name)
+
+    def children_now(self, name: str) -> list[str]:
+        return self.children(name)
 
     def hyper_nodes(self) -> Mapping[str, HyperNode]:
         return self.domains

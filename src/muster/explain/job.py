@@ -97,7 +97,7 @@ def _shields(session: Session, job: int, now: float) -> tuple[Shield, ...]:
 
 def find_job(snapshot: Snapshot, wanted: str) -> int:
     """Return the row of the job. Raises UserError with close matches, or with all candidates."""
-    names = _names(snapshot)
+    names = _owners(snapshot) | _names(snapshot)
     rows = names.get(wanted, [])
     if len(rows) == 1:
         return rows[0]
@@ -119,7 +119,7 @@ def find_job(snapshot: Snapshot, wanted: str) -> int:
 
 def has_job(snapshot: Snapshot, wanted: str) -> bool:
     """Whether a name means a job, or pods of one."""
-    return wanted in _names(snapshot) or bool(find_pods(snapshot, wanted))
+    return wanted in _owners(snapshot) | _names(snapshot) or bool(find_pods(snapshot, wanted))
 
 
 def find_pods(snapshot: Snapshot, wanted: str) -> list[int]:
@@ -141,6 +141,19 @@ def _names(snapshot: Snapshot) -> dict[str, list[int]]:
         for name in sorted({record.name, f"{record.namespace}/{record.name}"}):
             names.setdefault(name, []).append(row)
     return names | {jobs.records[row].id: [row] for row in live}
+
+
+def _owners(snapshot: Snapshot) -> dict[str, list[int]]:
+    """What users have made, as a Job or a PyTorchJob, of which controllers made groups, with the rows it may mean."""
+    jobs = snapshot.jobs
+    names: dict[str, list[int]] = {}
+    for row in np.flatnonzero(jobs.live).tolist():
+        record = jobs.records[row]
+        owners = () if record.source is None else record.source.metadata.owner_references
+        for name in {owner.name for owner in owners if owner.controller}:
+            names.setdefault(name, []).append(row)
+            names.setdefault(f"{record.namespace}/{name}", []).append(row)
+    return names
 
 
 def _listed(known: list[str]) -> str:

@@ -24,8 +24,9 @@ from muster.api import Container, Node, ObjectMeta, Pod, PodGroup, PodGroupSpec,
 from muster.api.objects.node import NodeStatus
 from muster.api.objects.pod import ResourceRequirements
 from muster.framework import Registry, SchedulerConfig, Session, Sharding
-from muster.scheduler import Cluster, Scheduler, builtin_registry
+from muster.scheduler import Cluster, CycleResult, Scheduler, builtin_registry
 from muster.server.metrics import Metrics
+from muster.server.pace import LEAST_S, Pace
 from muster.server.reload import CertificateFiles, ConfigFile
 from muster.server.status import GIVE_UP_AFTER, Health, StatusServer, TokenReviews
 from muster.snapshot import NO_ROW, Mirror, TaskStatus
@@ -34,10 +35,6 @@ from muster.snapshot.records import stamp_text
 
 log = logging.getLogger("muster.server")
 
-#: The least pause between cycles, so that events that belong together are seen together.
-_PAUSE_S: Final = 0.02
-#: Of the time that passes, cycles take at most about this part while events pour in.
-_BUSY_PART: Final = 0.25
 #: The longest pause because of decisions that have not been sent yet.
 _BACKLOG_S: Final = 1.0
 _IDLE_S: Final = 5.0
@@ -115,7 +112,8 @@ class Service:
             allocates_claims=False,
         )
         self.metrics = Metrics()
-        cluster.time_requests(self.metrics.record_request)
+        self._pace = Pace()
+        cluster.time_requests(self._time_request)
         self.health = Health(cluster.trouble)
         self._stopping = threading.Event()
         self._is_ready = False
@@ -168,7 +166,7 @@ class Service:
             self._cluster.check()
             log.exception("event=error")
             self._fail(f"{type(fault).__name__}: {fault}", leads=leads)
-            self._stopping.wait(_PAUSE_S)
+            self._stopping.wait(LEAST_S)
             return self._options.period_s
 
     def _follow(self) -> float:
@@ -177,7 +175,7 @@ class Service:
         self.scheduler.mirror.quarantine.tell()  # another replica tells; from the moment that we lead, we do
         self.scheduler.mirror.quarantine.tell_again()
         self.health.succeed()
-        self._stopping.wait(_PAUSE_S)
+        self._stopping.wait(LEAST_S)
         return self._options.period_s
 
     def _lead(self) -> float:
@@ -194,7 +192,7 @@ class Service:
             self._fail(str(result.error), leads=True)
         if self.scheduler.last_session is not None:
             self.metrics.record_session(self.scheduler.last_session)
-        self._pause(seconds)
+        self._pause(self._pace.rest_s(seconds, is_fruitful=_is_fruitful(result)))
         return self._options.period_s if self._has_waiting() else max(_IDLE_S, self._options.period_s)
 
     def _fail(self, fault: str, *, leads: bool) -> None:
@@ -204,11 +202,16 @@ class Service:
             self._cluster.stand_down(_AWAY_S)
 
     def _pause(self, seconds: float) -> None:
-        """Rest after a cycle that took so long, and until most of what was decided is on its way."""
-        self._stopping.wait(max(_PAUSE_S, seconds * (1 - _BUSY_PART) / _BUSY_PART))
+        """Rest after a cycle, and until most of what was decided is on its way."""
+        self._stopping.wait(seconds)
         until = time.monotonic() + _BACKLOG_S
         while self._cluster.is_busy() and time.monotonic() < until and not self._stopping.is_set():
-            self._stopping.wait(_PAUSE_S)
+            self._stopping.wait(LEAST_S)
+
+    def _time_request(self, method: str, seconds: float) -> None:
+        """Take in how long an answer took; in the thread that sends."""
+        self.metrics.record_request(method, seconds)
+        self._pace.answered(method, seconds)
 
     def _has_waiting(self) -> bool:
         session = self.scheduler.last_session
@@ -269,6 +272,11 @@ class Service:
         self.metrics.record_quarantine(self.scheduler.mirror.quarantine, self.scheduler.strikes.count)
         self.metrics.record_waiting(self.health.undecided_s())
         return self.metrics.text()
+
+
+def _is_fruitful(result: CycleResult) -> bool:
+    """Whether anybody got further by a cycle; that somebody waits still is no reason to look again at once."""
+    return bool(result.decisions or result.ungated) or any(made.unschedulable is None for made in result.updates)
 
 
 # -- once, so that the first decision is as fast as the others -------------------------------------------------

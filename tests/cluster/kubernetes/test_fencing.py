@@ -220,7 +220,7 @@ def test_a_request_that_never_reached_the_server_leaves_nothing_open() -> None:
         replica = Replica("http://127.0.0.1:1", "first")
         replica.client.write_seconds = lambda: 5.0
         try:
-            assert await replica.evict() == "ClientConnectorError"
+            assert await replica.evict() == "NotConnectedError"
             assert replica.client.uncertain_s() == 0
         finally:
             await replica.close()

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from pathlib import Path
 
+import msgspec
+import pytest
 import yaml
 
 from muster.admission.live import LiveFacts
 from muster.admission.request import Facts
 from muster.api import Quantity, Queue
+from muster.cluster.kubernetes.client.kinds import Resource
 from muster.testing import queue
 
 
@@ -46,3 +50,21 @@ def test_the_count_of_pods_in_a_queue_may_lag_behind_the_pods() -> None:
     threading.Timer(0.3, facts._facts.add, [queue("idle")]).start()
     assert facts.pods_held("idle") == 0
     assert facts.pods_held("busy") == 4
+
+
+def test_a_queue_that_no_watch_has_shown_yet_is_below_another_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    facts = LiveFacts()
+    facts._facts = Facts.of([queue("above")])
+    facts._resources[Queue] = Resource(Queue, "/apis/scheduling.volcano.sh/v1beta1", "queues")
+    standing = [
+        {"metadata": {"name": name}, "spec": {"parent": parent}} for name, parent in (("b", "above"), ("c", ""))
+    ]
+
+    async def bodies(_: Resource) -> list[msgspec.Raw]:
+        return [msgspec.Raw(msgspec.json.encode(each)) for each in standing]
+
+    monkeypatch.setattr(facts, "_bodies", bodies)
+    monkeypatch.setattr(facts, "_asked", asyncio.run)
+    assert facts.children("above") == []
+    assert facts.children_now("above") == ["b"]
+    assert facts.children_now("b") == []

@@ -54,7 +54,12 @@ class Server(Client):
         return self.newest
 
     async def watch(
-        self, path: str, resource_version: str, selector: str | Selection = "", seconds: int = 600
+        self,
+        path: str,
+        resource_version: str,
+        selector: str | Selection = "",
+        seconds: int = 600,
+        gather_s: float = 0.0,
     ) -> AsyncIterator[list[bytes]]:
         self.seconds.append(seconds)
         self.versions.append(resource_version)

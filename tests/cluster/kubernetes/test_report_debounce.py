@@ -48,9 +48,14 @@ def test_a_gang_whose_pods_keep_coming_is_not_reported_until_they_stop() -> None
     assert debounce.due([update("too-few-pods", n_pods=5)], group_of, 13.5)
 
 
+def test_thousands_of_pods_that_are_being_made_are_not_told_that_the_others_are_missing() -> None:
+    debounce = ReportDebounce(hold_s=1.0)
+    assert not any(debounce.due([update("too-few-pods", n_pods=n)], group_of, n / 100) for n in range(5000))
+
+
 def test_not_even_one_whose_pods_never_stop_coming_is_held_back_for_ever() -> None:
     debounce = ReportDebounce(hold_s=1.0)
-    assert any(debounce.due([update("too-few-pods", n_pods=n)], group_of, n / 2) for n in range(30))
+    assert any(debounce.due([update("too-few-pods", n_pods=n)], group_of, n / 2) for n in range(130))
 
 
 def test_a_new_phase_is_told_at_once_and_alone() -> None:

@@ -1,9 +1,10 @@
 """Where the API server is, and who we are to it: kubeconfig or the pod's own service account.
 
-What comes out is a session of aiohttp that `requests` sends through. Credentials are read again every minute, and at
-once when the server does not accept them, so that rotated tokens are taken up. Where a program or a provider has to be
-asked for them (exec plugins, OIDC), that is left to kubernetes_asyncio, which is imported only then: with it comes a
-class for every kind of Kubernetes, and that takes a good second. Must be opened and used inside one event loop.
+What comes out is what `requests` sends through: an exchange, and a session of aiohttp for what that leaves alone.
+Credentials are read again every minute, and at once when the server does not accept them, so that rotated tokens are
+taken up. Where a program or a provider has to be asked for them (exec plugins, OIDC), that is left to
+kubernetes_asyncio, which is imported only then: with it comes a class for every kind of Kubernetes, and that takes a
+good second. Must be opened and used inside one event loop.
 """
 
 # ruff: noqa: PLC0415  # see above
@@ -23,6 +24,7 @@ from typing import Final
 import aiohttp
 
 from muster.api import UserError
+from muster.cluster.kubernetes.client.exchange import Exchange
 from muster.cluster.kubernetes.client.kubeconfig import Access, read_kubeconfig
 
 log = logging.getLogger("muster.kubernetes")
@@ -61,10 +63,13 @@ class Connection:
         #: The proxy that the kubeconfig names.
         self.proxy = access.proxy
         self.tls_name = access.tls_name
+        tls = _tls(access) if self.server.startswith("https") else None
+        #: For all but watches; None: there is a proxy.
+        self.exchange: Exchange | None = None
+        if self.proxy is None:
+            self.exchange = Exchange(self.server, tls, self.tls_name, CONNECTIONS, _KEEP_SECONDS)
         connector = aiohttp.TCPConnector(
-            limit=CONNECTIONS + _WATCHES,
-            keepalive_timeout=_KEEP_SECONDS,
-            ssl=_tls(access) if self.server.startswith("https") else True,
+            limit=CONNECTIONS + _WATCHES, keepalive_timeout=_KEEP_SECONDS, ssl=True if tls is None else tls
         )
         self.session = aiohttp.ClientSession(connector=connector, read_bufsize=_READ_BUFFER, auto_decompress=True)
 
@@ -87,6 +92,8 @@ class Connection:
         self._refreshed = time.monotonic()
 
     async def close(self) -> None:
+        if self.exchange is not None:
+            self.exchange.close()
         await self.session.close()
         # Connections say goodbye to the other side before they close, and nobody else lets them.
         await asyncio.sleep(_GOODBYE_SECONDS)

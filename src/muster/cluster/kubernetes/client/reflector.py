@@ -45,6 +45,8 @@ _TOO_SOON_SECONDS: Final = 1.0
 #: The longest pause after something went wrong, and while somebody waits for us.
 _LIMIT_SECONDS: Final = 5.0
 _HURRIED_SECONDS: Final = 0.5
+#: For how long events of pods, of which there are many, wait for each other after some have come.
+_GATHER_SECONDS: Final = 0.01
 _ALIVE: Final = frozenset({"", "Pending", "Running"})
 
 
@@ -234,7 +236,8 @@ class Reflector:
 
     async def _watch(self, seconds: int) -> None:
         """Follow one watch to its end. Raises ApiError."""
-        async for lines in self._client.watch(self._resource.path, self._version, self._selector, seconds):
+        path, gather_s = self._resource.path, _GATHER_SECONDS if self.kind is Pod else 0.0
+        async for lines in self._client.watch(path, self._version, self._selector, seconds, gather_s):
             self._has_watched = True
             self._heard_at = time.monotonic()
             self._rights.grant()

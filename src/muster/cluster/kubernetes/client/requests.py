@@ -24,6 +24,7 @@ from yarl import URL
 from muster.api import BackendError, UserError
 from muster.api.documents import MAX_DEPTH, shallow
 from muster.cluster.kubernetes.client.connection import Connection
+from muster.cluster.kubernetes.client.exchange import Answer, NotConnectedError
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -39,6 +40,10 @@ GONE: Final = 410
 _RETRYABLE: Final = frozenset({NO_ANSWER, 429, 500, 502, 503, 504})
 #: Answers that leave open whether something was done: a server that ran out of time may have been about to.
 _UNCERTAIN: Final = frozenset({NO_ANSWER, 502, 504})
+#: Fields that a server does not know it drops, either way; nobody would read its warning, which takes it time to find.
+_UNCHECKED: Final = "&fieldValidation=Ignore"
+#: Answers that send us to another address.
+_ELSEWHERE: Final = frozenset({301, 302, 303, 307, 308})
 _ATTEMPTS: Final = 6
 _REQUEST_SECONDS: Final = 30.0
 #: The longest that a server may make us wait with Retry-After.
@@ -98,15 +103,14 @@ class Client:
         began = asyncio.get_running_loop().time()
         try:
             async with asyncio.timeout(timeout_s):
-                async with await self._open(method, path, body, content_type) as answer:
-                    content = await answer.read()
+                answer = await self._ask(method, path, body, content_type)
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
             raise no_answer(fault) from None
         finally:
             self.observe(method, asyncio.get_running_loop().time() - began)
         if answer.status >= 400:
-            raise status_error(answer.status, content, _retry_after(answer.headers))
-        return content
+            raise status_error(answer.status, answer.content, _retry_after(answer.headers))
+        return answer.content
 
     async def send(
         self, method: str, path: str, body: bytes | None = None, *, content_type: str = JSON, attempts: int = _ATTEMPTS
@@ -132,7 +136,7 @@ class Client:
         self._n_writes += 1
         number = self._n_writes
         self._unanswered[number] = asyncio.get_running_loop().time() + seconds
-        limited = f"{path}{'&' if '?' in path else '?'}timeout={max(1, int(seconds * 1000))}ms"
+        limited = f"{path}{'&' if '?' in path else '?'}timeout={max(1, int(seconds * 1000))}ms{_UNCHECKED}"
         try:
             content = await self.request(method, limited, body, content_type=content_type, timeout_s=seconds)
         except ApiError as fault:
@@ -173,17 +177,23 @@ class Client:
         return _PAGE_DECODER.decode(await self.send("GET", f"{path}?limit=1")).metadata.resource_version
 
     async def watch(
-        self, path: str, resource_version: str, selector: str | Selection = "", seconds: int = WATCH_SECONDS
+        self,
+        path: str,
+        resource_version: str,
+        selector: str | Selection = "",
+        seconds: int = WATCH_SECONDS,
+        gather_s: float = 0.0,
     ) -> AsyncIterator[list[bytes]]:
         """Yield the lines of a watch as they come, many at a time; ends when the server ends it. Raises ApiError.
 
-        The first time there are none: it says that the server has accepted the watch.
+        The first time there are none: it says that the server has accepted the watch. `gather_s`: for how long nothing
+        is read after something has come, where it is more important that it costs little than that it is the newest.
         """
         options = f"allowWatchBookmarks=true&timeoutSeconds={seconds}{_selected(selector)}"
         query = f"?watch=1&resourceVersion={resource_version}&{options}"
         try:
             async with asyncio.timeout(_GREETING_SECONDS):
-                opened = await self._open("GET", path + query, None, JSON, silence_s=_SILENCE_SECONDS)
+                opened = await self._open(path + query)
             async with opened as answer:
                 if answer.status >= 400:
                     raise status_error(answer.status, await answer.read(), _retry_after(answer.headers))
@@ -193,6 +203,8 @@ class Client:
                     *lines, rest = (rest + chunk).split(b"\n")
                     if lines:
                         yield lines
+                    if gather_s:
+                        await _gather(answer, gather_s)
         except aiohttp.SocketTimeoutError:
             return  # nothing happens there, or the connection is dead: the next watch will tell
         except (aiohttp.ClientError, OSError, TimeoutError) as fault:
@@ -208,19 +220,47 @@ class Client:
             return BackendError(f"{where} does not accept your credentials", retryable=False)
         return BackendError(f"{where} answers {said}", retryable=fault.retryable)
 
-    async def _open(
-        self, method: str, path: str, body: bytes | None, content_type: str, *, silence_s: float | None = None
-    ) -> aiohttp.ClientResponse:
-        answer = await self._attempt(method, path, body, content_type, silence_s)
+    async def _ask(self, method: str, path: str, body: bytes | None, content_type: str) -> Answer:
+        """Send a request once, twice if our credentials are out of date."""
+        answer = await self._attempt(method, path, body, content_type)
+        if answer.status == UNKNOWN_USER:
+            await self._connection.authorization(renew=True)
+            answer = await self._attempt(method, path, body, content_type)
+        return answer
+
+    async def _attempt(self, method: str, path: str, body: bytes | None, content_type: str) -> Answer:
+        exchange = self._connection.exchange
+        if exchange is not None:
+            answer = await exchange.ask(method, path, await self._headers(body, content_type), body)
+            if answer.status not in _ELSEWHERE:
+                return answer
+        async with await self._by_session(method, path, body, content_type) as other:
+            headers = {name.lower(): text for name, text in other.headers.items()}
+            return Answer(other.status, headers, await other.read())
+
+    async def _open(self, path: str) -> aiohttp.ClientResponse:
+        """Begin to read something that may not end for long."""
+        answer = await self._by_session("GET", path, None, JSON, _SILENCE_SECONDS)
         if answer.status != UNKNOWN_USER:
             return answer
         answer.release()
         await self._connection.authorization(renew=True)
-        return await self._attempt(method, path, body, content_type, silence_s)
+        return await self._by_session("GET", path, None, JSON, _SILENCE_SECONDS)
 
-    async def _attempt(
-        self, method: str, path: str, body: bytes | None, content_type: str, silence_s: float | None
+    async def _by_session(
+        self, method: str, path: str, body: bytes | None, content_type: str, silence_s: float | None = None
     ) -> aiohttp.ClientResponse:
+        return await self._session.request(
+            method,
+            URL(self._connection.server + path, encoded=True),
+            data=body,
+            headers=await self._headers(body, content_type),
+            proxy=self._connection.proxy,
+            server_hostname=self._connection.tls_name,
+            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=silence_s),
+        )
+
+    async def _headers(self, body: bytes | None, content_type: str) -> dict[str, str]:
         # Compressing costs the server more than it saves where servers and schedulers are close together.
         headers = {"Accept": JSON, "Accept-Encoding": "identity", "User-Agent": "muster"}
         if body is not None:
@@ -228,15 +268,7 @@ class Client:
         authorization = await self._connection.authorization()
         if authorization is not None:
             headers["Authorization"] = authorization
-        return await self._session.request(
-            method,
-            URL(self._connection.server + path, encoded=True),
-            data=body,
-            headers=headers,
-            proxy=self._connection.proxy,
-            server_hostname=self._connection.tls_name,
-            timeout=aiohttp.ClientTimeout(total=None, sock_connect=5.0, sock_read=silence_s),
-        )
+        return headers
 
 
 class _Status(msgspec.Struct):
@@ -274,7 +306,7 @@ def no_answer(fault: Exception) -> ApiError:
     """Make an error of a connection that failed. Raises UserError for one that trying again cannot mend."""
     if isinstance(fault, aiohttp.ClientConnectorCertificateError | ssl.SSLCertVerificationError):
         raise UserError(f"the API server's certificate is not trusted: {fault}")
-    was_sent = not isinstance(fault, aiohttp.ClientConnectorError)
+    was_sent = not isinstance(fault, aiohttp.ClientConnectorError | NotConnectedError)
     return ApiError(NO_ANSWER, type(fault).__name__, str(fault), was_sent=was_sent)
 
 
@@ -293,6 +325,16 @@ class Selection(NamedTuple):
     fields: str = ""
 
 
+async def _gather(answer: aiohttp.ClientResponse, seconds: float) -> None:
+    """Read on after a moment, so that what comes meanwhile is taken together, which costs far less than one by one."""
+    protocol = None if answer.connection is None else answer.connection.protocol
+    if protocol is not None:
+        protocol.pause_reading()
+    await asyncio.sleep(seconds)
+    if protocol is not None:
+        protocol.resume_reading()
+
+
 def _selected(selector: str | Selection) -> str:
     labels, fields = selector if isinstance(selector, Selection) else (selector, "")
     by_labels = f"&labelSelector={quote(labels)}" if labels else ""
@@ -300,7 +342,7 @@ def _selected(selector: str | Selection) -> str:
 
 
 def _retry_after(headers: Mapping[str, str]) -> float:
-    text = headers.get("Retry-After", "")
+    text = headers.get("retry-after", "")
     return min(float(text), _RETRY_AFTER_SECONDS) if text.isdecimal() else 0.0
 
 

@@ -29,8 +29,8 @@ log = logging.getLogger("muster.kubernetes")
 AGAIN_SECONDS: Final = 15.0
 #: How long a reason to wait must hold before it is told, in seconds.
 HOLD_SECONDS: Final = 1.0
-#: The longest that it is held back because of pods that keep coming, in such times.
-_LONGEST: Final = 10
+#: The longest that it is held back because of pods that keep coming, in such times: thousands take a while to make.
+_LONGEST: Final = 60
 
 
 #: The phase of a gang that may have its pods.
