@@ -117,14 +117,21 @@ def test_a_job_runs_and_completes() -> None:
     assert not list(world.cluster.store.all(PodGroup))
 
 
-def test_pods_that_failed_without_a_policy_fail_the_job_in_the_end() -> None:
+@pytest.mark.parametrize(
+    ("succeeding", "said"),
+    [
+        (["train-w-0", "train-w-2"], "2 pods of task w succeeded, 3 had to"),
+        (["train-w-0"], "1 pod of task w succeeded, 3 had to"),
+    ],
+)
+def test_pods_that_failed_without_a_policy_fail_the_job_in_the_end(succeeding: list[str], said: str) -> None:
     world = World(simple())
     world.start()
-    world.set_pods("Failed", "train-w-1", code=2)
+    world.set_pods("Failed", *(f"train-w-{n}" for n in range(3) if f"train-w-{n}" not in succeeding), code=2)
     assert world.phase() == "Running"
-    world.set_pods("Succeeded", "train-w-0", "train-w-2")
+    world.set_pods("Succeeded", *succeeding)
     assert world.phase() == "Failed"
-    assert world.job().status.state.message == "2 pods of task w succeeded, 3 had to"
+    assert world.job().status.state.message == said
 
 
 def test_enough_successes_complete_a_job_and_the_rest_is_let_go() -> None:

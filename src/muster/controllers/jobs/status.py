@@ -84,7 +84,7 @@ def next_phase(job: Job, status: JobStatus) -> Change | None:
         return None
     least = job.spec.min_success
     if least is not None and status.succeeded >= least:
-        return Change(COMPLETED, message=f"{status.succeeded} pods succeeded, {least} had to")
+        return Change(COMPLETED, message=_outcome(status.succeeded, least))
     if status.succeeded + status.failed == replicas:
         return _ended(job, status)
     if status.pending > replicas - job.spec.min_available:
@@ -100,8 +100,10 @@ def _ended(job: Job, status: JobStatus) -> Change:
             found = status.task_status_count.get(task.name)
             succeeded = 0 if found is None else found.phase.get("Succeeded", 0)
             if found is not None and task.min_available is not None and succeeded < task.min_available:
-                said = f"{succeeded} pods of task {task.name} succeeded, {task.min_available} had to"
-                return Change(FAILED, message=said)
+                return Change(FAILED, message=_outcome(succeeded, task.min_available, f" of task {task.name}"))
     least = spec.min_available if spec.min_success is None else spec.min_success
-    said = f"{status.succeeded} pods succeeded, {least} had to"
-    return Change(COMPLETED if status.succeeded >= least else FAILED, message=said)
+    return Change(COMPLETED if status.succeeded >= least else FAILED, message=_outcome(status.succeeded, least))
+
+
+def _outcome(succeeded: int, least: int, whose: str = "") -> str:
+    return f"{succeeded} {'pod' if succeeded == 1 else 'pods'}{whose} succeeded, {least} had to"
