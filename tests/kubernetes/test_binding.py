@@ -12,7 +12,7 @@ def test_a_gang_of_volcano_runs_on_nodes_of_kwok(cluster: KubernetesCluster, kub
     stage = Stage(cluster, kubectl)
     stage.run_until(lambda: all(kubectl.nodes_of_pods().values()))
     assert Counter(kubectl.nodes_of_pods().values()) == {"n1": 4, "n2": 4}
-    stage.run_until(lambda: kubectl.get("PodGroup", "train")["status"].get("running") == 8)
+    stage.run_until(lambda: kubectl.get("PodGroup", "train").get("status", {}).get("running") == 8)
     assert kubectl.get("PodGroup", "train")["status"]["phase"] == "Running"
 
 
