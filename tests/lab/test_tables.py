@@ -105,7 +105,14 @@ def test_misspelt_columns_of_nodes_are_refused(tmp_path: Path) -> None:
         read_nodes(table(tmp_path, "name,cpu\nn1,8\n", "nodes.csv"))
 
 
-@pytest.mark.parametrize("packed", [b"\x1f\x8b\x08\x00garbage", gzip.compress(b"when,took\n")[:-9], b"a\xff\xfe"])
+@pytest.mark.parametrize(
+    "packed",
+    [
+        pytest.param(b"\x1f\x8b\x08\x00garbage", id="garbage"),
+        pytest.param(gzip.compress(b"when,took\n")[:-9], id="cut off"),
+        pytest.param(b"a\xff\xfe", id="not UTF-8"),
+    ],
+)
 def test_what_is_no_text_is_refused(tmp_path: Path, packed: bytes) -> None:
     path = tmp_path / "jobs.csv"
     path.write_bytes(packed)
