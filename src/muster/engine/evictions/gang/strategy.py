@@ -59,10 +59,12 @@ class GangStrategy(Strategy[Candidates]):
         return self._pool.of(job)
 
     def is_in_vain(self, tasks: Rows) -> bool:
-        rows = self._session.snapshot.tasks.job[tasks]
+        if self._is_before_allocate:
+            return False
+        rows = np.unique(self._session.snapshot.tasks.job[tasks])
         rows = rows[self._session.snapshot.jobs.queue[rows] != NO_ROW]
         alike = dict(zip(self._likeness(rows), rows.tolist(), strict=True))
-        return not self._is_before_allocate and not any(self._pool.of(job) for job in alike.values())
+        return not any(self._pool.of(job) for job in alike.values())
 
     def _likeness(self, jobs: Rows) -> list[tuple[int, int]]:
         """Queue and priority: jobs that are alike in these have the same candidates, so one of them is asked about."""

@@ -17,7 +17,7 @@ from muster.api import format_amount
 from muster.engine.boards import boards_of
 from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.pipeline import Need, Strategy
-from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
+from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
 from muster.engine.evictions.solver.search import Search, TrialsUsedUp
@@ -107,13 +107,10 @@ class SolverStrategy(Strategy[VictimLine]):
 
     def _not_in_vain(self, asking: dict[int, Rows]) -> dict[int, Rows]:
         """Those for whose next tasks there is enough in all; the others would have a turn only to find that out."""
-        free = self._session.snapshot.nodes.future_total()
-        found: dict[int, Rows] = {}
-        for job, tasks in asking.items():
-            chunk = next_tasks(self._session, job, tasks)
-            if len(chunk) and not (requests_of(self._session.snapshot, chunk) > free).any():
-                found[job] = tasks
-        return found
+        snapshot = self._session.snapshot
+        waiters = Waiters.of(snapshot, joined([*asking.values()]))
+        beyond = set(waiters.jobs[beyond_total(snapshot, waiters, snapshot.nodes.future_total())].tolist())
+        return {job: tasks for job, tasks in asking.items() if job not in beyond}
 
     def _why_moving_is_vain(self, tasks: Rows) -> Rejection | None:
         """Nobody leaves the cluster by moving: what is free in all is all that there will be."""
@@ -140,7 +137,7 @@ class SolverStrategy(Strategy[VictimLine]):
 
     def _takes_spare_only(self, job: int) -> bool:
         """Whether the job has its minimum, and nobody is to be broken for what it wants beside that."""
-        return self._grows(job) and bool(self._session.snapshot.jobs.allocated_count(job))
+        return bool(self._session.snapshot.jobs.allocated_count(job)) and self._grows(job)
 
     def _grows(self, job: int) -> bool:
         """Whether the job has its minimum, or is promised it, and what it wants beside that costs no gangs."""
