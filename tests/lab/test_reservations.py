@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
@@ -68,8 +68,15 @@ def test_only_the_most_overdue_goes_before_shorter_ones() -> None:
     busy = (("old", 0, 100, 8, 2),)
     found = starts(trace((*busy, ("first", 1, 50, 8, 1), ("next", 2, 40, 8, 1), ("short", 90, 5, 8, 1))), PATIENT)
     assert (found["first"], found["short"], found["next"]) == (100, 100, 105)
-    found = starts(trace((*busy, ("one", 1, 50, 8, 1), ("two", 20, 60, 8, 2))), PATIENT)
-    assert (found["two"], found["one"]) == (100, 160), "as large as two it has waited for more of its patience"
+    found = starts(trace((*busy, ("one", 1, 50, 8, 1), ("two", 9, 60, 8, 2))), PATIENT)
+    assert (found["two"], found["one"]) == (100, 160), "as large as two its patience ends at 30, the other's at 31"
+
+
+def test_who_is_overdue_is_not_overtaken_by_one_that_becomes_so_later() -> None:
+    """The larger one has soon waited for more of its patience, but room has been promised to the smaller one."""
+    rows = (("old", 0, 100, 8, 3), ("first", 1, 50, 8, 1), ("larger", 20, 60, 8, 3), ("short", 40, 5, 8, 1))
+    found = starts(trace(rows), PATIENT, nodes=3)
+    assert (found["first"], found["short"], found["larger"]) == (100, 100, 150)
 
 
 def starts(made: Trace, policy: str, nodes: int = 2) -> dict[str, float]:
@@ -178,8 +185,16 @@ ROWS = st.lists(
 )
 
 
+#: One that waits with a reservation while a larger one, which comes later, waits for more of its patience.
+OVERTAKEN = [(0, 1, 1, 1), (0, 1, 1, 1), (0, 32, 1, 1), (0, 35, 1, 2), (0, 36, 4, 3), (2, 1, 8, 1), (8, 1, 4, 3)]
+#: The one whose patience has ended first starts, and in the same cycle a shorter one has its turn before the next.
+TOGETHER = [(0, 8, 2, 3), (1, 41, 4, 3), (4, 6, 4, 3), (4, 32, 1, 1), (7, 1, 4, 3), (14, 48, 8, 3)]
+
+
 @settings(max_examples=20, deadline=None)
 @given(rows=ROWS, policy=st.sampled_from(["easy", SHORTEST, PATIENT]))
+@example(rows=OVERTAKEN, policy=PATIENT)
+@example(rows=TOGETHER, policy=PATIENT)
 def test_a_reserved_start_is_kept_when_times_are_right(rows: list[tuple[int, int, int, int]], policy: str) -> None:
     """Whatever starts before it, a job begins no later than the first moment that was reserved for it."""
     made = trace([(f"j{k:02d}", at, run, gpus, n) for k, (at, run, gpus, n) in enumerate(sorted(rows))])

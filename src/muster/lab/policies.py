@@ -44,7 +44,7 @@ POLICIES: Final[dict[str, tuple[str, str]]] = {
         _policy("{name: reservation}"),
     ),
     "easy-shortest": (
-        "the shortest first, with a reservation for the most overdue: after a day for one as large as a node",
+        "the shortest first, room is reserved for the one overdue for longest: after a day if as large as a node",
         _policy("{name: reservation, arguments: {order: shortest, patience: 24h}}"),
     ),
     "conservative": (

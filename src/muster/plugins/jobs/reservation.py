@@ -66,7 +66,8 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
         Meta(
             description="Room is reserved for a job as large as a node once it has waited for so long: 24h, or "
             "seconds; for one as large as four nodes after half of that, for a quarter of a node after twice. Until "
-            "then others may pass it. With `order: shortest` all go by their run times but the most overdue of a queue."
+            "then others may pass it. With `order: shortest` all go by their run times but the one of a "
+            "queue that is overdue for longest."
         ),
     ] = msgspec.field(default=0.0)
     margin: Annotated[
@@ -131,43 +132,52 @@ class Reservation(Plugin):
     # -- who comes first -----------------------------------------------------------------------------------------
 
     def job_order(self, job: int) -> OrderKey:
-        """The most overdue of a queue first, then the shortest; without patience, only once somebody waits."""
+        """The one overdue for longest first, then the shortest; without patience, only once somebody waits."""
+        if self._patience and job in self._foremost:
+            return -1.0
         if self._options.order != "shortest":
             return 0.0
         if self._patience:
-            return -1.0 if job in self._foremost else self._seconds(job)
+            return self._seconds(job)
         return self._seconds(job) if int(self.session.snapshot.jobs.queue[job]) in self._blocked else 0.0
 
     def job_orders(self, jobs: Rows) -> NDArray[np.float64]:
-        if self._options.order != "shortest":
+        if self._options.order != "shortest" and not self._patience:
             return np.zeros(len(jobs))
         return np.array([self.job_order(job) for job in jobs.tolist()], np.float64)
 
     @cached_property
-    def _overdue(self) -> NDArray[np.float64]:
-        """By job: how long it has waited, as part of its patience; from 1 on it is overdue.
+    def _overdue_at(self) -> NDArray[np.float64]:
+        """By job: the moment at which its patience ends; infinite: it has nothing that waits.
 
         The patience of a job as large as n nodes is that of the arguments divided by the root of n: the larger it is,
-        the more of its wait is for room that nobody leaves free for it, and the fewer there are of its kind.
+        the more of its wait is for room that nobody leaves free for it, and the fewer there are of its kind. All its
+        tasks count, those that run too, so that the moment stays the same while it waits.
         """
         snapshot, table = self.session.snapshot, self.session.snapshot.tasks
-        waits = np.flatnonzero((table.status == TaskStatus.PENDING) & (table.job != NO_ROW))
+        owned = np.flatnonzero(table.job != NO_ROW)
         have = snapshot.nodes.state[ALLOCATABLE].astype(np.float64)
         one = have.sum(axis=0) / np.maximum(1, np.count_nonzero(have, axis=0))
         parts = (snapshot.classes.requests[:, 0] / np.where(one > 0, one, math.inf)).max(axis=1)
-        sizes = np.bincount(table.job[waits], weights=parts[table.cls[waits]], minlength=len(snapshot.jobs))
-        waited = np.maximum(0.0, self.session.now - snapshot.jobs.created)
-        return np.where(sizes > 0, waited * np.sqrt(sizes) / max(self._patience, 1e-9), 0.0)
+        sizes = np.bincount(table.job[owned], weights=parts[table.cls[owned]], minlength=len(snapshot.jobs))
+        waits = (sizes > 0) & (snapshot.jobs.counts[:, TaskStatus.PENDING] > 0)
+        return np.where(waits, snapshot.jobs.created + self._patience / np.sqrt(np.where(waits, sizes, 1)), math.inf)
 
     @cached_property
     def _foremost(self) -> set[int]:
-        """Of every queue and priority the job that is most overdue."""
-        jobs = self.session.snapshot.jobs
-        late = np.flatnonzero(self._overdue >= 1)
-        found: dict[tuple[int, int], int] = {}
-        for job in late[np.argsort(-self._overdue[late], kind="stable")].tolist():
-            found.setdefault((jobs.queue.item(job), jobs.priority.item(job)), job)
-        return set(found.values())
+        """Of every queue and priority the job that has been overdue for longest.
+
+        Nobody overtakes it before it starts: whoever becomes overdue later comes after it.
+        """
+        jobs, at = self.session.snapshot.jobs, self._overdue_at
+        late = np.flatnonzero(at <= self.session.now)
+        _, lines = np.unique(np.stack((jobs.queue[late], jobs.priority[late])), axis=1, return_inverse=True)
+        found = set()
+        for line in range(lines.max(initial=-1) + 1):
+            rows = late[lines == line]
+            first = rows[at[rows] == at[rows].min()]
+            found.add(min(first.tolist(), key=lambda job: jobs.records[job].id))
+        return found
 
     def queue_closed(self, queue: int) -> Rejection | None:
         first = self._blocked.get(queue)
@@ -176,8 +186,10 @@ class Reservation(Plugin):
         return Rejection(HELD_BACK, f"behind {self.session.snapshot.jobs.records[first].id}")
 
     def _has_waited(self, job: int) -> bool:
-        """Whether the patience of a job is at an end."""
-        return not self._patience or bool(self._overdue[job] >= 1)
+        """Whether the patience of a job is at an end, and, unless several get room, that of nobody before it."""
+        if self._patience and self._options.mode == "easy":
+            return job in self._foremost
+        return not self._patience or bool(self._overdue_at[job] <= self.session.now)
 
     def job_waits(self, job: int) -> bool:
         snapshot = self.session.snapshot
