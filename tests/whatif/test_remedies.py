@@ -45,6 +45,12 @@ def test_room_that_another_job_would_take_is_no_remedy() -> None:
     assert found.untried == ()
 
 
+def test_no_more_nodes_are_advised_than_it_takes() -> None:
+    """Three nodes would do for the gang alone, the job before it takes one more; six would be too many."""
+    objects = [node("n1", gpu=8), _running("old", 8, "n1"), pod("first", gpu=8), *gang("mine", 3, gpu=8)]
+    assert "add 4 nodes like n1 (8 GPUs, 96 CPUs and 1Ti memory)" in _explained("mine", objects).advice
+
+
 @settings(max_examples=15)
 @given(held=st.lists(st.integers(1, 4), min_size=1, max_size=4), others=st.lists(st.integers(1, 8), max_size=2))
 def test_who_follows_the_advice_on_nodes_gets_the_job_started(held: list[int], others: list[int]) -> None:

@@ -62,7 +62,7 @@ _FORECAST_CYCLES: Final = (8, 1000)
 _SOON_S: Final = 60.0
 _MAX_GRACE_S: Final = 3600.0
 _FORECAST_S: Final = 7 * 24 * 3600.0
-#: Where so many nodes are not enough, twice and four times as many are tried.
+#: Where so many nodes are not enough, twice and four times as many are tried, and then fewer that may do.
 _MORE_NODES: Final = (1, 2, 4)
 _MAX_NAMED: Final = 3
 _TOP_PRIORITY: Final = "1000000000"
@@ -190,15 +190,29 @@ class _Bench:
         return _Found(works=(Remedy(text, JobsEnd(tuple(works), any_one=True)),))
 
     def _try_nodes(self, trial: NodesCome) -> _Found:
+        too_few = trial.count - 1
         for times in _MORE_NODES:
-            more = replace(trial, count=times * trial.count)
-            text = add_nodes_text(self._snapshot, more.like, more.count)
-            works = self._works(AddNodes(more.count, more.like), in_part=False)
+            count = times * trial.count
+            works = self._works(AddNodes(count, trial.like), in_part=False)
             if works:
-                return _Found(works=(Remedy(text, more),))
+                fewest = self._fewest_nodes(trial.like, too_few, count)
+                text = add_nodes_text(self._snapshot, trial.like, fewest)
+                return _Found(works=(Remedy(text, replace(trial, count=fewest)),))
             if works is None:
+                text = add_nodes_text(self._snapshot, trial.like, count)
                 return _out_of_time(text) if times == 1 else _Found()
+            too_few = count
         return _Found()
+
+    def _fewest_nodes(self, like: str, too_few: int, enough: int) -> int:
+        """The fewest nodes that were tried and do, halving between two counts as long as there is time."""
+        while enough - too_few > 1:
+            middle = (too_few + enough) // 2
+            works = self._works(AddNodes(middle, like), in_part=False)
+            if works is None:
+                break
+            too_few, enough = (too_few, middle) if works else (middle, enough)
+        return enough
 
     def _works(self, change: Change, *, in_part: bool) -> bool | None:
         """Whether the job starts with a change; None: there is no time to try. `in_part`: growth by one pod will do."""
