@@ -67,8 +67,8 @@ def test_a_part_of_the_time_begins_at_its_beginning(tmp_path: Path) -> None:
         (HEAD + "a,1,5,1e9,1,,,,,\n", "num_tasks: expected a whole number of pods from 1 to 150000"),
         (HEAD + "a,1,5,1,,,9e9,,,\n", "mem_gib_per_task: expected at most 1048576"),
         (
-            HEAD + "a,1,5,1,1,,,,high,\n",
-            'priority: expected a whole number between -1000000000 and 1000000000, got "high"',
+            HEAD + "a,1,5,1,1,,,,high,\nb,1,5,1,1,,,,3,\n",
+            'jobs.csv:2: priority: expected a whole number between -1000000000 and 1000000000, got "high"',
         ),
         (HEAD + "a,1,,1,1,,,,,\n", "expected at least one job, got none that counts (1: has no duration)"),
         (SACCT + "1|31/01/2025 12:00|5|1|cpu=4|p|u\n", "Submit: expected a moment such as 2025-01-31T12:00:00"),
@@ -98,6 +98,16 @@ def test_what_is_wrong_with_nodes_is_said_with_its_place(tmp_path: Path, rows: s
     with pytest.raises(UserError) as error:
         read_nodes(table(tmp_path, "name,cpus,mem_gib,gpus,gpu_type,rack,zone\n" + rows, "nodes.csv"))
     assert said in str(error.value)
+
+
+def test_classes_of_service_and_parts_of_gpus_are_told(tmp_path: Path) -> None:
+    """A column that holds words alone has no order; a word among numbers is refused, see above."""
+    text = HEAD + "a,1,5,1,0.5,,,,LS,\nb,1,5,1,1,,,,BE,\nc,1,5,1,0.25,,,,LS,\n"
+    found, objects = read_inputs(table(tmp_path, text), "1x8", WHOLE)
+    assert [job.priority for job in found.jobs] == [None, None, None]
+    notes = "\n".join(notes_on(found, objects))
+    assert 'words in column "priority" have no order and count as no priority (LS: 2, BE: 1)' in notes
+    assert "2 jobs ask for a part of a GPU" in notes
 
 
 def test_misspelt_columns_of_nodes_are_refused(tmp_path: Path) -> None:

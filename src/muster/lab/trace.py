@@ -92,6 +92,8 @@ class Trace:
     source: str = ""
     #: What was left out of the source, and why, by reason.
     left_out: dict[str, int] = field(default_factory=dict)
+    #: What a reader of the figures has to know of the source besides.
+    notes: Sequence[str] = ()
 
     def __post_init__(self) -> None:
         assert all(one.submit_s <= other.submit_s for one, other in zip(self.jobs, self.jobs[1:], strict=False))

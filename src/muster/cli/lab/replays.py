@@ -98,7 +98,7 @@ def _begun(command: ReplayCommand, config: SchedulerConfig, trace: Trace, object
         grace_s=seconds_of("--grace", command.grace),
         checkpoint_s=None if command.checkpoint is None else seconds_of("--checkpoint", command.checkpoint),
     )
-    told = Trace(Estimates.read(command.estimates).told(trace.jobs, command.seed), trace.source, trace.left_out)
+    told = replace(trace, jobs=Estimates.read(command.estimates).told(trace.jobs, command.seed))
     return Replay(told, objects, config, options)
 
 

@@ -6,7 +6,7 @@ import hashlib
 import json
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from muster.api import KubeObject
@@ -65,7 +65,7 @@ class Run:
 def do(run: Run, inputs: Inputs) -> dict[str, Any]:  # Any: JSON, as documented in muster.lab.report
     """Replay, and return the figures of the report."""
     trace = run.variation.varied(inputs.trace, run.seed)
-    told = Trace(run.candidate.estimates.told(trace.jobs, run.seed), trace.source, trace.left_out)
+    told = replace(trace, jobs=run.candidate.estimates.told(trace.jobs, run.seed))
     began = time.process_time()
     replay = Replay(told, inputs.objects, run.candidate.config, run.options)
     with quietly():

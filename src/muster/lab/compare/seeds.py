@@ -57,9 +57,9 @@ class Variation:
         draw = random.Random(seed)  # noqa: S311 - reproducible choices, not secrets
         if self.kind == "sample":
             kept = [job for job in trace.jobs if draw.random() < self.amount]
-            return Trace(kept or trace.jobs[:1], trace.source, trace.left_out)
+            return replace(trace, jobs=kept or trace.jobs[:1])
         moved = [replace(job, submit_s=_moved(job, draw.uniform(-self.amount, self.amount))) for job in trace.jobs]
-        return Trace(_in_order(moved), trace.source, trace.left_out)
+        return replace(trace, jobs=_in_order(moved))
 
 
 def _moved(job: TraceJob, by: float) -> float:

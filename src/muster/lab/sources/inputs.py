@@ -59,6 +59,11 @@ def notes_on(trace: Trace, objects: Sequence[KubeObject]) -> Iterator[str]:
     """What a reader of the figures has to know: rows that were left out, and jobs that can never start."""
     for reason, count in trace.left_out.items():
         yield f"{trace.source}: {count:,} left out: {reason}"
+    yield from (f"{trace.source}: {note}" for note in trace.notes)
+    parts = sum(dict(job.requests).get(GPU, "").endswith("m") for job in trace.jobs)
+    if parts:
+        jobs = f"{counted(parts, 'job')} {'asks' if parts == 1 else 'ask'}"
+        yield f"{trace.source}: {jobs} for a part of a GPU; a replay adds parts up by node, as if any GPU could be cut"
     offered = [to_base_all(node.status.allocatable) for node in objects if isinstance(node, Node)]
     names = {name for each in offered for name in each}
     most = {name: max(each.get(name, 0) for each in offered) for name in names}

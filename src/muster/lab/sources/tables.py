@@ -18,7 +18,7 @@ import re
 import zlib
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
@@ -47,6 +47,8 @@ JOB_COLUMNS: Final[Mapping[str, str]] = {
 }
 #: Those of Kubernetes' own are higher.
 _MAX_PRIORITY: Final = 10**9
+#: Of words in the place of priorities, so many are named.
+_MAX_WORDS: Final = 4
 #: A clock that counts seconds from 1970 has come to the year 5138.
 _MAX_S: Final = 1e11
 #: More of anything than all nodes together have, and little enough to be counted in thousandths.
@@ -87,10 +89,12 @@ def read_jobs(path: Path, wanted: JobFilter | None = None) -> Trace:
         head = lines.readline()
         lines.seek(0)
         if "|" in head and "JobID" in head:
-            rows = _sacct_rows(_Table(lines, str(path), "|"))
-        else:
-            rows = _rows(_Table(lines, str(path)), {**JOB_COLUMNS, **wanted.columns}, wanted.columns)
-        return _trace(rows, wanted, str(path))
+            return _trace(_sacct_rows(_Table(lines, str(path), "|")), wanted, str(path))
+        columns = {**JOB_COLUMNS, **wanted.columns}
+        priorities = _Priorities(columns["priority"])
+        rows = _rows(_Table(lines, str(path)), columns, wanted.columns, priorities)
+        trace = _trace(rows, wanted, str(path))
+        return replace(trace, notes=priorities.notes())
 
 
 class _Table:
@@ -163,24 +167,59 @@ def _trace(rows: Iterator[TraceJob | str], wanted: JobFilter, source: str) -> Tr
     return Trace([_moved(job, base, wanted.one_queue) for job in jobs], source, +left_out)
 
 
+class _Priorities:
+    """What a table says of priorities: numbers, or words, such as classes of service, which have no order here.
+
+    A word among numbers is a mistake.
+    """
+
+    def __init__(self, column: str) -> None:
+        self._column = column
+        self._words: Counter[str] = Counter()
+        self._first_word: UserError | None = None
+        self._has_numbers = False
+
+    def read(self, text: str, place: str) -> int | None:
+        """The priority of a row; None: it has none. Raises UserError."""
+        if not text:
+            return None
+        try:
+            number = float(text)
+        except ValueError:
+            self._words[text] += 1
+            self._first_word = self._first_word or self._wrong(text).located(place=place)
+        else:
+            self._has_numbers = True
+            if not abs(number) <= _MAX_PRIORITY or number != int(number):
+                raise self._wrong(text)
+        if self._first_word is None:
+            return int(number)
+        if self._has_numbers:
+            raise self._first_word
+        return None
+
+    def _wrong(self, text: str) -> UserError:
+        wanted = f"a whole number between -{_MAX_PRIORITY} and {_MAX_PRIORITY}"
+        return UserError(f'expected {wanted}, got "{text}"', field=self._column)
+
+    def notes(self) -> list[str]:
+        """What a reader has to know of words."""
+        if not self._words:
+            return []
+        words = ", ".join(f"{word}: {count:,}" for word, count in self._words.most_common(_MAX_WORDS))
+        return [f'words in column "{self._column}" have no order and count as no priority ({words})']
+
+
 def _moved(job: TraceJob, base: float, queue: str) -> TraceJob:
-    return TraceJob(
-        job.name,
-        job.submit_s - base,
-        job.run_s,
-        job.n_tasks,
-        job.requests,
-        queue or job.queue,
-        job.user,
-        job.namespace,
-        job.priority,
-    )
+    return replace(job, submit_s=job.submit_s - base, queue=queue or job.queue)
 
 
 # -- rows --------------------------------------------------------------------------------------------------------------
 
 
-def _rows(table: _Table, columns: Mapping[str, str], named: Mapping[str, str]) -> Iterator[TraceJob | str]:
+def _rows(
+    table: _Table, columns: Mapping[str, str], named: Mapping[str, str], priorities: _Priorities
+) -> Iterator[TraceJob | str]:
     for meaning in (*_NEEDED, *named):
         if len(table.columns) == 1 and any(mark in table.columns[0] for mark in ";\t"):
             raise UserError("expected commas between cells", place=f"{table.source}:1")
@@ -193,12 +232,12 @@ def _rows(table: _Table, columns: Mapping[str, str], named: Mapping[str, str]) -
     for number, (place, row) in enumerate(table, start=2):
         cells = {meaning: row.get(name, "") for meaning, name in columns.items()}
         try:
-            yield _job(cells, columns, number)
+            yield _job(cells, columns, number, priorities.read(cells["priority"], place))
         except UserError as error:
             raise error.located(place=place) from None
 
 
-def _job(cells: Mapping[str, str], columns: Mapping[str, str], number: int) -> TraceJob | str:
+def _job(cells: Mapping[str, str], columns: Mapping[str, str], number: int, priority: int | None) -> TraceJob | str:
     if not cells["duration"]:
         return "has no duration"
     requests = {
@@ -218,21 +257,8 @@ def _job(cells: Mapping[str, str], columns: Mapping[str, str], number: int) -> T
         requests=tuple((name, text) for name, text in requests.items() if text),
         queue=object_name(cells["queue"]) or "default",
         user=cells["user"],
-        priority=_priority(cells["priority"], columns["priority"]),
+        priority=priority,
     )
-
-
-def _priority(text: str, column: str) -> int | None:
-    if not text:
-        return None
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
-    if not abs(number) <= _MAX_PRIORITY or number != int(number):
-        wanted = f"a whole number between -{_MAX_PRIORITY} and {_MAX_PRIORITY}"
-        raise UserError(f'expected {wanted}, got "{text}"', field=column)
-    return int(number)
 
 
 def _number(cells: Mapping[str, str], meaning: str, columns: Mapping[str, str]) -> float:
