@@ -76,15 +76,16 @@ def _is_replaced(kubectl: Kubectl, lost: Json) -> bool:
 
 @pytest.mark.usefixtures("controllers")
 def test_a_namespace_goes_with_all_that_is_in_it(control_plane: ControlPlane, kubectl: Kubectl, tmp_path: Path) -> None:
-    kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": "serving"}})
+    name = "short-lived"  # plays leave the namespaces of their examples behind
+    kubectl.create({"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name}})
     made = deployment("serve", 2)
-    made["metadata"]["namespace"] = "serving"
+    made["metadata"]["namespace"] = name
     kubectl.create_all([node("n1"), made])
     process = Process(control_plane.kubeconfig, tmp_path / "log")
     try:
-        kubectl.wait(lambda: count(kubectl, "Deployment", "serve", "readyReplicas", "serving") == 2, seconds=60)
-        kubectl.delete("Namespace", "serving")
-        kubectl.wait(lambda: _is_gone(kubectl, "serving"), seconds=60)
+        kubectl.wait(lambda: count(kubectl, "Deployment", "serve", "readyReplicas", name) == 2, seconds=60)
+        kubectl.delete("Namespace", name)
+        kubectl.wait(lambda: _is_gone(kubectl, name), seconds=60)
         kubectl.wait(lambda: pods_held(kubectl) == "0", seconds=30)
     finally:
         process.end()
