@@ -173,6 +173,15 @@ def test_both_parts_in_one_rack_when_it_has_room() -> None:
     assert racks_of(binds(session).values()) == {"s1-r0": 4}
 
 
+@pytest.mark.parametrize("too_large", [0, 2])
+def test_one_rack_that_holds_the_parts_is_found_before_two_where_order_misses_it(too_large: int) -> None:
+    """Two pods of 3 on one node leave no room for all three of 5; a part may stay out, those that start are whole."""
+    pods = [*members("job", 3, part="0", gpu=3), *members("job", 3, part="1", gpu=5)]
+    pods += members("job", too_large, part="2", gpu=9)
+    session = run([*racks({"s0": [3, 1]}), group("job", 6, hard(2), [parts(2, topology=SOFT)]), *pods])
+    assert racks_of(binds(session).values()) == {"s0-r0": 6}
+
+
 def test_a_job_whose_parts_do_not_all_fit_one_domain_waits() -> None:
     session = run([*racks({"s0": [2, 1], "s1": [2, 1]}), *two_parts(2, 1)])
     assert binds(session) == {}

@@ -268,7 +268,9 @@ def _divided(draw: st.DrawFn, name: str, network: Network, kind: str) -> Gang:
         for partition in range(count):
             labels = {ROLE: role, PARTITION: str(partition)}
             extra, label = draw(st.integers(0, 1)), f"{role[0]}{partition}"
-            own = draft.add(size + extra, request, label=label, labels=labels, role=role if has_roles else "")
+            own = draft.add(size, request, label=label, labels=labels, role=role if has_roles else "")
+            request = draw(st.sampled_from([request, request, request, draw(requests())]))
+            own |= draft.add(extra, request, label=f"{label}x", labels=labels, role=role if has_roles else "")
             draft.parts.append(Part(own, size, regions, may_stay_out=True))
             roles.setdefault(role, []).append(draft.parts[-1])
         policies.append(_policy(role, [PARTITION], size, needed, _constraint(draw, network, inner)))
@@ -287,7 +289,7 @@ def _divided(draw: st.DrawFn, name: str, network: Network, kind: str) -> Gang:
             draft.at_least.append(((len(draft.parts),), 1))
             draft.parts.append(Part(own, 1, allowed, may_stay_out=True))
             policies.append(_policy("master", [], 1, 1, _constraint(draw, network, own_limit)))
-    minimum, named = draw(st.integers(0, least)), {}
+    minimum, named = draw(st.one_of(st.integers(0, least), st.just(len(draft.pods)))), {}
     for role, parts in roles.items() if has_roles else ():
         pods = frozenset().union(*(part.pods for part in parts))
         named[role] = draw(st.integers(1, len(pods)))

@@ -265,16 +265,17 @@ class Statement:
             self.tell(operation.tasks, operation.nodes, (operation.kind in TAKES) == undone)
 
     def sort_nodes(self, mark: int) -> None:
-        """Deal the nodes of equal tasks out anew: by row to tasks in the order they were placed.
+        """Deal the nodes of equal tasks out anew: by row to tasks by their rank, in whichever order they were placed.
 
         All placements since `mark` must be of one batch (see `fill`) and kind; sums stay as they are.
         """
         placed = self.operations[mark:]
         if len(placed) < 1:
             return
+        tasks = np.concatenate([operation.tasks for operation in placed])
         merged = Operation(
             placed[0].kind,
-            np.concatenate([operation.tasks for operation in placed]),
+            tasks[np.argsort(self.snapshot.tasks.rank[tasks])],
             np.sort(np.concatenate([operation.nodes for operation in placed])),
         )
         self.snapshot.tasks.node[merged.tasks] = merged.nodes

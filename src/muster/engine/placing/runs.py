@@ -81,9 +81,9 @@ class Runs:
         Where nothing is found, the statement is as it was.
         """
         found = self._in_order_until_ready(work, part, scope)
-        if found or work.refused or work.is_divided or not self.session.snapshot.jobs.has_pod_sets(work.job):
+        if found or work.is_divided or not self.session.snapshot.jobs.has_pod_sets(work.job):
             return found
-        # Pods of roles that need no more may have taken the room of those that do.
+        # Pods of roles that need no more may have taken the room, or the share, of those that do.
         lacking = next_tasks(self.session, work.job, part.tasks)
         ordered = np.concatenate((lacking, part.tasks[~np.isin(part.tasks, lacking)]))
         if np.array_equal(ordered, part.tasks):
@@ -135,7 +135,7 @@ class Runs:
         slots = session.queue_slots(queue, session.snapshot.classes.requests[cls, 0])
         if slots <= 0:
             work.verdict = JobVerdict(self._why_no_slots(queue, cls), cls=cls, task=task)
-            work.refused = True
+            work.refused = work.verdict.reason is not INSUFFICIENT
             return 0
         return min(len(run), max(1, missing), slots)
 

@@ -7,7 +7,7 @@ cycle; if they are not used up, no answer is a proof. Pods for which other pods 
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Final, NamedTuple, TypeAlias
 
@@ -105,8 +105,11 @@ class Search:
         is_waiting = self._runs.session.snapshot.tasks.status[tasks] == TaskStatus.PENDING
         return bool(is_waiting.all()) and self._runs.live.isdisjoint(tasks.tolist())
 
-    def places_in(self, work: Work, domains: Rows, *, everything: bool) -> Answer:
-        """Places for a job in one of some domains, where placing its sub-groups in order may have missed something."""
+    def places_in(self, work: Work, domains: Rows, *, everything: bool, roomy: Collection[int] = ()) -> Answer:
+        """Places for a job in one of some domains, where placing its sub-groups in order may have missed something.
+
+        `roomy`: sub-groups that take part with all they have.
+        """
         session, network = work.session, work.session.snapshot.topology
         if not is_entangled(work) or not self.knows(work.tasks):
             return Answer()
@@ -117,7 +120,8 @@ class Search:
             if subgroup == NO_ROW:
                 parts.append(SearchPart(0, tasks))
                 continue
-            need, policy = session.subgroup_deficit(subgroup), int(session.snapshot.subgroups.policy[subgroup])
+            need = len(tasks) if subgroup in roomy else session.subgroup_deficit(subgroup)
+            policy = int(session.snapshot.subgroups.policy[subgroup])
             key = policy, domain_of(session.snapshot, work.job, subgroup)
             if key not in known:
                 known[key] = _domains_inside(session, work.job, subgroup, domains, key[1])

@@ -126,14 +126,21 @@ class StartRule:
         """What is asked of a place, the best first."""
         if work.whole:
             return [Extent.WHOLE]
+        if max(1, self._session.job_deficit(work.job)) >= len(work.tasks):
+            return [Extent.LEAST]  # which is all
         roomy = self._wants_room(work, Portion(NO_ROW, work.tasks), constraint, placed)
         if is_entangled(work):
             # What is placed first may be in the way of the rest, also while it grows.
-            roomy = max(1, self._session.job_deficit(work.job)) < len(work.tasks) <= PLANNED
+            roomy = len(work.tasks) <= PLANNED
         extents = [Extent.ROOMY, Extent.LEAST] if roomy else [Extent.LEAST]
-        if work.is_divided and any(self._wants_room(work, part, *self._bounds(work, part)) for part in work.parts):
+        if self._want_room(work):
             extents.insert(-1, Extent.PARTS)
         return extents
+
+    def _want_room(self, work: Work) -> list[int]:
+        """Sub-groups of which a start should leave room for the rest."""
+        parts = (part for part in work.parts if part.subgroup != NO_ROW)
+        return [part.subgroup for part in parts if self._wants_room(work, part, *self._bounds(work, part))]
 
     def _bounds(self, work: Work, part: Portion) -> tuple[Constraint, int]:
         """The constraint on a sub-group, and the domain around what is placed of it."""
@@ -216,9 +223,10 @@ class StartRule:
                 used = domains_used(topology, domain, np.concatenate([one.nodes for one in operations]))
                 if best is None or (used, -score) < best[0]:
                     best, nearest = ((used, -score), operations), distance
-            elif best is None and answer is None and extent is not Extent.PARTS:
+            elif best is None and answer is None:
                 tried = np.array([one for one, _ in line], np.intp)
-                answer = self._search.places_in(work, tried, everything=extent is not Extent.LEAST)
+                roomy = self._want_room(work) if extent is Extent.PARTS else ()
+                answer = self._search.places_in(work, tried, everything=not extent.is_least, roomy=roomy)
                 if answer.is_proof:
                     return Found.NOTHING
         if best is not None:

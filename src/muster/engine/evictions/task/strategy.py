@@ -21,7 +21,7 @@ from muster.engine.evictions.task.rooms import Rooms
 from muster.engine.evictions.task.sticky import NodeScope, scope_for
 from muster.engine.gangs import requests_of
 from muster.framework import FITS, Eviction, Session
-from muster.snapshot import NO_ROW, Mask, Rows, TaskStatus
+from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, TaskStatus
 
 _RUNNING: Mask = np.arange(len(TaskStatus)) == TaskStatus.RUNNING
 
@@ -127,8 +127,14 @@ class TaskStrategy(Strategy[Supply]):
         return None
 
     def _promises(self, placed: Rows, supply: Supply) -> bool:
-        """Whether reclaim may promise room that is free: where allocate never runs, beside those who could go."""
-        nodes = self._session.snapshot.tasks.node[placed]
+        """Whether room that is free may be promised: not what backfill gives to tasks that ask for nothing.
+
+        By reclaim, where allocate never runs, beside those who could go.
+        """
+        table = self._session.snapshot.tasks
+        if self._kind is Eviction.PREEMPT:
+            return not ((table.flags[placed] & BEST_EFFORT) != 0).all()
+        nodes = table.node[placed]
         return self._rooms.promises_beside and bool(supply.has_candidates[nodes].all())
 
     def _plan(self, job: int, supply: Supply, simulation: Simulation) -> Plan | None:
@@ -139,8 +145,8 @@ class TaskStrategy(Strategy[Supply]):
         if self._live.isdisjoint(placed.tolist()):
             self._trim(simulation)
         evicted = simulation.evicted()
-        if self._kind is Eviction.RECLAIM and len(evicted) == 0 and not self._promises(placed, supply):
-            return None  # what is free is allocate's to give, also where that comes later
+        if len(evicted) == 0 and not self._promises(placed, supply):
+            return None  # what is free is allocate's or backfill's to give, also where that comes later
         return Plan(placed, evicted)
 
     def _trim(self, simulation: Simulation) -> None:
