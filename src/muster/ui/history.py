@@ -82,6 +82,10 @@ class History:
         self._lock = threading.Lock()
         self._listeners: dict[int, Callable[[], None]] = {}
         self._next_listener = 0
+        #: Namespaces that were met, and moments that were not looked through for them yet.
+        self._namespaces: set[str] = set()
+        self._unread: deque[Moment] = deque(maxlen=max_moments)
+        self._reading = threading.Lock()
 
     def __iter__(self) -> Iterator[Moment]:
         with self._lock:
@@ -99,6 +103,7 @@ class History:
         """Take a new moment, and let go of the sessions of the oldest ones where there is no room."""
         with self._lock:
             self._moments.append(moment)
+            self._unread.append(moment)
             if moment.session is not None:
                 rows = len(moment.session.snapshot.tasks) + len(moment.session.snapshot.nodes)
                 self._whole.append((moment, rows))
@@ -123,6 +128,15 @@ class History:
         if found.session is None:
             raise MomentGoneError(f"cycle {cycle} is kept no more; the first one that is: {self.first_whole()}")
         return found
+
+    def namespaces(self) -> set[str]:
+        """All namespaces that anything of these moments is in, also of what has gone since."""
+        with self._reading:
+            while self._unread:
+                self._namespaces |= _namespaces(self._unread.popleft())
+            latest = self.latest
+            aside = set() if latest is None else {each["namespace"] for each in latest.quarantined}
+            return (self._namespaces | aside) - {""}
 
     # -- news ----------------------------------------------------------------------------------------------------
 
@@ -149,6 +163,18 @@ class History:
             hearing = list(self._listeners.values())
         for hear in hearing:
             hear()
+
+
+def _namespaces(moment: Moment) -> set[str]:
+    """The namespaces of what a moment tells about."""
+    names = {made[key] for made in moment.decisions for key in ("job", "beneficiary", "pod")}
+    names.update(update["job"] for update in moment.updates)
+    found = {name.partition("/")[0] for name in names if name}
+    if moment.session is not None:
+        snapshot = moment.session.snapshot
+        found.update(record.namespace for record in snapshot.jobs.records if record.id)
+        found.update(name.partition("/")[0] for name in snapshot.tasks.ids if name)
+    return found
 
 
 def moment_of(
