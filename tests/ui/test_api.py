@@ -14,6 +14,8 @@ from muster.framework import default_config
 from muster.simulate import simulate
 from muster.ui.app import Desk, make_app
 from muster.ui.feeds import FileFeed, Played
+from muster.ui.history import Moment
+from muster.ui.jobs import timeline
 from muster.ui.openapi import openapi_document
 from tests.ui.conftest import finished
 
@@ -195,3 +197,19 @@ def test_a_job_says_what_made_its_pods() -> None:
         assert (row["job"], row["owner"]) == ("team/podgroup-1f", {"kind": "RayCluster", "name": "tune"})
         assert client.get("/api/jobs?q=rayjob").json()["found"] == 0
         assert client.get("/api/jobs/team/podgroup-1f").json()["row"]["owner"]["name"] == "tune"
+
+
+def waits(cycle: int, message: str) -> Moment:
+    update = {"job": "team/train", "phase": "Pending", "code": "insufficient-resources", "message": message}
+    return Moment(cycle, float(cycle), updates=(update,))
+
+
+def test_a_timeline_has_an_entry_where_the_reason_changes_and_none_where_only_its_numbers_do() -> None:
+    said = [
+        "no node has room for 1 of 1 pod (u43 has a fair share of 10 GPUs and holds 8 GPUs)",
+        "no node has room for 1 of 1 pod (u43 has a fair share of 9 GPUs and holds 8 GPUs)",
+        "no node has room for 1 of 1 pod; 3 wait before it",
+        "its nodes are promised to it",
+    ]
+    moments = [waits(cycle, text) for cycle, text in enumerate(said, start=1)]
+    assert [entry["cycle"] for entry in timeline("team/train", 0.0, moments)] == [None, 1, 4]

@@ -68,6 +68,7 @@ export function NodePanel({ name }: { name: string }) {
           ...(feed?.live ? [`kubectl describe node ${name}`] : []),
           `muster nodes ${source} --output wide`,
         ]}
+        api={[`/api/nodes/${encodeURIComponent(name)}`]}
       />
     </Panel>
   );

@@ -155,13 +155,14 @@ export function useSource(): string {
   return `${files}${at ? ` --cycles ${at}` : ""}`;
 }
 
-/** The same on a terminal. */
-export function Commands({ commands }: { commands: string[] }) {
-  if (!commands.length) return null;
+/** The same on a terminal, and as JSON at the addresses under /api that the page has it from. */
+export function Commands({ commands, api = [] }: { commands: string[]; api?: string[] }) {
+  const at = useAt();
+  const shown = api.map((path) => path.replace(/\?$/, "")).map((path) => (at === null ? path : `${path}${path.includes("?") ? "&" : "?"}at=${at}`));
   return (
     <details class="commands">
-      <summary>As a command</summary>
-      {commands.map((command) => (
+      <summary>{commands.length > 0 ? `As a command${api.length > 0 ? ", or as JSON" : ""}` : "As JSON"}</summary>
+      {[...commands, ...shown.map((path) => `curl -s ${quote(location.origin + path)}`)].map((command) => (
         <div key={command}>
           <code>{command}</code>
           <Copy text={command} label="copy" />

@@ -1,6 +1,6 @@
 // What all views share: the address, the state of the feed, the connection. Hooks that read them, and data by address.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, ask, listen, type Connection, type Status } from "./api";
 
 type Listener = () => void;
@@ -23,7 +23,8 @@ class Value<T> {
 
 export function useValue<T>(value: Value<T>): T {
   const [, again] = useState(0);
-  useEffect(() => value.hear(() => again((n) => n + 1)), [value]);
+  // Heard from the moment at which it is drawn: what came before an effect that waits for a frame would be told to nobody.
+  useLayoutEffect(() => value.hear(() => again((n) => n + 1)), [value]);
   return value.get();
 }
 
@@ -93,6 +94,30 @@ export function begin(): void {
 export function useAt(): number | null {
   const at = useValue(address).query.get("at");
   return at && /^\d+$/.test(at) ? Number(at) : null;
+}
+
+const TYPED_MS = 250;
+
+/** A field whose text stands in the address: what is typed goes there, and back and links change the field. */
+export function useField(name: string, also: Record<string, null> = {}): [string, (text: string) => void] {
+  const told = useValue(address).query.get(name) ?? "";
+  const [text, setText] = useState(told);
+  // What the address has of us: while it says so, somebody may go on typing.
+  const sent = useRef(told);
+  useEffect(() => {
+    if (text === sent.current) return;
+    const timer = setTimeout(() => {
+      sent.current = text;
+      go(withQuery({ ...also, [name]: text }), true);
+    }, TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  useEffect(() => {
+    if (told === sent.current) return;
+    sent.current = told;
+    setText(told);
+  }, [told]);
+  return [text, setText];
 }
 
 // -- data ------------------------------------------------------------------------------------------------------------

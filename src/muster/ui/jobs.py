@@ -125,8 +125,8 @@ def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
         for update in moment.updates:
             if update["job"] == job:
                 told = update["message"] or update["phase"]
-                # What follows the first clause are numbers that change with every cycle.
-                heard = (update["code"], told.partition("; ")[0])
+                # What follows the first clause, or stands in brackets, are numbers that change with every cycle.
+                heard = (update["code"], told.partition("; ")[0].partition(" (")[0])
                 if heard != said:
                     kind = "waits" if update["code"] else "phase"
                     # How it stood comes before what was decided then; why it waits is what came of it.

@@ -135,7 +135,7 @@ def test_where_nothing_was_decided_those_are_named_who_wait(show: Open) -> None:
 def test_a_command_is_about_the_cycle_that_is_looked_at(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/jobs?at=4")
     page.get_by_text("As a command").click()
-    expect(page.locator(".commands code")).to_have_text(re.compile("^muster jobs .* --cycles 4$"))
+    expect(page.locator(".commands code").first).to_have_text(re.compile("^muster jobs .* --cycles 4$"))
 
 
 def test_of_replays_alone_other_pages_say_where_to_look(show: Open, tmp_path: Path) -> None:

@@ -280,3 +280,98 @@ def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open) -> None:
     expect(page.locator("tbody tr")).to_have_count(200)
     page.get_by_role("link", name="Queues", exact=True).click()
     expect(page.locator("h2").first).to_contain_text("queues", timeout=60_000)
+
+
+SLOW_FRAMES = """
+    const later = setTimeout;
+    globalThis.setTimeout = (act, wait, ...given) => later(act, (wait ?? 0) + 1500, ...given);
+    globalThis.requestAnimationFrame = (act) => later(() => act(performance.now()), 1500);
+"""
+
+
+def test_what_comes_before_the_first_frame_is_shown(chromium: Browser, demo: FileFeed) -> None:
+    """Of a simulation that has ended there is one message; on a busy machine it comes before the page was drawn."""
+    with served(Desk(demo)) as address, chromium.new_context() as context:
+        context.add_init_script(SLOW_FRAMES)
+        page = context.new_page()
+        page.goto(f"{address}/jobs")
+        expect(page.get_by_role("link", name="research/evaluate")).to_be_visible()
+        expect(page.locator(".feed")).to_contain_text("simulated")
+
+
+def test_what_is_typed_stands_in_the_address_and_goes_with_it(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/jobs")
+    field = page.get_by_role("searchbox", name="Name or reason")
+    field.fill("serve")
+    expect(page).to_have_url(re.compile("q=serve"))
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    expect(field).to_have_value("")
+    expect(page.locator("tbody tr")).to_have_count(6)
+    page.go_back()
+    expect(field).to_have_value("serve")
+    page.goto(page.url.replace("/jobs?q=serve", "/cluster?view=table"))
+    page.get_by_role("searchbox", name="Name of a node").fill("cpu")
+    expect(page).to_have_url(re.compile("name=cpu"))
+    page.reload()
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+def middle(page: Page) -> str:
+    """What the map tells of the node under the middle of the canvas."""
+    box = page.locator(".map canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 200)
+    told: str = page.locator(".tip").inner_text()
+    return told
+
+
+def test_what_was_zoomed_to_can_be_shared(show: Open) -> None:
+    page = show(Desk(large_feed(2_000, 8_000)), "/cluster?by=use")
+    drawn(page)
+    canvas = page.get_by_role("application")
+    before = middle(page)
+    canvas.focus()
+    for _ in range(5):
+        page.keyboard.press("+")
+    expect(page).to_have_url(re.compile(r"zoom=7\.59"))
+    near = middle(page)
+    assert near != before
+    page.reload()
+    page.wait_for_function(FIRST_DRAWN)
+    page.wait_for_timeout(500)
+    assert middle(page) == near
+    page.get_by_role("application").focus()
+    page.keyboard.press("0")
+    expect(page).not_to_have_url(re.compile("zoom="))
+    assert middle(page) == before
+
+
+def test_a_pod_that_was_searched_for_stands_out(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/jobs")
+    page.keyboard.press("/")
+    page.keyboard.type("serve-7")
+    expect(page.locator("#search-found")).to_contain_text("product/serve-7")
+    page.keyboard.press("Enter")
+    expect(page.locator("[aria-current=true]")).to_contain_text("serve-7")
+
+
+def test_everything_on_a_page_is_json_at_addresses_that_it_names(show: Open, demo: FileFeed) -> None:
+    paths = (
+        "/cluster",
+        "/cluster?at=4&node=gpu-1",
+        "/jobs?state=waiting",
+        "/jobs/product/serve",
+        "/queues",
+        "/decisions",
+    )
+    for path in (*paths, "/config"):
+        page = show(Desk(demo), path)
+        expect(page.locator(".commands").first).to_be_attached()
+        asked = [line for line in page.locator(".commands code").all_text_contents() if line.startswith("curl")]
+        assert asked, path
+        for line in asked:
+            address = line.removeprefix("curl -s ").strip("'")
+            answer = page.request.get(address)
+            assert answer.ok, f"{path} names {address}: {answer.status}"
+            assert answer.json()

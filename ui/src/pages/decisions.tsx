@@ -5,7 +5,7 @@ import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type CycleCard, type Group } from "../api";
 import { Flow, type Stream } from "../Flow";
 import { number, plural } from "../format";
-import { JobLink, Link, Missing, NodeLink, NothingYet, Panel, Reason, Segments, When } from "../parts";
+import { Commands, JobLink, Link, Missing, NodeLink, NothingYet, Panel, Reason, Segments, useSource, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 import { Record } from "../Timeline";
 
@@ -18,6 +18,8 @@ type Kind = "" | "bind" | "evict" | "nominate";
 
 export function DecisionsPage() {
   const { query } = useValue(address);
+  const feed = useValue(status);
+  const source = useSource();
   const wanted = new URLSearchParams();
   for (const name of ["job", "kind", "quiet"]) {
     const value = query.get(name);
@@ -75,6 +77,7 @@ export function DecisionsPage() {
           {cards.map((card) => <Card key={card.cycle} card={card} chosen={query.get("cycle") === String(card.cycle)} />)}
         </ol>
         {before !== null && <button type="button" onClick={() => void more()}>Earlier cycles</button>}
+        <Commands commands={feed?.live ? [] : [`muster simulate ${source}`]} api={["/api/cycles", `/api/decisions?${wanted}`]} />
       </Panel>
     </div>
   );

@@ -7,7 +7,7 @@ import { Flow, type Stream } from "../Flow";
 import { actionWord, amountsText, duration, lacksText, nodesSay, number, plural, podStatus, resourceWord } from "../format";
 import { NodeMap } from "../NodeMap";
 import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, useSource, When } from "../parts";
-import { linkTo, useData } from "../store";
+import { address, linkTo, useData, useValue } from "../store";
 import { useMap } from "./cluster";
 import { Pods, sinceWhen } from "./jobs";
 import { nodesOf, Timeline } from "../Timeline";
@@ -288,7 +288,13 @@ function Where({ page }: { page: Page }) {
   );
 }
 
+/** A pod that was searched for comes into view, once. */
+function show(row: HTMLElement | null): void {
+  row?.scrollIntoView({ block: "nearest" });
+}
+
 function PodTable({ page }: { page: Page }) {
+  const sought = useValue(address).query.get("pod");
   if (page.pods.length === 0) return null;
   return (
     <Panel title={plural(page.pods.length, "pod")}>
@@ -297,7 +303,7 @@ function PodTable({ page }: { page: Page }) {
           <thead><tr><th>pod</th><th>status</th><th>node</th></tr></thead>
           <tbody>
             {page.pods.map((pod) => (
-              <tr key={pod.pod}>
+              <tr key={pod.pod} class={pod.pod === sought ? "chosen" : ""} aria-current={pod.pod === sought ? "true" : undefined} ref={pod.pod === sought ? show : null}>
                 <td class="name">{pod.pod.split("/").at(-1)}</td>
                 <td>{podStatus(pod.status)}</td>
                 <td>
@@ -347,6 +353,7 @@ function AsText({ page, remedies }: { page: Page; remedies: Remedies | null }) {
           `kubectl -n ${quote(space)} describe podgroup ${quote(short)}`,
           ...(page.pods[0] ? [`kubectl -n ${quote(space)} describe pod ${quote(page.pods[0].pod.split("/").at(-1) ?? "")}`] : []),
         ]}
+        api={["jobs", "remedies"].map((what) => `/api/${what}/${page.row.job.split("/").map(encodeURIComponent).join("/")}`)}
       />
       <details>
         <summary>As text</summary>

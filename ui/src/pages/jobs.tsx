@@ -1,10 +1,9 @@
 // Jobs: who is in line, who runs, and why not.
 
-import { useEffect, useState } from "preact/hooks";
 import type { JobRow, Jobs } from "../api";
 import { duration, number, plural } from "../format";
 import { Chip, Commands, JobLink, MadeBy, Missing, Panel, PutAside, QueueLink, Reason, Scroll, useSource } from "../parts";
-import { address, go, useData, useValue, withQuery } from "../store";
+import { address, go, useData, useField, useValue, withQuery } from "../store";
 
 const STATES = ["waiting", "promised", "starting", "growing", "running", "finished"];
 const PAGE = 200;
@@ -18,13 +17,7 @@ export function JobsPage() {
     if (value) wanted.set(name, value);
   }
   const jobs = useData<Jobs>(`/api/jobs?${wanted}`);
-  const [text, setText] = useState(query.get("q") ?? "");
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      if ((query.get("q") ?? "") !== text) go(withQuery({ q: text, offset: null }), true);
-    }, 250);
-    return () => clearTimeout(timer);
-  }, [text]);
+  const [text, setText] = useField("q", { offset: null });
   const { data } = jobs;
   if (!data) return <Missing of={jobs} what="the jobs" />;
   const state = query.get("state") ?? "";
@@ -78,7 +71,7 @@ export function JobsPage() {
           <button type="button" disabled={offset + PAGE >= data.found} onClick={() => go(withQuery({ offset: String(offset + PAGE) }))}>next ›</button>
         </p>
       )}
-      <Commands commands={[`muster jobs ${source}`]} />
+      <Commands commands={[`muster jobs ${source}`]} api={[`/api/jobs?${wanted}`]} />
     </Panel>
   );
 }

@@ -5,7 +5,7 @@ import { ask } from "../api";
 import { Chart } from "../Chart";
 import { duration, number, plural } from "../format";
 import { hue, theme } from "../paint";
-import { Dot, Missing, Panel, Scroll } from "../parts";
+import { Commands, Dot, Missing, Panel, Scroll } from "../parts";
 import { address, go, useData, useValue, withQuery } from "../store";
 
 interface RunSummary {
@@ -111,6 +111,7 @@ export function LabPage() {
           {shown.length > 1 && (traces.length === 1 ? <><i class="dot is-best" />the best of them. </> : <>These are runs of {plural(traces.length, "trace")}, so none is called the best. </>)}
           {WORDS}
         </p>
+        <Commands commands={[]} api={["/api/lab", ...chosen.map((name) => `/api/lab/${encodeURIComponent(name)}`)]} />
       </Panel>
       <div>{reports.length > 0 && <Curves reports={reports} />}</div></div>}
       <div class="columns">

@@ -62,7 +62,7 @@ export function QueuesPage() {
         {data.missing.map((missing) => (
           <p key={missing.queue} class="warn">{plural(missing.jobs, "job")} name{missing.jobs === 1 ? "s" : ""} the queue <b>{missing.queue}</b>, which does not exist.</p>
         ))}
-        <Commands commands={[`muster queue show ${source}`]} />
+        <Commands commands={[`muster queue show ${source}`]} api={["/api/queues", `/api/queues/series?resource=${encodeURIComponent(resource)}`]} />
       </Panel>
       {chosen && !one && <p class="notice" role="status">There is no queue {chosen}. <Link href={withQuery({ queue: null })}>Show all queues</Link></p>}
       {one && <OneQueue queue={one} resource={resource} unit={unit} />}
