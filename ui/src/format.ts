@@ -29,6 +29,12 @@ export function resourceWord(name: string, isOne = false): string {
   return name === "pods" && isOne ? "pod" : last;
 }
 
+/** An amount with the name of what it is of. */
+export function amountOf(value: number, unit: Unit, resource: string): string {
+  const text = amount(value, unit);
+  return `${text} ${resourceWord(resource, text === "1")}`;
+}
+
 /** Amounts as they came, with the names of what they are of, devices first; but for zeros and pods all of them. */
 export function amountsText(amounts: Record<string, string>, none = ""): string {
   const shown = Object.entries(amounts).filter(([name, value]) => name !== "pods" && value !== "0");

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { ApiError, type JobRow, type Status } from "./api";
 import { hue } from "./paint";
 import { address, go, jobPath, linkTo, status, useAt, useValue, type Data } from "./store";
-import { fullTime, moment } from "./format";
+import { fullTime, moment, number } from "./format";
 
 export function Link(props: JSX.HTMLAttributes<HTMLAnchorElement> & { href: string; class?: string }) {
   const { href, children, ...rest } = props;
@@ -228,6 +228,17 @@ function GoneJob() {
       <Link href={linkTo("/decisions", { job })} class="button">What was decided about it</Link>{" "}
       <Link href={linkTo("/jobs")} class="button">All jobs</Link>
     </p>
+  );
+}
+
+/** The first ones, and the others for who asks. */
+export function Few<T>({ of, shown, one }: { of: T[]; shown: number; one: (item: T) => ComponentChildren }) {
+  const list = (part: T[]) => <ul class="plain">{part.map(one)}</ul>;
+  return (
+    <>
+      {list(of.slice(0, shown))}
+      {of.length > shown && <details><summary>{number(of.length - shown)} more</summary>{list(of.slice(shown))}</details>}
+    </>
   );
 }
 

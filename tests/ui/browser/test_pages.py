@@ -1,6 +1,7 @@
 """Each page, driven as a reader would, on the demo, on a network, on a broken cluster and on a large one."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from benchmarks.ui import FIRST_DRAWN, frames_ms, large_feed, served
 from muster.api import load_files, load_text
 from muster.framework import default_config
 from muster.ui.app import Desk
-from muster.ui.feeds import FileFeed, Played
+from muster.ui.feeds import Feed, FileFeed, Label, Played
 from muster.ui.runs import Runs
 from tests.ui.browser.conftest import Open
 from tests.ui.conftest import TRIALS, finished
@@ -254,10 +255,14 @@ BROKEN = """
 """  # noqa: E501
 
 
-def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open) -> None:
+@pytest.fixture(scope="module")
+def broken() -> FileFeed:
     objects = load_text("---\n".join(BROKEN.strip().splitlines(keepends=True)), "broken")
-    feed = finished("broken", Played(objects, default_config()))
-    page = show(Desk(feed), "/config")
+    return finished("broken", Played(objects, default_config()))
+
+
+def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open, broken: FileFeed) -> None:
+    page = show(Desk(broken), "/config")
     expect(page.locator(".panel.bad").first).to_contain_text("huge")
     expect(page.locator("main")).to_contain_text("rack-1")
     page.get_by_role("link", name="Cluster", exact=True).click()
@@ -267,9 +272,35 @@ def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open) -> N
     expect(page.get_by_role("status").filter(has_text="put aside")).to_be_visible()
 
 
-def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open) -> None:
+@pytest.mark.parametrize("path", [path if path.count("/") < 3 else "/jobs/default/pod/p" for path in PAGES])
+def test_each_page_is_whole_on_a_broken_cluster(show: Open, broken: FileFeed, path: str) -> None:
+    is_whole(show(Desk(broken), path))
+
+
+@pytest.mark.parametrize("path", [path if path.count("/") < 3 else "/jobs/ns/waiting-007" for path in PAGES])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+def test_each_page_is_whole_on_a_large_cluster(show: Open, vast: Feed, path: str, width: int, scheme: str) -> None:
+    is_whole(show(Desk(vast), path, width=width, scheme=scheme))
+
+
+def is_whole(page: Page) -> None:
+    """The page has come to its end, says nothing of a fault, and fits the screen."""
+    expect(page.locator("main .panel, main .empty").first).to_be_visible(timeout=60_000)
+    expect(page.locator(".wait")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_text("Reading …")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    overflow = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow <= 0, "the page can be moved sideways"
+
+
+@pytest.fixture(scope="module")
+def vast() -> Feed:
+    return large_feed(20_000, 100_000)
+
+
+def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open, vast: Feed) -> None:
     """U2; the bound is four times the goal, since this runs beside other tests."""
-    page = show(Desk(large_feed(20_000, 100_000)), "/cluster")
+    page = show(Desk(vast), "/cluster")
     drawn(page)
     expect(page.locator("h2").first).to_contain_text("20,000 nodes")
     for act in ("zoom", "colours"):
@@ -375,3 +406,36 @@ def test_everything_on_a_page_is_json_at_addresses_that_it_names(show: Open, dem
             answer = page.request.get(address)
             assert answer.ok, f"{path} names {address}: {answer.status}"
             assert answer.json()
+
+
+def test_of_a_live_cluster_times_are_in_the_zone_of_the_reader(show: Open, demo: FileFeed) -> None:
+    """The browser of these tests is in Tokyo, nine hours ahead."""
+    latest = demo.history.latest
+    assert latest is not None
+    feed = Feed(Label("cluster", "live"), demo.config)
+    feed.history.add(replace(latest, time=1_750_000_000.0, answers={}))
+    page = show(Desk(feed), "/cluster")
+    expect(page.locator(".player")).to_contain_text("00:06:40")  # 15:06:40 in UTC
+
+
+def test_of_many_exchanges_those_of_most_pods_come_first(show: Open, demo: FileFeed) -> None:
+    latest = demo.history.latest
+    assert latest is not None
+    left = tuple(
+        {"kind": "evict", "job": f"a/j{i}", "beneficiary": f"b/j{i}", "pod": f"a/j{i}-{n}", "node": "n", "why": "so"}
+        | {"queue": f"q{i:02}", "beneficiaryQueue": "research"}
+        for i in range(11)
+        for n in range(i + 1)
+    )
+    feed = Feed(Label("files", "exchanges"), demo.config)
+    feed.history.add(replace(latest, cycle=1, decisions=left, answers={}))
+    feed.history.add(replace(latest, cycle=2, answers={}))
+    feed.has_ended = True
+    page = show(Desk(feed), "/queues")
+    taken = page.locator(".panel", has=page.get_by_role("heading", name="Who took from whom"))
+    expect(taken.get_by_role("link", name="a/j10")).to_be_visible()
+    expect(taken.get_by_role("link", name="a/j1", exact=True)).to_be_hidden()
+    for more in taken.get_by_text("3 more", exact=True).all():
+        more.click()
+    expect(taken.get_by_role("link", name="a/j1", exact=True)).to_be_visible()
+    expect(taken.locator(".lane .event:visible")).to_have_count(11)

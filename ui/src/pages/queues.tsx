@@ -5,9 +5,9 @@ import type { QueueAmounts, QueueRow, Queues, Series, Unit } from "../api";
 import { Chart } from "../Chart";
 import { Flow } from "../Flow";
 import { Lanes } from "../Lanes";
-import { amount, duration, moment, number, plural, reasonText, resourceWord } from "../format";
+import { amount, amountOf, duration, moment, number, plural, reasonText, resourceWord } from "../format";
 import { hue, theme } from "../paint";
-import { Commands, Dot, JobLink, Link, Missing, Panel, Scroll, useSource, When } from "../parts";
+import { Commands, Dot, Few, JobLink, Link, Missing, Panel, Scroll, useSource, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 
 export function QueuesPage() {
@@ -90,14 +90,14 @@ function Loans({ data, resource, unit }: { data: Queues; resource: string; unit:
   const amounts = (name: string, total: number) => (
     <>
       <Name queue={name} />
-      <span class="muted">{amount(total, unit)} {resourceWord(resource)}</span>
+      <span class="muted">{amountOf(total, unit, resource)}</span>
     </>
   );
   return (
     <Panel title={`Who borrows ${resourceWord(resource)} from whom`}>
       {here.length > 0 ? (
         <>
-          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends, and may take back", "borrows"]} of="queue" amount={(total) => `${amount(total, unit)} ${resourceWord(resource)}`} giver={amounts} taker={amounts} />
+          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends, and may take back", "borrows"]} of="queue" amount={(total) => amountOf(total, unit, resource)} giver={amounts} taker={amounts} />
           <p class="muted">A queue borrows what another was promised (its quota) and does not use now.</p>
         </>
       ) : (
@@ -107,8 +107,15 @@ function Loans({ data, resource, unit }: { data: Queues; resource: string; unit:
   );
 }
 
+/** Of more pairs of queues than these, those that exchanged least are told to who asks. */
+const MOST_TAKINGS = 8;
+
 function Takings({ data, series }: { data: Queues; series: Series | null }) {
   if (data.takings.length === 0) return <Panel title="Who took from whom"><p class="muted">Nobody was evicted so far.</p></Panel>;
+  const pair = (one: { from: string; to: string }): string => `${one.from}\0${one.to}`;
+  const most = new Set(data.takings.slice(0, MOST_TAKINGS).map(pair));
+  const isFirst = (one: { from: string; to: string }): boolean => most.has(pair(one));
+  const lanes = (happenings: Series["takings"]) => <Lanes happenings={happenings} first={series?.time[0] ?? 0} last={series?.time.at(-1) ?? 0} />;
   return (
     <Panel title="Who took from whom">
       <Flow
@@ -122,18 +129,21 @@ function Takings({ data, series }: { data: Queues; series: Series | null }) {
       {series && series.takings.length > 0 && (
         <>
           <h3>When</h3>
-          <Lanes happenings={series.takings} first={series.time[0] ?? 0} last={series.time.at(-1) ?? 0} />
+          {lanes(series.takings.filter(isFirst))}
+          {most.size < data.takings.length && <details><summary>{number(data.takings.length - most.size)} more</summary>{lanes(series.takings.filter((one) => !isFirst(one)))}</details>}
         </>
       )}
       <h3>For which jobs</h3>
-      <ul class="plain">
-        {data.takings.map((taking) => (
+      <Few
+        of={data.takings}
+        shown={MOST_TAKINGS}
+        one={(taking) => (
           <li key={taking.from + taking.to}>
             <JobLink job={taking.jobs[0] ?? ""} />{taking.jobs.length > 1 && ` and ${taking.jobs.length - 1} more`} for <JobLink job={taking.for[0] ?? ""} />{taking.for.length > 1 && ` and ${taking.for.length - 1} more`}, last{" "}
             <Link href={linkTo("/decisions", { cycle: String(taking.cycle) })}><When time={taking.time} /></Link>: <span class="muted">{taking.why}</span>
           </li>
-        ))}
-      </ul>
+        )}
+      />
     </Panel>
   );
 }
@@ -247,7 +257,7 @@ function Bar({ part, most, unit, resource }: { part: QueueAmounts; most: number;
   const share = part.fairShare;
   const within = share === null ? part.held : Math.min(part.held, share);
   const waiting = part.asked - part.held;
-  const said = [`holds ${amount(part.held, unit)} ${resourceWord(resource)}`, waiting > 0 ? `asks for ${amount(waiting, unit)} more` : ""];
+  const said = [`holds ${amountOf(part.held, unit, resource)}`, waiting > 0 ? `asks for ${amount(waiting, unit)} more` : ""];
   return (
     <span class="quota" role="img" aria-label={said.filter(Boolean).join(", ")} title={said.filter(Boolean).join(", ")}>
       <i class="is-asked" style={{ width: width(part.asked) }} />
@@ -268,7 +278,7 @@ function OneQueue({ queue, resource, unit }: { queue: QueueRow; resource: string
       <dl class="facts">
         {queue.parent && <div><dt>below</dt><dd>{queue.parent}</dd></div>}
         <div><dt>priority</dt><dd>{queue.priority}</dd></div>
-        {over !== null && <div><dt>{over > 0 ? "above its share" : "below its share"}</dt><dd>{amount(Math.abs(over), unit)} {resourceWord(resource)}</dd></div>}
+        {over !== null && <div><dt>{over > 0 ? "above its share" : "below its share"}</dt><dd>{amountOf(Math.abs(over), unit, resource)}</dd></div>}
         <div><dt>others may take back</dt><dd>{queue.reclaimable ? "yes" : "no"}</dd></div>
         {queue.preemptMinRuntime !== null && <div><dt>kept from its own jobs for</dt><dd>{duration(queue.preemptMinRuntime)}</dd></div>}
         {queue.reclaimMinRuntime !== null && <div><dt>kept from other queues for</dt><dd>{duration(queue.reclaimMinRuntime)}</dd></div>}

@@ -48,7 +48,7 @@ interface Comparison {
 }
 
 const KINDS: { value: Kind; label: string; hint: string; lists?: "nodes" | "jobs" | "queues" }[] = [
-  { value: "add-nodes", label: "Add nodes", hint: "how many, and like which node that is there: 8xgpu-1 is eight nodes like gpu-1", lists: "nodes" },
+  { value: "add-nodes", label: "Add nodes", hint: "how many, and like which node that is there: 8xgpu-1 would be eight nodes like one that is called gpu-1", lists: "nodes" },
   { value: "drain", label: "Drain a node", hint: "the name of a node: its pods have to find another place", lists: "nodes" },
   { value: "submit", label: "Submit YAML", hint: "a job as you would apply it with kubectl" },
   { value: "queue", label: "Change a queue", hint: "queue.what=amount: research.quota=40, product.weight=2, research.limit.cpu=100", lists: "queues" },
@@ -116,7 +116,7 @@ export function WhatIfPage() {
         <Form add={(change) => go(addressOf([...asked, change]))} />
         {asked.length > 0 && (
           <Commands
-            commands={[`muster whatif ${words} ${asked.filter((change) => change.kind !== "submit").map((change) => `--${change.kind} ${quote(change.text)}`).join(" ")}${asked.some((change) => change.kind === "submit") ? " --submit job.yaml" : ""}`]}
+            commands={[`muster whatif ${words} ${asked.filter((change) => change.kind !== "submit").map((change) => `--${change.kind} ${quote(change.text)}`).join(" ")}${asked.some((change) => change.kind === "submit") ? " --submit job.yaml" : ""}`, `curl -s ${location.origin}/api/whatif -H 'Content-Type: application/json' -d ${quote(JSON.stringify({ changes: asked, ...(at === null ? {} : { at }) }))}`]}
           />
         )}
       </Panel>
