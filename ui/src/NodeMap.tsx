@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { State, Tree } from "./api";
 import { amount, resourceWord } from "./format";
 import { arrange } from "./layout";
+import { coloured, useValue } from "./store";
 import { draw, paint, theme, type Mode, type Paint, type Scene, type View } from "./paint";
 
 export interface MapProps {
@@ -50,12 +51,13 @@ function viewOf(text: string, width: number, height: number): View {
 /** Changes when the colours of the page do. */
 export function useLook(): number {
   const [look, again] = useState(0);
+  const names = useValue(coloured);
   useEffect(() => {
     const turn = (): void => again((n) => n + 1);
     window.addEventListener("muster-theme", turn);
     return () => window.removeEventListener("muster-theme", turn);
   }, []);
-  return look;
+  return look + names;
 }
 
 export function NodeMap(props: MapProps) {
@@ -223,6 +225,7 @@ export function NodeMap(props: MapProps) {
     if (known.isDomain) props.onFold?.(known.index);
     else props.onSelect?.(tree.nodes[known.index] as string);
     setCursor(item);
+    setHovered(-1);
   }
 
   function onKey(event: KeyboardEvent): void {
@@ -272,8 +275,9 @@ export function NodeMap(props: MapProps) {
     const [total, used] = [column?.total[row] ?? 0, column?.used[row] ?? 0];
     const { start, job } = state.holders;
     const owners: string[] = [];
-    for (let at = start[row] as number; at < (start[row + 1] as number) && owners.length < 3; at++)
-      owners.push(state.jobs[job[at] as number] as string);
+    const [from, to] = [start[row] as number, start[row + 1] as number];
+    for (let at = from; at < to && owners.length < 3; at++) owners.push(state.jobs[job[at] as number] as string);
+    if (to - from > owners.length) owners.push(`${to - from - owners.length} more`);
     const wrong = state.state[row] ? `, ${state.states[state.state[row] as number]}` : "";
     const free = total ? `${amount(total - used, unit)} of ${amount(total, unit)} ${resourceWord(resource)} free` : `no ${resourceWord(resource)}`;
     return `${tree.nodes[row]}: ${free}, ${state.pods[row]} pods${wrong}${owners.length ? `; ${owners.join(", ")}` : ""}`;

@@ -2,7 +2,7 @@
 
 import { useEffect, useRef } from "preact/hooks";
 import type { NodePage } from "./api";
-import { amountsText, plural, podStatus, resourceWord } from "./format";
+import { amountsText, neat, plural, podStatus, resourceWord } from "./format";
 import { askAll } from "./pages/whatif";
 import { Chip, Commands, JobLink, Link, Missing, Panel, useSource } from "./parts";
 import { status, useData, useValue, withQuery } from "./store";
@@ -37,9 +37,9 @@ export function NodePanel({ name }: { name: string }) {
           {Object.keys(data.allocatable).map((resource) => (
             <tr key={resource}>
               <td>{resourceWord(resource)}</td>
-              <td class="n"><b>{data.free[resource]}</b></td>
-              <td class="n">{data.used[resource]}</td>
-              <td class="n">{data.allocatable[resource]}</td>
+              <td class="n"><b>{neat(data.free[resource] ?? "")}</b></td>
+              <td class="n">{neat(data.used[resource] ?? "")}</td>
+              <td class="n">{neat(data.allocatable[resource] ?? "")}</td>
             </tr>
           ))}
         </tbody>

@@ -5,7 +5,7 @@ import { useState } from "preact/hooks";
 import { ApiError, type JobRow, type Status } from "./api";
 import { hue } from "./paint";
 import { address, go, jobPath, linkTo, status, useAt, useValue, type Data } from "./store";
-import { fullTime, moment, number } from "./format";
+import { actionWord, fullTime, moment, number, plainBounds } from "./format";
 
 export function Link(props: JSX.HTMLAttributes<HTMLAnchorElement> & { href: string; class?: string }) {
   const { href, children, ...rest } = props;
@@ -84,10 +84,12 @@ export function Panel(props: { title?: ComponentChildren; aside?: ComponentChild
 /** Text with the names of nodes, jobs and amounts as it came; a reason's code apart. */
 export function Reason({ text }: { text: string }) {
   const cut = /^([a-z][a-z-]*[a-z]): (.*)$/s.exec(text);
-  if (!cut) return <span>{text}</span>;
+  if (!cut) return <span>{plainBounds(text)}</span>;
+  const code = cut[1] as string;
+  const meaning = actionWord(code);
   return (
     <span>
-      <code class="code">{cut[1]}</code> {cut[2]}
+      <code class="code" title={meaning === code ? undefined : meaning}>{code}</code> {plainBounds(cut[2] ?? "")}
     </span>
   );
 }
@@ -223,8 +225,10 @@ export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
 /** Of a job that is not there any more it is still known what was decided about it. */
 function GoneJob() {
   const job = address.get().path.slice("/jobs/".length);
+  const at = useAt();
   return (
     <p>
+      {at !== null && <>It may not have been made yet at cycle {at}. <Link href={location.pathname} class="button">Look at the latest cycle</Link>{" "}</>}
       <Link href={linkTo("/decisions", { job })} class="button">What was decided about it</Link>{" "}
       <Link href={linkTo("/jobs")} class="button">All jobs</Link>
     </p>

@@ -2,6 +2,7 @@
 
 import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, ask, listen, type Connection, type Status } from "./api";
+import { learn } from "./paint";
 
 type Listener = () => void;
 
@@ -83,9 +84,34 @@ export function jobPath(job: string): string {
 export const status = new Value<Status | null>(null);
 export const connection = new Value<{ state: Connection; why: string }>({ state: "connecting", why: "" });
 
+/** Goes up when names got their colours: what is drawn is drawn anew. */
+export const coloured = new Value(0);
+
+const [NAMES_SOON_MS, NAMES_LATE_MS] = [2_000, 20_000];
+let nextNames = 0;
+
+/** Learn the names that have come: again soon where there were new ones, else from time to time. */
+async function name(): Promise<void> {
+  const now = performance.now();
+  if (now < nextNames) return;
+  nextNames = now + NAMES_LATE_MS;
+  try {
+    const { jobs, queues } = await ask<{ jobs: string[]; queues: string[] }>("/api/names");
+    if (![learn(jobs), learn(queues)].includes(true)) return;
+    nextNames = now + NAMES_SOON_MS;
+    coloured.set(coloured.get() + 1);
+  } catch {
+    // Names without a place have a colour of their own all the same.
+  }
+}
+
 export function begin(): void {
+  void name();
   listen(
-    (news) => status.set(news),
+    (news) => {
+      if (news.source !== "replay") void name();
+      status.set(news);
+    },
     (state, why) => connection.set({ state, why }),
   );
 }

@@ -125,6 +125,7 @@ def make_app(desk: Desk) -> Starlette:
         "/api/queues/series": _series,
         "/api/cycles": lambda desk, _: line_document(desk.feed.history),
         "/api/decisions": _decisions,
+        "/api/names": lambda desk, _: desk.feed.history.names(),
         "/api/config": lambda desk, _: config_document(desk.feed),
         "/api/search": lambda desk, request: search_document(_moment(desk, request), _text(request, "q")),
         "/api/lab": lambda desk, _: desk.runs.list_document(),
@@ -293,7 +294,7 @@ def _jobs(desk: Desk, request: Request) -> Json:
         limit=_number(request, "limit", DEFAULT_ROWS, 1, MAX_ROWS) or DEFAULT_ROWS,
     )
     reader = desk.reader(request)
-    rows = [row for row in all_jobs(moment) if reader.sees(row["job"])]
+    rows = [row for row in all_jobs(moment, desk.feed.history) if reader.sees(row["job"])]
     return {"cycle": moment.cycle, "time": moment.time, **jobs_document(rows, wanted)}
 
 

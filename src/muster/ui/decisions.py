@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from muster.ui.history import Json, Moment
+from muster.ui.past import balance
 
 #: Entries of the line over all cycles; quiet ones are left out first.
 _MAX_LINE: Final = 5_000
@@ -48,10 +49,12 @@ def cycles_document(moments: Iterable[Moment], wanted: CycleFilter) -> Json:
     """Cycles with what they decided, the latest first."""
     found: list[Json] = []
     more = None
-    for moment in reversed(list(moments)):
+    every = list(moments)
+    for place in reversed(range(len(every))):
+        moment, previous = every[place], every[place - 1] if place else None
         if wanted.before is not None and moment.cycle >= wanted.before:
             continue
-        groups = groups_of(moment, wanted)
+        groups = groups_of(moment, previous, wanted)
         if not groups and (wanted.busy or wanted.job or wanted.kind) and not moment.error:
             continue
         if len(found) == wanted.limit:
@@ -72,7 +75,7 @@ def cycles_document(moments: Iterable[Moment], wanted: CycleFilter) -> Json:
     return {"cycles": found, "before": more}
 
 
-def groups_of(moment: Moment, wanted: CycleFilter) -> list[Json]:
+def groups_of(moment: Moment, previous: Moment | None, wanted: CycleFilter) -> list[Json]:
     """Decisions of a cycle; those that differ only in pod and node are one."""
     alike: dict[tuple[str, str, str, str], list[Json]] = {}
     for made in moment.decisions:
@@ -89,6 +92,7 @@ def groups_of(moment: Moment, wanted: CycleFilter) -> list[Json]:
             "n": len(group),
             "pods": [{"pod": made["pod"], "node": made["node"]} for made in group[:_MAX_PODS]],
             "record": next((made["record"] for made in group if made.get("record")), None),
+            "balance": balance(previous, moment, group[0]["queue"], group[0]["beneficiaryQueue"]),
         }
         for (kind, job, beneficiary, why), group in alike.items()
     ]

@@ -72,6 +72,9 @@ def test_why_a_job_waits_who_took_its_place_and_what_would_let_it_start(show: Op
     expect(page.get_by_role("option").first).to_contain_text("product/serve")
     page.keyboard.press("Enter")
     expect(page.locator(".timeline .is-evict")).to_contain_text("research/pretrain")
+    expect(page.locator(".timeline .is-evict")).to_contain_text(
+        "Before it, product held 20 GPUs, its fair share was 7 GPUs"
+    )
     page.go_back()
     expect(page.locator("h1")).to_contain_text("research/evaluate")
 
@@ -196,7 +199,11 @@ def test_a_remedy_is_tried_with_a_click(show: Open, demo: FileFeed) -> None:
     advice = page.locator(".advice li").filter(has_text="add 1 node like gpu-1")
     advice.get_by_role("link", name="what else it changes").click()
     expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
-    expect(page.get_by_role("row", name="product/serve")).to_contain_text("+1 pod")
+    mine = page.locator(".panel", has=page.get_by_role("heading", name="What it does to product/serve"))
+    expect(mine).to_contain_text("+1 pod")
+    expect(mine).to_contain_text("10 of 10 pods")
+    mine.get_by_role("link", name="product/serve").click()
+    expect(page.get_by_role("heading", name="product/serve")).to_be_visible()
 
 
 def test_what_if_stands_beside_what_is(show: Open, demo: FileFeed) -> None:
@@ -435,7 +442,29 @@ def test_of_many_exchanges_those_of_most_pods_come_first(show: Open, demo: FileF
     taken = page.locator(".panel", has=page.get_by_role("heading", name="Who took from whom"))
     expect(taken.get_by_role("link", name="a/j10")).to_be_visible()
     expect(taken.get_by_role("link", name="a/j1", exact=True)).to_be_hidden()
-    for more in taken.get_by_text("3 more", exact=True).all():
-        more.click()
+    more = taken.get_by_text("3 more", exact=True)
+    expect(more).to_have_count(2)
+    for one in more.all():
+        one.click()
     expect(taken.get_by_role("link", name="a/j1", exact=True)).to_be_visible()
     expect(taken.locator(".lane .event:visible")).to_have_count(11)
+
+
+def test_a_name_has_one_colour_on_every_page_for_every_reader(show: Open, demo: FileFeed) -> None:
+    def colours(path: str) -> dict[str, str]:
+        page = show(Desk(demo), path)  # each with a storage of its own, as another reader has
+        dots = page.locator("main a.name:has(.dot), main h1:has(.dot)")
+        expect(dots.first).to_be_visible()
+        page.wait_for_timeout(300)
+        return {
+            dot.inner_text(): dot.locator(".dot").evaluate("dot => getComputedStyle(dot).backgroundColor")
+            for dot in dots.all()
+        }
+
+    listed = colours("/jobs")
+    assert len(set(listed.values())) == len(listed) == 6, "so few can all be told apart"
+    for path in ("/jobs?at=1", "/jobs/product/serve", "/cluster", "/decisions?kind=evict"):
+        seen = colours(path)
+        known = seen.keys() & listed.keys()
+        assert known, path
+        assert {name: seen[name] for name in known} == {name: listed[name] for name in known}, path

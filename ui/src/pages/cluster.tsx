@@ -259,7 +259,7 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
       )}
       <Link href={withQuery({ by: "state" })} class={wrong ? "bad" : ""}>
         <span>Nodes</span>
-        <p><b>{number(wrong)}</b> of {number(tree.nodes.length)} {wrong === 1 ? "takes" : "take"} no pods</p>
+        <p>{wrong ? <><b>{number(wrong)}</b> of {number(tree.nodes.length)} {wrong === 1 ? "takes" : "take"} no pods</> : <><b>{number(tree.nodes.length)}</b> {tree.nodes.length === 1 ? "takes pods" : "all take pods"}</>}</p>
       </Link>
     </div>
   );

@@ -84,8 +84,12 @@ function overLast(rows: JobRow[]): JobRow[] {
 
 /** What the time beside a job tells; pods that run do not always say since when. */
 export function sinceWhen(row: JobRow): string {
-  if (row.runningSeconds !== null) return "runs for";
-  return ["waiting", "promised"].includes(row.state) ? "waits for" : "made before";
+  if (row.waitsSeconds !== null) return row.waitsSeconds < row.ageSeconds ? "waits again for" : "waits for";
+  return row.runningSeconds !== null ? "runs for" : "made before";
+}
+
+export function howLong(row: JobRow): string {
+  return duration(row.waitsSeconds ?? row.runningSeconds ?? row.ageSeconds);
 }
 
 function Row({ row }: { row: JobRow }) {
@@ -97,7 +101,7 @@ function Row({ row }: { row: JobRow }) {
       <td data-label="queue"><QueueLink queue={row.queue} /></td>
       <td data-label="pods"><Pods row={row} /></td>
       <td class="n" data-label="priority">{row.priority}</td>
-      <td class="n" data-label={sinceWhen(row)}>{row.state === "finished" ? null : duration(row.runningSeconds ?? row.ageSeconds)}</td>
+      <td class="n" data-label={sinceWhen(row)} title={`${sinceWhen(row)} ${howLong(row)}`}>{row.state === "finished" ? null : howLong(row)}</td>
       <td class="why" title={row.reason}>
         {row.reason ? <Reason text={row.reason} /> : ""}
         {row.startsInSeconds !== null && row.startsInSeconds > 0 && <span class="muted"> starts in about {duration(row.startsInSeconds)}</span>}

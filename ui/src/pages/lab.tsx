@@ -4,7 +4,7 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { ask } from "../api";
 import { Chart } from "../Chart";
 import { duration, number, plural } from "../format";
-import { hue, theme } from "../paint";
+import { hue, learn, theme } from "../paint";
 import { Commands, Dot, Missing, Panel, Scroll } from "../parts";
 import { address, go, useData, useValue, withQuery } from "../store";
 
@@ -65,6 +65,7 @@ export function LabPage() {
   const lab = useData<Lab>("/api/lab", false);
   const { query } = useValue(address);
   const { data } = lab;
+  if (data) learn(data.runs.map((run) => run.name));
   const chosen = useMemo(() => {
     const names = (query.get("runs") ?? "").split(",").filter(Boolean);
     return data ? data.runs.filter((run) => !names.length || names.includes(run.name)).map((run) => run.name) : [];

@@ -59,6 +59,7 @@ export function QueuesPage() {
           <span><i class="key is-quota" />quota</span>
           <span><i class="key is-limit" />limit</span>
         </p>
+        <p class="muted">Quota is what a queue was promised; its fair share is what it may have now, and changes with what others ask for. Held counts pods to which nodes are promised, and no pods that leave.</p>
         {data.missing.map((missing) => (
           <p key={missing.queue} class="warn">{plural(missing.jobs, "job")} name{missing.jobs === 1 ? "s" : ""} the queue <b>{missing.queue}</b>, which does not exist.</p>
         ))}
@@ -97,11 +98,11 @@ function Loans({ data, resource, unit }: { data: Queues; resource: string; unit:
     <Panel title={`Who borrows ${resourceWord(resource)} from whom`}>
       {here.length > 0 ? (
         <>
-          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends, and may take back", "borrows"]} of="queue" amount={(total) => amountOf(total, unit, resource)} giver={amounts} taker={amounts} />
-          <p class="muted">A queue borrows what another was promised (its quota) and does not use now.</p>
+          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends", "borrows"]} of="queue" amount={(total) => amountOf(total, unit, resource)} giver={amounts} taker={amounts} />
+          <p class="muted">A queue borrows what another was promised (its quota) and does not use now. It is taken back for jobs that fit into what is left of the share of their own queue.</p>
         </>
       ) : (
-        <p class="muted">Nobody holds {resourceWord(resource)} of another queue&apos;s quota{others.length ? `; of ${others.join(", ")} somebody does` : ""}.</p>
+        <p class="muted">{data.queues.some((queue) => (queue.amounts[resource]?.quota ?? 0) > 0) ? "" : `No queue was promised ${resourceWord(resource)} (a quota), so there is nothing to lend; the table has who holds more than its fair share. `}Nobody holds {resourceWord(resource)} of another queue&apos;s quota{others.length ? `; of ${others.join(", ")} somebody does` : ""}.</p>
       )}
     </Panel>
   );
@@ -139,7 +140,7 @@ function Takings({ data, series }: { data: Queues; series: Series | null }) {
         shown={MOST_TAKINGS}
         one={(taking) => (
           <li key={taking.from + taking.to}>
-            <JobLink job={taking.jobs[0] ?? ""} />{taking.jobs.length > 1 && ` and ${taking.jobs.length - 1} more`} for <JobLink job={taking.for[0] ?? ""} />{taking.for.length > 1 && ` and ${taking.for.length - 1} more`}, last{" "}
+            <JobLink job={taking.jobs[0] ?? ""} dot={false} />{taking.jobs.length > 1 && ` and ${taking.jobs.length - 1} more`} for <JobLink job={taking.for[0] ?? ""} dot={false} />{taking.for.length > 1 && ` and ${taking.for.length - 1} more`}, last{" "}
             <Link href={linkTo("/decisions", { cycle: String(taking.cycle) })}><When time={taking.time} /></Link>: <span class="muted">{taking.why}</span>
           </li>
         )}

@@ -122,8 +122,8 @@ export function WhatIfPage() {
       </Panel>
       {!asked.length && <Suggestions />}
       {busy && <p class="muted" role="status">Running it twice, without the changes and with them …</p>}
-      {shown?.error && <Panel title="That cannot be asked" class="bad"><p role="alert">{shown.error}</p></Panel>}
-      {shown?.data && <Answer data={shown.data} />}
+      {shown?.error && <Panel title="That cannot be asked" class="bad"><p role="alert">{shown.error.replace(/^--/, "")}</p></Panel>}
+      {shown?.data && <Answer data={shown.data} asker={query.get("job")} />}
     </div>
   );
 }
@@ -208,22 +208,40 @@ function grown(job: Compared): number {
   return (job.with?.placed ?? 0) - (job.without?.placed ?? 0);
 }
 
+/** Who is evicted with and without the changes loses more work with them, or less. */
+function differenceWord({ difference, without, with: within }: Compared): string {
+  if (difference === "evicted" && without?.evictions.length) return "loses more work";
+  if (difference === "spared" && within?.evictions.length) return "loses less work";
+  return difference;
+}
+
 function Difference({ job }: { job: Compared }) {
   const more = grown(job);
   if (job.difference === "same") return <span class={`chip ${more > 0 ? "is-running" : "is-bad"}`}>{more > 0 ? "+" : "−"}{plural(Math.abs(more), "pod")}</span>;
-  return <span class={`chip ${GOOD.has(job.difference) ? "is-running" : BAD.has(job.difference) ? "is-bad" : ""}`}>{job.difference}</span>;
+  return <span class={`chip ${GOOD.has(job.difference) ? "is-running" : BAD.has(job.difference) ? "is-bad" : ""}`}>{differenceWord(job)}</span>;
 }
 
-function Answer({ data }: { data: Comparison }) {
-  const changed = data.jobs.filter((job) => job.difference !== "same" || grown(job) !== 0);
-  const same = data.jobs.length - changed.length;
+function Answer({ data, asker }: { data: Comparison; asker: string | null }) {
+  const mine = data.jobs.find((job) => job.job === asker);
+  const changed = data.jobs.filter((job) => job !== mine && (job.difference !== "same" || grown(job) !== 0));
+  const same = data.jobs.length - changed.length - (mine ? 1 : 0);
+  const ahead = data.with.seconds;
   return (
     <>
+      {mine && (
+        <Panel title={<>What it does to <JobLink job={mine.job} /></>} aside={<Difference job={mine} />}>
+          <dl class="two">
+            <div><dt>without it</dt><dd><FateText fate={mine.without} /></dd></div>
+            <div><dt>with it</dt><dd><FateText fate={mine.with} /></dd></div>
+          </dl>
+        </Panel>
+      )}
       <Panel title={`With ${data.changes.join(", ")}`}>
         <Sides without={data.without} within={data.with} />
+        {ahead > 0 && <p class="muted">Looked {duration(ahead)} ahead, {data.with.settled ? "until nothing would change any more" : "and no further"}; who comes by the timeline in that time is counted, too.</p>}
         {data.notes.map((note) => <p key={note} class="warn">{note}</p>)}
       </Panel>
-      <Panel title={changed.length ? `${plural(changed.length, "job")} for which it makes a difference` : "It makes no difference to any job"}>
+      <Panel title={changed.length ? `${plural(changed.length, mine ? "other job" : "job")} for which it makes a difference` : `It makes no difference to any ${mine ? "other " : ""}job`}>
         {changed.length > 0 && (
           <Scroll label="Jobs, without and with">
             <table class="cards">
@@ -279,12 +297,13 @@ function Sides({ without, within }: { without: Totals; within: Totals }) {
 }
 
 function FateText({ fate }: { fate: Fate | null }) {
-  if (!fate) return <span class="muted">nothing is decided about it</span>;
+  if (!fate) return <span class="muted">goes on as it is</span>;
   return (
     <>
       <Chip state={fate.outcome} />{" "}
-      {fate.startsInSeconds !== null && <span>has its minimum at +{duration(fate.startsInSeconds)} </span>}
-      <span class="muted">{fate.placed} of {fate.placed + fate.pending} pods{fate.nodes.length ? ` on ${fate.nodes.slice(0, 3).join(", ")}${fate.nodes.length > 3 ? ` and ${fate.nodes.length - 3} more` : ""}` : ""}</span>
+      {fate.startsInSeconds !== null && <span>{fate.evictions.length > 0 ? "has its minimum for good" : "has its minimum"} {fate.startsInSeconds > 0 ? `${duration(fate.startsInSeconds)} from then` : "at once"} </span>}
+      {fate.placed + fate.pending === 0 && <span class="muted">its pods have ended by then</span>}
+      {fate.placed + fate.pending > 0 && <span class="muted">{fate.placed} of {fate.placed + fate.pending} pods{fate.nodes.length ? ` on ${fate.nodes.slice(0, 3).join(", ")}${fate.nodes.length > 3 ? ` and ${fate.nodes.length - 3} more` : ""}` : ""}</span>}
       {fate.reason && <p><Reason text={fate.reason} /></p>}
       {fate.evictions.map((eviction, i) => (
         <p key={i} class="warn">{plural(eviction.pods.length, "pod")} evicted by {eviction.action}{eviction.beneficiary ? <> for <JobLink job={eviction.beneficiary} /></> : ""}</p>
@@ -293,11 +312,12 @@ function FateText({ fate }: { fate: Fate | null }) {
   );
 }
 
-/** The address that asks about changes, at the cycle that is looked at. */
-export function askAll(changes: { kind: string; text: string }[]): string {
+/** The address that asks about changes, on behalf of a job, at the cycle that is looked at. */
+export function askAll(changes: { kind: string; text: string }[], job = ""): string {
   const query = new URLSearchParams();
   const at = new URLSearchParams(location.search).get("at");
   if (at) query.set("at", at);
+  if (job) query.set("job", job);
   for (const change of changes) query.append("c", `${change.kind}:${change.text}`);
   return `/whatif?${query}`;
 }
