@@ -141,7 +141,9 @@ def test_the_map_adds_up(client: TestClient) -> None:
     gpus, holders = state["resources"]["nvidia.com/gpu"], state["holders"]
     for row in range(len(tree["nodes"])):
         held = holders["amount"][holders["start"][row] : holders["start"][row + 1]]
-        assert sum(held) == gpus["used"][row]
+        # Who runs on a node without GPUs is there with CPUs.
+        counted = gpus if gpus["total"][row] else state["resources"]["cpu"]
+        assert sum(held) == counted["used"][row] > 0
         assert held == sorted(held, reverse=True)
     names = {state["jobs"][job] for job in holders["job"]}
     assert names == {"product/serve", "research/train", "research/sweep", "default/pod/notebook"}
@@ -277,3 +279,10 @@ def test_names_keep_their_place_while_others_come(demo: FileFeed) -> None:
     for before, after in pairwise(told):
         assert after["jobs"][: len(before["jobs"])] == before["jobs"]
     assert told[-1]["queues"] == sorted(told[-1]["queues"])
+
+
+def test_states_are_counted_of_what_the_other_filters_admit(client: TestClient) -> None:
+    every = client.get("/api/jobs").json()["states"]
+    one = client.get("/api/jobs?queue=product&state=waiting").json()
+    assert sum(every.values()) == 6
+    assert (sum(one["states"].values()), one["found"], one["total"]) == (1, 0, 6)

@@ -391,7 +391,8 @@ function drawDetails(context: CanvasRenderingContext2D, width: number, height: n
     const room = context.measureText(mark).width;
     if (room < w - 60) context.fillText(mark, x + w - room - 8, y + h * 0.3);
     const bar: [number, number, number, number] = [x + 11, y + h * 0.54, w - 19, h * 0.3];
-    if (about === state.scarce) drawDevices(context, scene, index, bar, total, unit === "milli" ? 1000 : 1);
+    if (about === state.scarce) drawDevices(context, scene, index, bar, total, total / (unit === "milli" ? 1000 : 1));
+    else if (mode === "job" || mode === "queue") drawDevices(context, scene, index, bar, total, 1);
     else drawUse(context, look, bar, total ? used / total : 0);
     drawMarks(context, scene, index, [x, y, w, h], 9);
   }
@@ -411,11 +412,11 @@ function drawDevices(
   node: number,
   [x, y, w, h]: [number, number, number, number],
   total: number,
-  one: number,
+  devices: number,
 ): void {
   const { state, look, mode } = scene;
   if (total <= 0) return;
-  const count = Math.round(total / one);
+  const count = Math.round(devices);
   const { start, job, amount: amounts } = state.holders;
   const byQueue = mode === "queue";
   context.fillStyle = look.sunken;

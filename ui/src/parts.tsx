@@ -1,7 +1,7 @@
 // Small parts that pages are made of.
 
 import { Component, type ComponentChildren, type JSX, type Ref } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type JobRow, type Status } from "./api";
 import { hue } from "./paint";
 import { address, go, jobPath, linkTo, status, useAt, useValue, type Data } from "./store";
@@ -79,6 +79,19 @@ export function Panel(props: { title?: ComponentChildren; aside?: ComponentChild
       {props.children}
     </section>
   );
+}
+
+/** So much of a panel has to be in view, above the line of cycles, to be noticed. */
+const SEEN_PX = 200;
+
+/** Of a panel that opens where nobody would see that it has come, below what was clicked on: it comes into view. */
+export function useIntoView(name: string): Ref<HTMLElement> {
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const top = place.current?.getBoundingClientRect().top ?? 0;
+    if (top > window.innerHeight - SEEN_PX) place.current?.scrollIntoView({ block: "start" });
+  }, [name]);
+  return place;
 }
 
 /** Text with the names of nodes, jobs and amounts as it came; a reason's code apart. */

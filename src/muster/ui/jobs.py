@@ -7,7 +7,7 @@ together from what cycles decided about it and from where its reason changed.
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 from muster.explain import explain_job, explanation_lines, find_job, headline, job_rows
@@ -69,10 +69,12 @@ def _with_wait(row: Json, now: float, evicted: Mapping[str, float]) -> Json:
 
 
 def jobs_document(rows: list[Json], wanted: JobFilter) -> Json:
-    """The jobs that are wanted, and how many there are of each state and queue."""
-    found = [row for row in rows if wanted.admits(row)]
+    """The jobs that are wanted, and how many there are of each state, of those that all else admits."""
+    in_any_state = replace(wanted, state="")
+    alike = [row for row in rows if in_any_state.admits(row)]
+    found = [row for row in alike if wanted.admits(row)]
     states: dict[str, int] = {}
-    for row in rows:
+    for row in alike:
         states[row["state"]] = states.get(row["state"], 0) + 1
     return {
         "total": len(rows),

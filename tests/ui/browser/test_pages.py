@@ -208,7 +208,7 @@ def test_a_remedy_is_tried_with_a_click(show: Open, demo: FileFeed) -> None:
 
 def test_what_if_stands_beside_what_is(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/whatif")
-    page.get_by_role("combobox", name="Add nodes").fill("1xgpu-1")
+    page.get_by_role("combobox", name="Add nodes").fill("1 gpu-1")
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
     expect(page.locator(".sides div").filter(has_text="GPUs there are")).to_contain_text("40 +8 32 without")

@@ -47,7 +47,7 @@ export function JobsPage() {
     >
       <PutAside />
       <div class="chips" role="group" aria-label="State">
-        <button type="button" aria-pressed={state === ""} onClick={() => go(withQuery({ state: null, offset: null }))}>all {number(data.total)}</button>
+        <button type="button" aria-pressed={state === ""} onClick={() => go(withQuery({ state: null, offset: null }))}>all {number(Object.values(data.states).reduce((sum, count) => sum + count, 0))}</button>
         {STATES.filter((known) => data.states[known]).map((known) => (
           <button key={known} type="button" aria-pressed={state.split(",").includes(known)} onClick={() => go(withQuery({ state: state === known ? null : known, offset: null }))}>
             <i class={`light is-${known}`} aria-hidden="true" />

@@ -7,7 +7,7 @@ import { Flow } from "../Flow";
 import { Lanes } from "../Lanes";
 import { amount, amountOf, duration, moment, number, plural, reasonText, resourceWord } from "../format";
 import { hue, theme } from "../paint";
-import { Commands, Dot, Few, JobLink, Link, Missing, Panel, Scroll, useSource, When } from "../parts";
+import { Commands, Dot, Few, JobLink, Link, Missing, Panel, Scroll, useIntoView, useSource, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 
 export function QueuesPage() {
@@ -273,9 +273,10 @@ function Bar({ part, most, unit, resource }: { part: QueueAmounts; most: number;
 
 function OneQueue({ queue, resource, unit }: { queue: QueueRow; resource: string; unit: Unit }) {
   const part = queue.amounts[resource];
+  const place = useIntoView(queue.name);
   const over = part && part.fairShare !== null ? part.held - part.fairShare : null;
   return (
-    <Panel title={<Name queue={queue.name} />} aside={<Link href={withQuery({ queue: null })} class="button" aria-label="Close">✕</Link>}>
+    <Panel place={place} title={<Name queue={queue.name} />} aside={<Link href={withQuery({ queue: null })} class="button" aria-label="Close">✕</Link>}>
       <dl class="facts">
         {queue.parent && <div><dt>below</dt><dd>{queue.parent}</dd></div>}
         <div><dt>priority</dt><dd>{queue.priority}</dd></div>

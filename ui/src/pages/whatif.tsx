@@ -155,6 +155,14 @@ function firstName(yaml: string): string {
   return `${kind} ${name}`;
 }
 
+/** "2 gpu-1" and "research quota 8" as the commands write them. */
+function asMeant(kind: Kind, text: string): string {
+  if (kind === "add-nodes") return text.replace(/^(\d+)\s*(?:x\s*|\s)(\S+)$/, "$1x$2");
+  if (kind === "queue") return text.replace(/^(\S+)\s+(quota|limit|weight)\s*(?:=|\s)\s*(\S+)$/, "$1.$2=$3");
+  if (kind === "priority") return text.replace(/^(\S+)\s+(\S+)$/, "$1=$2");
+  return text;
+}
+
 function Form({ add }: { add: (change: Change) => void }) {
   const [kind, setKind] = useState<Kind>("add-nodes");
   const [text, setText] = useState("");
@@ -174,7 +182,7 @@ function Form({ add }: { add: (change: Change) => void }) {
       onSubmit={(event) => {
         event.preventDefault();
         if (!text.trim()) return;
-        add({ kind, text: kind === "submit" ? text : text.trim() });
+        add({ kind, text: kind === "submit" ? text : asMeant(kind, text.trim()) });
         setText("");
       }}
     >
@@ -225,7 +233,6 @@ function Answer({ data, asker }: { data: Comparison; asker: string | null }) {
   const mine = data.jobs.find((job) => job.job === asker);
   const changed = data.jobs.filter((job) => job !== mine && (job.difference !== "same" || grown(job) !== 0));
   const same = data.jobs.length - changed.length - (mine ? 1 : 0);
-  const ahead = data.with.seconds;
   return (
     <>
       {mine && (
@@ -238,7 +245,7 @@ function Answer({ data, asker }: { data: Comparison; asker: string | null }) {
       )}
       <Panel title={`With ${data.changes.join(", ")}`}>
         <Sides without={data.without} within={data.with} />
-        {ahead > 0 && <p class="muted">Looked {duration(ahead)} ahead, {data.with.settled ? "until nothing would change any more" : "and no further"}; who comes by the timeline in that time is counted, too.</p>}
+        <p class="muted">Looked ahead {data.with.settled ? "until nothing would change any more" : "for so many cycles as there is time for"}; who comes by a timeline until then is counted, too.</p>
         {data.notes.map((note) => <p key={note} class="warn">{note}</p>)}
       </Panel>
       <Panel title={changed.length ? `${plural(changed.length, mine ? "other job" : "job")} for which it makes a difference` : `It makes no difference to any ${mine ? "other " : ""}job`}>
