@@ -102,6 +102,23 @@ def test_a_limit_is_raised_as_far_as_it_takes() -> None:
     assert found.advice[0].startswith("raise the capability of queue small by 2 GPUs")
 
 
+def test_a_job_beyond_its_queues_share_is_told_of_nodes_too() -> None:
+    """They come without anybody's having to go."""
+    objects = [node("n1", gpu=8), queue("a"), queue("b")]
+    for name in ("a", "b"):
+        objects += [
+            pod_group(f"held-{name}", minimum=1, queue=name),
+            pod(f"held-{name}-0", group=f"held-{name}", gpu=4, node="n1"),
+        ]
+    objects += gang("other", 1, gpu=4, queue="b")
+    found = _explained("mine", [*objects, *gang("mine", 1, gpu=4, queue="a")])
+    assert found.advice == (
+        "wait until jobs of queue a have finished",
+        "raise the quota of queue a to 8 GPUs: what is promised can be taken back",
+        "add 1 node like n1 (8 GPUs, 96 CPUs and 1Ti memory)",
+    )
+
+
 def test_where_neither_a_higher_limit_nor_nodes_are_enough_both_together_are_tried() -> None:
     big = queue("big", weight=100)
     held = [

@@ -71,9 +71,11 @@ const BOUND = /(\S+): (\S+) of (\S+) taken, ([^\s,;)]+) wanted/g;
 
 /** The same, such that nobody has to add up what is held and wanted, nor knows what devices are called. */
 export function plainBounds(text: string): string {
+  // Of jobs that are not preemptible only those are counted.
+  const who = text.includes("not preemptible") ? "such jobs hold" : "holds";
   const said = text.replace(BOUND, (_, resource: string, held: string, bound: string, wanted: string) => {
     const word = resourceWord(resource, bound === "1");
-    return `holds ${neat(held)} of ${neat(bound)} ${word}, and ${neat(wanted)} more are wanted`;
+    return `${who} ${neat(held)} of ${neat(bound)} ${word}, and ${neat(wanted)} more are wanted`;
   });
   return said.replace(/\b(\d\S*) nvidia\.com\/gpu\b/g, (_, count: string) => `${count} ${resourceWord("nvidia.com/gpu", count === "1")}`);
 }

@@ -172,7 +172,9 @@ export function useSource(): string {
 
 /** The same on a terminal, and as JSON at the addresses under /api that the page has it from. */
 export function Commands({ commands, api = [] }: { commands: string[]; api?: string[] }) {
-  const at = useAt();
+  const feed = useValue(status);
+  // What has ended stands still; the latest cycle of what goes on is another one soon.
+  const at = useAt() ?? (feed?.ended ? feed.cycle : null);
   const shown = api.map((path) => path.replace(/\?$/, "")).map((path) => (at === null ? path : `${path}${path.includes("?") ? "&" : "?"}at=${at}`));
   return (
     <details class="commands">

@@ -88,7 +88,7 @@ def with_remedies(run: Run, explanation: Explanation, now: float | None = None) 
         found = bench.try_remedy(remedy)
         works += found.works
         untried += found.untried
-    if not works and (more := bench.more_nodes()) is not None:
+    if (more := bench.more_nodes()) is not None:
         works += bench.try_remedy(more).works
     if not works:
         works += bench.try_together().works
@@ -173,7 +173,7 @@ class _Bench:
         return _Found(tuple(works), tuple(untried))
 
     def more_nodes(self) -> Remedy | None:
-        """What is left where nothing else helps: nodes like one on which only room is lacking."""
+        """What helps where room is lacking and nobody has proposed it: nodes like one on which only that is lacking."""
         near = self._explanation.closest
         has_tried = any(isinstance(remedy.trial, NodesCome) for remedy in self._explanation.remedies)
         fits = [group.examples[0] for group in self._explanation.groups if group.code == "insufficient-resources"]

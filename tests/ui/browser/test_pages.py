@@ -197,7 +197,7 @@ def test_the_first_page_is_of_the_cycle_that_is_looked_at(show: Open, demo: File
 def test_a_remedy_is_tried_with_a_click(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/jobs/product/serve")
     advice = page.locator(".advice li").filter(has_text="add 1 node like gpu-1")
-    advice.get_by_role("link", name="what else it changes").click()
+    advice.get_by_role("link", name="try it, and see what else it changes").click()
     expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
     mine = page.locator(".panel", has=page.get_by_role("heading", name="What it does to product/serve"))
     expect(mine).to_contain_text("+1 pod")

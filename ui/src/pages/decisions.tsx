@@ -195,7 +195,7 @@ function WhoForWhom({ groups, gained }: { groups: Group[]; gained: Group[] }) {
     <div class="exchange">
       <Flow
         streams={[...streams.values()]}
-        heads={["left", "for whom"]}
+        heads={["evicted", "for whom"]}
         of="job"
         amount={(total) => plural(total, "pod")}
         giver={(job, total) => (

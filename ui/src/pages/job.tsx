@@ -99,7 +99,7 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
   return (
     <Panel title={said.state === "growing" ? "Why does it not grow?" : "Why does it wait?"} class="warn">
       <p class="reason"><Reason text={reason || `${said.reason.code}: ${said.reason.text}`} /></p>
-      {share && <p>With it, {plainBounds(share)}. So nobody of another queue is evicted for it.</p>}
+      {share && <p class="after">With this job, {plainBounds(share)}. So nobody of another queue is evicted for it.</p>}
       {said.roles.length > 0 && <p>Roles that have a minimum: {said.roles.map((role) => `${role.name} ${role.ready} of ${role.minimum}`).join(", ")}</p>}
       {lacks.length > 0 && (
         <table class="small">
@@ -166,11 +166,11 @@ function Place({ page }: { page: Page }) {
       {isNobody && <p class="muted">Nobody: no other job holds what it lacks, and none of its pods was evicted.</p>}
       {said.noEvictions && (
         <>
-          <h3>Why nobody leaves for it</h3>
+          <h3>Why nobody is evicted for it</h3>
           <ul class="plain">
             {said.noEvictions.split("; ").map((line) => {
               const cut = /^([a-z]+): (.*)$/s.exec(line);
-              return <li key={line}>{cut ? <><b title={cut[1]}>{actionWord(cut[1] ?? "")}</b>: {plainBounds(cut[2] ?? "")}</> : plainBounds(line)}</li>;
+              return <li key={line}>{cut ? <><b>{actionWord(cut[1] ?? "")}</b> <code class="code">{cut[1]}</code>: {plainBounds(cut[2] ?? "")}</> : plainBounds(line)}</li>;
             })}
           </ul>
         </>
@@ -214,7 +214,7 @@ function Help({ said, remedies, isLeaving }: { said: Explanation; remedies: { da
       <ol class="advice">
         {(data ? data.advice : error ? said.advice.map((text) => ({ text, changes: [] })) : []).map(({ text, changes }) => (
           <li key={text}>
-            {text} {changes.length > 0 && <Link href={askAll(changes, said.job)} class="try">what else it changes</Link>}
+            {text} {changes.length > 0 && <Link href={askAll(changes, said.job)} class="try">try it, and see what else it changes</Link>}
           </li>
         ))}
       </ol>
@@ -263,8 +263,8 @@ function Exchanges({ entries, job }: { entries: TimelineEntry[]; job: string }) 
     </>
   );
   return (
-    <Panel title="Who left for whom">
-      <Flow streams={[...streams.values()]} heads={["left", "for whom"]} of="job" amount={(total) => plural(total, "pod")} giver={say} taker={sayTaker} />
+    <Panel title="Who was evicted for whom">
+      <Flow streams={[...streams.values()]} heads={["evicted", "for whom"]} of="job" amount={(total) => plural(total, "pod")} giver={say} taker={sayTaker} />
     </Panel>
   );
 }

@@ -219,6 +219,7 @@ function grown(job: Compared): number {
 /** Who is evicted with and without the changes loses more work with them, or less. */
 function differenceWord({ difference, without, with: within }: Compared): string {
   if (difference === "evicted" && without?.evictions.length) return "loses more work";
+  if (difference === "evicted" && within?.outcome === "restarts") return "evicted, comes back";
   if (difference === "spared" && within?.evictions.length) return "loses less work";
   return difference;
 }
@@ -230,6 +231,7 @@ function Difference({ job }: { job: Compared }) {
 }
 
 function Answer({ data, asker }: { data: Comparison; asker: string | null }) {
+  const feed = useValue(status);
   const mine = data.jobs.find((job) => job.job === asker);
   const changed = data.jobs.filter((job) => job !== mine && (job.difference !== "same" || grown(job) !== 0));
   const same = data.jobs.length - changed.length - (mine ? 1 : 0);
@@ -245,7 +247,7 @@ function Answer({ data, asker }: { data: Comparison; asker: string | null }) {
       )}
       <Panel title={`With ${data.changes.join(", ")}`}>
         <Sides without={data.without} within={data.with} />
-        <p class="muted">Looked ahead {data.with.settled ? "until nothing would change any more" : "for so many cycles as there is time for"}; who comes by a timeline until then is counted, too.</p>
+        <p class="after muted">Looked ahead {data.with.settled ? "until nothing would change any more" : "for so many cycles as there is time for"}{feed?.words.includes("--timeline") ? "; jobs that come later by the timeline are counted, too" : ""}.</p>
         {data.notes.map((note) => <p key={note} class="warn">{note}</p>)}
       </Panel>
       <Panel title={changed.length ? `${plural(changed.length, mine ? "other job" : "job")} for which it makes a difference` : `It makes no difference to any ${mine ? "other " : ""}job`}>
