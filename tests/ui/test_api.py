@@ -267,7 +267,14 @@ def test_an_eviction_says_how_the_queues_stood() -> None:
     assert [group["balance"] for group in cycle["groups"]] == [told]
     assert [entry["balance"] for entry in timeline("a/mine", 0.0, moments) if entry["kind"] == "evict"] == [told]
     assert balance(moments[0], moments[1], "q", "q") == ""
-    assert balance(None, moments[1], "q", "r") == ""
+    assert balance(None, moments[1], "q", "r") == "", "without a session nobody knows"
+
+
+def test_how_queues_stood_before_the_first_cycle_follows_from_what_it_decided(demo: FileFeed) -> None:
+    before, moment = [each for each in demo.history if each.cycle in (3, 4)]
+    told = balance(before, moment, "product", "research")
+    assert "product held 20 GPUs" in told
+    assert balance(None, moment, "product", "research") == told
 
 
 def test_names_keep_their_place_while_others_come(demo: FileFeed) -> None:

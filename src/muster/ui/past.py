@@ -43,18 +43,35 @@ def came_since(jobs: Iterable[str], since: float, moments: Iterable[Moment]) -> 
 
 def balance(before: Moment | None, moment: Moment, giver: str, taker: str) -> str:
     """How two queues stood when one gave to the other: what they held before, and their shares then; "": not known."""
-    if before is None or giver == taker or not (giver in before.held and taker in before.held):
+    if giver == taker:
         return ""
     for name in _devices_first(moment.held.get(taker, {})):
-        held = [before.held[queue].get(name, (0, None))[0] for queue in (giver, taker)]
+        held = [_held_before(before, moment, queue, name) for queue in (giver, taker)]
         shares = [moment.held.get(queue, {}).get(name, (0, None))[1] for queue in (giver, taker)]
-        if any(held) and None not in shares:
-            told = (
-                f"{queue} held {amounts_text({name: amount})}, its fair share was {amounts_text({name: share or 0})}"
-                for queue, amount, share in zip((giver, taker), held, shares, strict=True)
+        if any(held) and None not in (*held, *shares):
+            numbers = ([amounts_text({name: amount or 0}) for amount in each] for each in (held, shares))
+            told = zip((giver, taker), *numbers, strict=True)
+            return "before it, " + "; ".join(
+                f"{queue} held {has}, its fair share was {share}" for queue, has, share in told
             )
-            return "before it, " + "; ".join(told)
     return ""
+
+
+def _held_before(before: Moment | None, moment: Moment, queue: str, name: str) -> int | None:
+    """What a queue held before a cycle; of the first one it follows from what was decided in it. None: not known."""
+    if before is not None:
+        return before.held[queue].get(name, (0, None))[0] if queue in before.held else None
+    if moment.session is None or queue not in moment.held:
+        return None
+    snapshot = moment.session.snapshot
+    rows = {pod: row for row, pod in enumerate(snapshot.tasks.ids)}
+    held = moment.held[queue].get(name, (0, None))[0]
+    for pod, is_evicted in {
+        (made["pod"], made["kind"] == "evict") for made in moment.decisions if made["queue"] == queue
+    }:
+        amount = snapshot.axis.amounts(snapshot.request(rows[pod])).get(name, 0) if pod in rows else 0
+        held += amount if is_evicted else -amount
+    return held
 
 
 def _devices_first(names: Iterable[str]) -> Sequence[str]:
