@@ -293,3 +293,23 @@ def test_states_are_counted_of_what_the_other_filters_admit(client: TestClient) 
     one = client.get("/api/jobs?queue=product&state=waiting").json()
     assert sum(every.values()) == 6
     assert (sum(one["states"].values()), one["found"], one["total"]) == (1, 0, 6)
+
+
+FIRM = """
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: firm, namespace: team}
+spec: {minMember: 1, queue: q, priorityClassName: build}
+---
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: loose, namespace: team}
+spec: {minMember: 1, queue: q, priorityClassName: train}
+"""
+
+
+def test_a_job_says_what_keeps_evictions_from_it() -> None:
+    feed = finished("firm", Played(load_text(FIRM, "firm"), default_config()))
+    with TestClient(make_app(Desk(feed)), base_url="http://127.0.0.1:8330") as client:
+        assert client.get("/api/jobs/team/firm").json()["notPreemptible"] == "its priority is 100 or more"
+        assert client.get("/api/jobs/team/loose").json()["notPreemptible"] == ""

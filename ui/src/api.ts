@@ -166,6 +166,8 @@ export interface JobPage {
   text: string[];
   explanation: Explanation;
   pods: { pod: string; node: string; promised: string; status: string }[];
+  /** What keeps all evictions from it. */
+  notPreemptible: string;
   timeline: TimelineEntry[];
   /** Who holds what it lacks, and got it while it waited. */
   came: { job: string; time: number; cycle: number }[];

@@ -4,7 +4,7 @@ import { Component, type ComponentChildren, type JSX, type Ref } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type JobRow, type Status } from "./api";
 import { hue } from "./paint";
-import { address, go, jobPath, linkTo, status, useAt, useValue, type Data } from "./store";
+import { address, go, jobPath, linkTo, status, useAt, useValue, withQuery, type Data } from "./store";
 import { actionWord, fullTime, moment, number, plainBounds } from "./format";
 
 export function Link(props: JSX.HTMLAttributes<HTMLAnchorElement> & { href: string; class?: string }) {
@@ -170,16 +170,18 @@ export function useSource(): string {
   return `${files}${at ? ` --cycles ${at}` : ""}`;
 }
 
-/** The same on a terminal, and as JSON at the addresses under /api that the page has it from. */
+/** The same on a terminal, as JSON at the addresses under /api that the page has it from, and as it stands at this cycle. */
 export function Commands({ commands, api = [] }: { commands: string[]; api?: string[] }) {
   const feed = useValue(status);
   // What has ended stands still; the latest cycle of what goes on is another one soon.
   const at = useAt() ?? (feed?.ended ? feed.cycle : null);
+  const cycle = at ?? feed?.cycle ?? null;
+  const linkToNow = location.origin + withQuery(cycle === null ? {} : { at: String(cycle) });
   const shown = api.map((path) => path.replace(/\?$/, "")).map((path) => (at === null ? path : `${path}${path.includes("?") ? "&" : "?"}at=${at}`));
   return (
     <details class="commands">
-      <summary>{commands.length > 0 ? `As a command${api.length > 0 ? ", or as JSON" : ""}` : "As JSON"}</summary>
-      {[...commands, ...shown.map((path) => `curl -s ${quote(location.origin + path)}`)].map((command) => (
+      <summary>{commands.length > 0 ? "As a command, as JSON, or as a link" : "As JSON, or as a link"}</summary>
+      {[...commands, ...shown.map((path) => `curl -s ${quote(location.origin + path)}`), linkToNow].map((command) => (
         <div key={command}>
           <code>{command}</code>
           <Copy text={command} label="copy" />

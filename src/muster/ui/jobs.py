@@ -125,7 +125,19 @@ def _job(session: Session, row: int, now: float) -> Json:
         "text": explanation_lines(explanation, WIDTH),
         "explanation": explanation.to_json(),
         "pods": sorted(pods, key=lambda pod: pod["pod"]),
+        "notPreemptible": _why_not_preemptible(session, row),
     }
+
+
+def _why_not_preemptible(session: Session, row: int) -> str:
+    """What keeps all evictions from a job; "": it is preemptible."""
+    jobs = session.snapshot.jobs
+    record = jobs.records[row]
+    if jobs.preemptible[row]:
+        return ""
+    if record.preemptible is None and record.preemptible_below is not None:
+        return f"its priority is {record.preemptible_below} or more"
+    return "it says so itself"
 
 
 def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:

@@ -148,6 +148,8 @@ SCHEMAS: dict[str, Json] = {
         # As `muster explain --output json`.
         explanation=_open(job=_TEXT, queue=_TEXT, state=_TEXT, reason=_ANY, advice=_list(_TEXT), holders=_list(_ANY)),
         pods=_list(_thing(pod=_TEXT, node=_TEXT, promised=_TEXT, status=_TEXT)),
+        # What keeps all evictions from it; "": nothing does.
+        notPreemptible=_TEXT,
         timeline=_list({"$ref": "#/components/schemas/Event"}),
         # Who holds what it lacks, and got it while it waited.
         came=_list(_thing(job=_TEXT, time=_NUMBER, cycle=_COUNT)),

@@ -39,6 +39,7 @@ export function JobPage({ name }: { name: string }) {
           )}
           {row.line && <Fact name="place in line">{row.line.overall}. <span class="muted">({row.line.why})</span></Fact>}
           {Object.keys(row.asks).length > 0 && <Fact name="asks for, in all">{amountsText(row.asks)}</Fact>}
+          {data.notPreemptible && <Fact name="not preemptible">{data.notPreemptible}</Fact>}
           {Object.keys(said.nodeSelector).length > 0 && (
             <Fact name="only on nodes with"><span class="name">{Object.entries(said.nodeSelector).map(([key, value]) => `${key}=${value}`).join(", ")}</span></Fact>
           )}
