@@ -14,12 +14,18 @@ from muster.explain import explain_job, find_job, job_rows, queue_overview
 from muster.framework import default_config
 from muster.simulate import simulate
 from muster.ui.app import Desk, make_app
-from muster.ui.decisions import CycleFilter, cycles_document
+from muster.ui.decisions import (
+    CycleFilter,
+    balance,
+    came_since,
+    cycles_document,
+    evicted_at,
+    waits_since,
+)
 from muster.ui.feeds import FileFeed, Played
 from muster.ui.history import History, Moment
 from muster.ui.jobs import timeline
 from muster.ui.openapi import openapi_document
-from muster.ui.past import balance, came_since, evicted_at, waits_since
 from tests.ui.conftest import finished
 
 ADDRESSES = {

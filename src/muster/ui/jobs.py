@@ -13,8 +13,8 @@ from typing import Final
 from muster.explain import explain_job, explanation_lines, find_job, headline, job_rows
 from muster.framework import Session
 from muster.snapshot import NO_ROW, TaskStatus
+from muster.ui.decisions import balance, came_since, evicted_at, until, waits_since
 from muster.ui.history import Json, Moment
-from muster.ui.past import balance, came_since, evicted_at, until, waits_since
 from muster.ui.questions import WIDTH
 
 #: How many rows an answer has at most, and without being asked.
