@@ -74,3 +74,9 @@ def test_the_quota_that_it_names_lets_a_gang_beyond_its_share_start() -> None:
     assert (found.state, quota) == (JobState.WAITING, 6)
     assert explain("three", *cluster, later=RAISED % 6).state is JobState.RUNNING
     assert not any("add" in advice for advice in found.advice), "others would have the nodes"
+
+
+def test_jobs_that_help_only_both_at_once_have_to_end_together() -> None:
+    found = explain("train", *_cluster([[4, 4]]), *gang("train", 1, 8))
+    assert found.advice[0] == "wait for team/pod/held-0-0 and team/pod/held-0-1 to finish together: then it fits"
+    assert "together" not in explain("train", *_cluster([[4, 4]]), *gang("train", 1, 4)).advice[0]

@@ -1,19 +1,27 @@
 """Who may read, and what: hosts, tokens, reviews, namespaces, limits."""
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 from starlette.testclient import TestClient
 
-from muster.api import BackendError, UserError
+from muster.api import BackendError, UserError, load_text
 from muster.ui.access import RateLimit, ReviewGate, TokenGate, is_loopback
 from muster.ui.app import HEADERS, Desk, make_app
-from muster.ui.feeds import FileFeed
+from muster.ui.feeds import Feed, FileFeed, Label, Played
 from muster.ui.serve import ServeOptions, gate_of
 from muster.ui.visibility import HIDDEN, Reader, shown_to
+from tests.ui.conftest import finished
 
+ALONE = """
+apiVersion: v1
+kind: Pod
+metadata: {name: only, namespace: product}
+spec: {containers: [{name: main, resources: {requests: {cpu: "1"}}}]}
+"""
 TOKEN = "a-token-that-is-long-enough"
 AUTHORIZED = {"Authorization": f"Bearer {TOKEN}"}
 
@@ -183,9 +191,44 @@ def test_answers_of_the_cluster_are_kept_for_a_while_and_no_longer(demo: FileFee
     assert client.get("/api/status", headers=AUTHORIZED).status_code == 503
 
 
+def test_what_has_gone_since_stays_hidden(demo: FileFeed) -> None:
+    """Nothing of research is there any more; what was decided about it is."""
+    latest = demo.history.latest
+    assert latest is not None
+    feed = Feed(Label("files", "later"), demo.config)
+    for known in demo.history:
+        feed.history.add(replace(known, answers={}, session=None))
+    alone = finished("alone", Played(load_text(ALONE, "alone"), demo.config)).history.latest
+    assert alone is not None
+    aside = {"kind": "Pod", "namespace": "audit", "name": "broken", "reason": "a pod of audit/books"}
+    feed.history.add(replace(alone, cycle=99, quarantined=(aside,)))
+    client = client_of(Desk(feed, gate=ReviewGate(Cluster({"product"}).ask), loopback_only=False))
+    for address in ("/api/decisions?limit=200&quiet=true", "/api/queues", "/api/config", "/api/jobs/product/only"):
+        response = client.get(address, headers=AUTHORIZED)
+        assert response.status_code == 200
+        for hidden in ("research/", "pretrain", "evaluate", "broken", "books"):
+            assert hidden not in response.text, f"{address} tells of {hidden}"
+    assert "product/serve" in client.get("/api/decisions?limit=200", headers=AUTHORIZED).text
+
+
+def test_names_that_are_nearly_right_are_not_told(demo: FileFeed) -> None:
+    client = client_of(Desk(demo, gate=ReviewGate(Cluster({"product"}).ask), loopback_only=False))
+    question = {"changes": [{"kind": "priority", "text": "research/evaluat=9"}]}
+    response = client.post("/api/whatif", json=question, headers=AUTHORIZED)
+    assert response.status_code == 400
+    assert "evaluate" in client_of(Desk(demo)).post("/api/whatif", json=question).text
+    assert "evaluate" not in response.text
+
+
 # -- what is left out ------------------------------------------------------------------------------------------------
 
 ROWS: list[tuple[Any, Any]] = [
+    (
+        {"found": [{"kind": "job", "name": "b/y"}, {"kind": "node", "name": "n"}]},
+        {"found": [{"kind": "node", "name": "n"}]},
+    ),
+    ({"aside": [{"kind": "Pod", "namespace": "b", "name": "y"}]}, {"aside": []}),
+    ({"leaders": [{"lease": "x", "namespace": "b"}]}, {"leaders": [{"lease": "x", "namespace": "b"}]}),
     ({"jobs": [{"job": "a/x"}, {"job": "b/y"}]}, {"jobs": [{"job": "a/x"}]}),
     ({"why": "makes room for b/y: it can"}, {"why": f"makes room for {HIDDEN}: it can"}),
     ({"why": "waits for b/pod/lone, a/x."}, {"why": f"waits for {HIDDEN}, a/x."}),

@@ -1,5 +1,6 @@
 """Answers of the dashboard: as described, and the same as those of the commands."""
 
+from itertools import pairwise
 from typing import Any
 
 import jsonschema
@@ -13,7 +14,17 @@ from muster.explain import explain_job, find_job, job_rows, queue_overview
 from muster.framework import default_config
 from muster.simulate import simulate
 from muster.ui.app import Desk, make_app
+from muster.ui.decisions import (
+    CycleFilter,
+    balance,
+    came_since,
+    cycles_document,
+    evicted_at,
+    waits_since,
+)
 from muster.ui.feeds import FileFeed, Played
+from muster.ui.history import History, Moment
+from muster.ui.jobs import timeline
 from muster.ui.openapi import openapi_document
 from tests.ui.conftest import finished
 
@@ -33,6 +44,7 @@ ADDRESSES = {
     "/api/queues/series": ["/api/queues/series", "/api/queues/series?resource=nvidia.com/gpu"],
     "/api/cycles": ["/api/cycles"],
     "/api/decisions": ["/api/decisions", "/api/decisions?kind=evict", "/api/decisions?limit=1&quiet=true"],
+    "/api/names": ["/api/names"],
     "/api/config": ["/api/config"],
     "/api/search": ["/api/search?q=gpu", "/api/search?q=", "/api/search?q=serve"],
     "/api/lab": ["/api/lab"],
@@ -96,12 +108,17 @@ def test_nothing_can_be_written(client: TestClient) -> None:
             assert client.request(method, address).status_code in (404, 405)
 
 
+def as_listed(document: Any) -> Any:
+    """Rows as the command has them: since when a job waits is known from what went before, and no command knows it."""
+    return [{key: value for key, value in row.items() if key != "waitsSeconds"} for row in document["jobs"]]
+
+
 def test_the_answers_are_those_of_the_commands(client: TestClient) -> None:
     result = simulate(load_files([OBJECTS]), timeline=load_timeline(TIMELINE))
     session = result.last_session
     assert session is not None
     rows = [row.to_json() for row in job_rows(session, session.now)]
-    assert client.get("/api/jobs").json()["jobs"] == rows
+    assert as_listed(client.get("/api/jobs").json()) == rows
     for row in rows:
         explained = explain_job(session, find_job(session.snapshot, row["job"]), session.now).to_json()
         assert client.get(f"/api/jobs/{row['job']}").json()["explanation"] == explained
@@ -120,7 +137,7 @@ def test_a_past_cycle_stands_as_it_stood(demo: FileFeed) -> None:
             session = simulate(load_files([OBJECTS]), until=until, timeline=load_timeline(TIMELINE)).last_session
             assert session is not None
             rows = [row.to_json() for row in job_rows(session, session.now)]
-            assert client.get(f"/api/jobs?at={moment.cycle}").json()["jobs"] == rows
+            assert as_listed(client.get(f"/api/jobs?at={moment.cycle}").json()) == rows
 
 
 def test_the_map_adds_up(client: TestClient) -> None:
@@ -130,7 +147,9 @@ def test_the_map_adds_up(client: TestClient) -> None:
     gpus, holders = state["resources"]["nvidia.com/gpu"], state["holders"]
     for row in range(len(tree["nodes"])):
         held = holders["amount"][holders["start"][row] : holders["start"][row + 1]]
-        assert sum(held) == gpus["used"][row]
+        # Who runs on a node without GPUs is there with CPUs.
+        counted = gpus if gpus["total"][row] else state["resources"]["cpu"]
+        assert sum(held) == counted["used"][row] > 0
         assert held == sorted(held, reverse=True)
     names = {state["jobs"][job] for job in holders["job"]}
     assert names == {"product/serve", "research/train", "research/sweep", "default/pod/notebook"}
@@ -195,3 +214,108 @@ def test_a_job_says_what_made_its_pods() -> None:
         assert (row["job"], row["owner"]) == ("team/podgroup-1f", {"kind": "RayCluster", "name": "tune"})
         assert client.get("/api/jobs?q=rayjob").json()["found"] == 0
         assert client.get("/api/jobs/team/podgroup-1f").json()["row"]["owner"]["name"] == "tune"
+
+
+def waits(cycle: int, message: str) -> Moment:
+    update = {"job": "team/train", "phase": "Pending", "code": "insufficient-resources", "message": message}
+    return Moment(cycle, float(cycle), updates=(update,))
+
+
+def test_a_timeline_has_an_entry_where_the_reason_changes_and_none_where_only_its_numbers_do() -> None:
+    said = [
+        "no node has room for 1 of 1 pod (u43 has a fair share of 10 GPUs and holds 8 GPUs)",
+        "no node has room for 1 of 1 pod (u43 has a fair share of 9 GPUs and holds 8 GPUs)",
+        "no node has room for 1 of 1 pod; 3 wait before it",
+        "its nodes are promised to it",
+    ]
+    moments = [waits(cycle, text) for cycle, text in enumerate(said, start=1)]
+    assert [entry["cycle"] for entry in timeline("team/train", 0.0, moments)] == [None, 1, 4]
+
+
+def test_a_job_that_lost_its_place_waits_since_then(client: TestClient) -> None:
+    """What product/serve lost, it lost at two minutes; until then it ran."""
+    rows = {row["job"]: row for row in client.get("/api/jobs").json()["jobs"]}
+    assert rows["research/evaluate"]["waitsSeconds"] == rows["research/evaluate"]["ageSeconds"]
+    assert rows["product/serve"]["waitsSeconds"] is None, "it has its minimum"
+    moments = [
+        Moment(1, 0.0),
+        Moment(2, 100.0, decisions=(decision("evict", "a/mine", beneficiary="b/other"),)),
+        Moment(3, 130.0, decisions=(decision("bind", "b/other"),)),
+        Moment(4, 160.0, decisions=(decision("bind", "b/late"),)),
+    ]
+    row = {"job": "a/mine", "state": "waiting", "ageSeconds": 200.0}
+    assert waits_since(row, 200.0, evicted_at(moments)) == 100.0
+    assert waits_since(row, 200.0, evicted_at(moments[:1])) == 0.0
+    assert waits_since({**row, "state": "running"}, 200.0, evicted_at(moments)) is None
+    came = came_since(["b/other", "b/late", "a/old"], 100.0, moments)
+    assert [(each["job"], each["cycle"]) for each in came] == [("b/late", 4), ("b/other", 3)]
+    assert [each["job"] for each in came_since(["b/other", "b/late"], 130.0, moments)] == ["b/late"]
+
+
+def decision(kind: str, job: str, **more: str) -> dict[str, Any]:
+    made = {"kind": kind, "job": job, "beneficiary": "", "pod": f"{job}-0", "node": "n", "why": "so", "queue": "q"}
+    return {**made, "beneficiaryQueue": "r", **more}
+
+
+def test_an_eviction_says_how_the_queues_stood() -> None:
+    def held(of_q: int, share_q: int, of_r: int, share_r: int) -> dict[str, Any]:
+        return {
+            "q": {"nvidia.com/gpu": (of_q * 1000, share_q * 1000)},
+            "r": {"nvidia.com/gpu": (of_r * 1000, share_r * 1000)},
+        }
+
+    moments = [
+        Moment(1, 0.0, held=held(19, 19, 3, 5)),
+        Moment(2, 100.0, held=held(7, 13, 11, 11), decisions=(decision("evict", "a/mine", beneficiary="b/other"),)),
+    ]
+    told = "before it, q held 19 GPUs, its fair share was 13 GPUs; r held 3 GPUs, its fair share was 11 GPUs"
+    [cycle] = cycles_document(moments, CycleFilter())["cycles"]
+    assert [group["balance"] for group in cycle["groups"]] == [told]
+    assert [entry["balance"] for entry in timeline("a/mine", 0.0, moments) if entry["kind"] == "evict"] == [told]
+    assert balance(moments[0], moments[1], "q", "q") == ""
+    assert balance(None, moments[1], "q", "r") == "", "without a session nobody knows"
+
+
+def test_how_queues_stood_before_the_first_cycle_follows_from_what_it_decided(demo: FileFeed) -> None:
+    before, moment = [each for each in demo.history if each.cycle in (3, 4)]
+    told = balance(before, moment, "product", "research")
+    assert "product held 20 GPUs" in told
+    assert balance(None, moment, "product", "research") == told
+
+
+def test_names_keep_their_place_while_others_come(demo: FileFeed) -> None:
+    history, told = History(), []
+    for known in demo.history:
+        history.add(known)
+        told.append(history.names())
+    assert len(told[0]["jobs"]) < len(told[-1]["jobs"])
+    for before, after in pairwise(told):
+        assert after["jobs"][: len(before["jobs"])] == before["jobs"]
+    assert told[-1]["queues"] == sorted(told[-1]["queues"])
+
+
+def test_states_are_counted_of_what_the_other_filters_admit(client: TestClient) -> None:
+    every = client.get("/api/jobs").json()["states"]
+    one = client.get("/api/jobs?queue=product&state=waiting").json()
+    assert sum(every.values()) == 6
+    assert (sum(one["states"].values()), one["found"], one["total"]) == (1, 0, 6)
+
+
+FIRM = """
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: firm, namespace: team}
+spec: {minMember: 1, queue: q, priorityClassName: build}
+---
+apiVersion: scheduling.run.ai/v2alpha2
+kind: PodGroup
+metadata: {name: loose, namespace: team}
+spec: {minMember: 1, queue: q, priorityClassName: train}
+"""
+
+
+def test_a_job_says_what_keeps_evictions_from_it() -> None:
+    feed = finished("firm", Played(load_text(FIRM, "firm"), default_config()))
+    with TestClient(make_app(Desk(feed)), base_url="http://127.0.0.1:8330") as client:
+        assert client.get("/api/jobs/team/firm").json()["notPreemptible"] == "its priority is 100 or more"
+        assert client.get("/api/jobs/team/loose").json()["notPreemptible"] == ""

@@ -18,6 +18,7 @@ from muster.ui.app import MAX_STREAMS_EACH, Desk, _news, make_app
 from muster.ui.feeds import Feed, FileFeed, Label, Played
 from muster.ui.history import History, Moment, MomentGoneError
 from muster.ui.live import SILENT_S
+from muster.ui.visibility import EVERYTHING, Reader
 
 
 def request_of(token: str = "") -> Request:
@@ -36,7 +37,7 @@ def moment(cycle: int) -> Moment:
 def test_however_much_happens_a_slow_reader_gets_one_message() -> None:
     async def run() -> None:
         feed = Feed(Label("files", "x"), default_config())
-        stream = _news(Desk(feed), request_of(), "me")
+        stream = _news(Desk(feed), request_of(), EVERYTHING, "me")
         assert '"cycle":null' in await next_of(stream)
         for cycle in range(1, 1001):
             feed.history.add(moment(cycle))
@@ -50,12 +51,26 @@ def test_however_much_happens_a_slow_reader_gets_one_message() -> None:
     asyncio.run(run())
 
 
+def test_a_stream_tells_nobody_of_what_they_may_not_see() -> None:
+    async def run() -> None:
+        feed = Feed(Label("files", "x"), default_config())
+        feed.history.add(
+            Moment(1, 1.0, updates=({"job": "secret/train", "phase": "Pending", "code": "", "message": ""},))
+        )
+        feed.trouble = "secret/train: 3 of team/eval"
+        told = await next_of(_news(Desk(feed), request_of(), Reader("ann", frozenset({"team"})), "me"))
+        assert "(hidden): 3 of team/eval" in told
+        assert "secret" not in told
+
+    asyncio.run(run())
+
+
 def test_a_stream_shows_that_it_lives_and_ends_with_the_token() -> None:
     async def run() -> None:
         feed = Feed(Label("files", "x"), default_config())
         gate = TokenGate("a-token-that-is-long-enough")
         desk = Desk(feed, gate=gate, beat_s=0.05)
-        stream = _news(desk, request_of("a-token-that-is-long-enough"), "me")
+        stream = _news(desk, request_of("a-token-that-is-long-enough"), EVERYTHING, "me")
         await next_of(stream)
         assert await next_of(stream) == ": still here\n\n"
         desk.gate = TokenGate("another-token-that-is-long")
@@ -76,7 +91,7 @@ def test_streams_are_limited_and_end_with_the_server(demo: FileFeed) -> None:
     desk.admit_stream("other")
 
     async def run() -> None:
-        stream = _news(desk, request_of(), "me")
+        stream = _news(desk, request_of(), EVERYTHING, "me")
         await next_of(stream)
         desk.close()
         with pytest.raises(StopAsyncIteration):

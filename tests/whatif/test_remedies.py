@@ -11,6 +11,7 @@ from muster.api import KubeObject, Pod
 from muster.api.names import EXPECTED_SECONDS, OWNER
 from muster.api.objects.pod import ContainerState, ContainerStatus, ContainerTerminated
 from muster.explain import Explanation, explain_job, find_job
+from muster.explain.remedies import NodesCome, Together
 from muster.simulate import Run
 from muster.testing import gang, node, pod, pod_group, queue
 from muster.whatif.remedies import with_remedies
@@ -99,6 +100,39 @@ def test_a_limit_is_raised_as_far_as_it_takes() -> None:
     objects = [node("n1", gpu=8), queue("small", capability={"gpu": 2}), *gang("mine", 4, gpu=1, queue="small")]
     found = _explained("mine", objects)
     assert found.advice[0].startswith("raise the capability of queue small by 2 GPUs")
+
+
+def test_a_job_beyond_its_queues_share_is_told_of_nodes_too() -> None:
+    """They come without anybody's having to go."""
+    objects = [node("n1", gpu=8), queue("a"), queue("b")]
+    for name in ("a", "b"):
+        objects += [
+            pod_group(f"held-{name}", minimum=1, queue=name),
+            pod(f"held-{name}-0", group=f"held-{name}", gpu=4, node="n1"),
+        ]
+    objects += gang("other", 1, gpu=4, queue="b")
+    found = _explained("mine", [*objects, *gang("mine", 1, gpu=4, queue="a")])
+    assert found.advice == (
+        "wait until jobs of queue a have finished",
+        "raise the quota of queue a to 8 GPUs: what is promised can be taken back",
+        "add 1 node like n1 (8 GPUs, 96 CPUs and 1Ti memory)",
+    )
+
+
+def test_where_neither_a_higher_limit_nor_nodes_are_enough_both_together_are_tried() -> None:
+    big = queue("big", weight=100)
+    held = [
+        node("n1", gpu=8),
+        replace(big, spec=replace(big.spec, reclaimable=False)),
+        pod_group("old", minimum=1, queue="big"),
+        pod("old-0", group="old", gpu=8, node="n1"),
+    ]
+    found = _explained("mine", [*held, queue("small", capability={"gpu": 2}), *gang("mine", 4, gpu=1, queue="small")])
+    raised = "raise the limit of queue small to 4 GPUs"
+    assert found.advice == (f"{raised}, and add 1 node like n1 (8 GPUs, 96 CPUs and 1Ti memory)",)
+    [remedy] = found.advised
+    assert isinstance(remedy.trial, Together)
+    assert (remedy.trial.bound.queues, remedy.trial.nodes) == ((("small", 4000),), NodesCome("n1", 1))
 
 
 def test_a_gang_that_has_too_few_pods_starts_with_a_smaller_minimum() -> None:

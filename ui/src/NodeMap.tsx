@@ -4,6 +4,7 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { State, Tree } from "./api";
 import { amount, resourceWord } from "./format";
 import { arrange } from "./layout";
+import { coloured, useValue } from "./store";
 import { draw, paint, theme, type Mode, type Paint, type Scene, type View } from "./paint";
 
 export interface MapProps {
@@ -21,23 +22,42 @@ export interface MapProps {
   onSelect?: (node: string) => void;
   onFold?: (domain: number) => void;
   onPaint?: (paint: Paint) => void;
+  /** What is looked at, as `onZoom` told it; "": everything. */
+  zoom?: string;
+  onZoom?: (zoom: string) => void;
 }
 
 const FIT: View = { scale: 1, dx: 0, dy: 0 };
 const MAX_SCALE = 40;
 const MAX_HEIGHT = 2600;
+/** How long a view has to stand before it is told. */
+const STANDS_MS = 300;
 /** Tiles of which everything can be read as they are. */
 const LARGE = 88;
+
+/** A view as text: its scale, and which part of the map is in its middle, whatever the screen. */
+function written({ scale, dx, dy }: View, width: number, height: number): string {
+  if (scale === 1) return "";
+  return [scale, (width / 2 - dx) / (width * scale), (height / 2 - dy) / (height * scale)].map((part) => +part.toFixed(4)).join(",");
+}
+
+function viewOf(text: string, width: number, height: number): View {
+  const [scale = 1, x = 0.5, y = 0.5] = text.split(",").map(Number);
+  if (!text || ![scale, x, y].every(Number.isFinite) || scale <= 1) return FIT;
+  const within = Math.min(MAX_SCALE, scale);
+  return { scale: within, dx: width / 2 - x * width * within, dy: height / 2 - y * height * within };
+}
 
 /** Changes when the colours of the page do. */
 export function useLook(): number {
   const [look, again] = useState(0);
+  const names = useValue(coloured);
   useEffect(() => {
     const turn = (): void => again((n) => n + 1);
     window.addEventListener("muster-theme", turn);
     return () => window.removeEventListener("muster-theme", turn);
   }, []);
-  return look;
+  return look + names;
 }
 
 export function NodeMap(props: MapProps) {
@@ -63,7 +83,25 @@ export function NodeMap(props: MapProps) {
     () => (width > 0 ? arrange(tree, folded, width, props.height, mini) : null),
     [tree, folded, width, props.height, mini],
   );
-  useEffect(() => setView(FIT), [layout]);
+  // What does not fit the screen makes the page longer, up to a point; the rest is a matter of zooming.
+  const shownHeight = layout ? Math.min(mini ? props.height : MAX_HEIGHT, layout.height + 4) : 0;
+  const zoomed = props.zoom ?? "";
+  const told = useRef(zoomed);
+  useEffect(() => setView(viewOf(zoomed, width, shownHeight)), [layout]);
+  useEffect(() => {
+    if (zoomed === told.current) return;
+    told.current = zoomed;
+    setView(viewOf(zoomed, width, shownHeight));
+  }, [zoomed]);
+  useEffect(() => {
+    const timer = setTimeout(() => {
+      const text = written(view, width, shownHeight);
+      if (!layout || text === told.current) return;
+      told.current = text;
+      props.onZoom?.(text);
+    }, STANDS_MS);
+    return () => clearTimeout(timer);
+  }, [view]);
   const colours = useMemo(() => theme(), [look]);
   const painted = useMemo(() => paint(tree, state, mode, resource, colours), [tree, state, mode, resource, colours]);
   useEffect(() => props.onPaint?.(painted), [painted]);
@@ -97,8 +135,7 @@ export function NodeMap(props: MapProps) {
     if (!element || !context || !layout) return;
     const began = performance.now();
     const ratio = window.devicePixelRatio || 1;
-    // What does not fit the screen makes the page longer, up to a point; the rest is a matter of zooming.
-    const height = Math.min(mini ? props.height : MAX_HEIGHT, layout.height + 4);
+    const height = shownHeight;
     if (element.width !== Math.round(width * ratio) || element.height !== Math.round(height * ratio)) {
       element.width = Math.round(width * ratio);
       element.height = Math.round(height * ratio);
@@ -188,6 +225,7 @@ export function NodeMap(props: MapProps) {
     if (known.isDomain) props.onFold?.(known.index);
     else props.onSelect?.(tree.nodes[known.index] as string);
     setCursor(item);
+    setHovered(-1);
   }
 
   function onKey(event: KeyboardEvent): void {
@@ -237,8 +275,9 @@ export function NodeMap(props: MapProps) {
     const [total, used] = [column?.total[row] ?? 0, column?.used[row] ?? 0];
     const { start, job } = state.holders;
     const owners: string[] = [];
-    for (let at = start[row] as number; at < (start[row + 1] as number) && owners.length < 3; at++)
-      owners.push(state.jobs[job[at] as number] as string);
+    const [from, to] = [start[row] as number, start[row + 1] as number];
+    for (let at = from; at < to && owners.length < 3; at++) owners.push(state.jobs[job[at] as number] as string);
+    if (to - from > owners.length) owners.push(`${to - from - owners.length} more`);
     const wrong = state.state[row] ? `, ${state.states[state.state[row] as number]}` : "";
     const free = total ? `${amount(total - used, unit)} of ${amount(total, unit)} ${resourceWord(resource)} free` : `no ${resourceWord(resource)}`;
     return `${tree.nodes[row]}: ${free}, ${state.pods[row]} pods${wrong}${owners.length ? `; ${owners.join(", ")}` : ""}`;

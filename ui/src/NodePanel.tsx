@@ -1,25 +1,16 @@
 // One node that was opened on the map: how it stands, and its pods.
 
-import { useEffect, useRef } from "preact/hooks";
 import type { NodePage } from "./api";
-import { amountsText, plural, podStatus, resourceWord } from "./format";
+import { amountsText, neat, plural, podStatus, resourceWord } from "./format";
 import { askAll } from "./pages/whatif";
-import { Chip, Commands, JobLink, Link, Missing, Panel, useSource } from "./parts";
+import { Chip, Commands, JobLink, Link, Missing, Panel, useIntoView, useSource } from "./parts";
 import { status, useData, useValue, withQuery } from "./store";
-
-/** So much of a panel has to be in view, above the line of cycles, to be noticed. */
-const SEEN_PX = 200;
 
 export function NodePanel({ name }: { name: string }) {
   const node = useData<NodePage>(`/api/nodes/${encodeURIComponent(name)}`);
   const feed = useValue(status);
   const source = useSource();
-  const place = useRef<HTMLElement>(null);
-  // On a small screen it stands below the map, where nobody would see that it has come.
-  useEffect(() => {
-    const top = place.current?.getBoundingClientRect().top ?? 0;
-    if (top > window.innerHeight - SEEN_PX) place.current?.scrollIntoView({ block: "start" });
-  }, [name]);
+  const place = useIntoView(name);
   const close = <Link href={withQuery({ node: null })} class="button" aria-label="Close">✕</Link>;
   if (!node.data || node.data.name !== name) return <Panel title={name} aside={close} class="detail" place={place}><Missing of={node} what="the node" /></Panel>;
   const { data } = node;
@@ -37,9 +28,9 @@ export function NodePanel({ name }: { name: string }) {
           {Object.keys(data.allocatable).map((resource) => (
             <tr key={resource}>
               <td>{resourceWord(resource)}</td>
-              <td class="n"><b>{data.free[resource]}</b></td>
-              <td class="n">{data.used[resource]}</td>
-              <td class="n">{data.allocatable[resource]}</td>
+              <td class="n"><b>{neat(data.free[resource] ?? "")}</b></td>
+              <td class="n">{neat(data.used[resource] ?? "")}</td>
+              <td class="n">{neat(data.allocatable[resource] ?? "")}</td>
             </tr>
           ))}
         </tbody>
@@ -68,6 +59,7 @@ export function NodePanel({ name }: { name: string }) {
           ...(feed?.live ? [`kubectl describe node ${name}`] : []),
           `muster nodes ${source} --output wide`,
         ]}
+        api={[`/api/nodes/${encodeURIComponent(name)}`]}
       />
     </Panel>
   );

@@ -1,8 +1,9 @@
 // Under the map: who waits first and why, and what was decided last. Asked for once the map is drawn.
 
 import type { CycleCard, Jobs } from "./api";
-import { duration, number, plural } from "./format";
+import { number, plural } from "./format";
 import { Chip, JobLink, Link, MadeBy, NothingYet, Panel, Reason, When } from "./parts";
+import { howLong, sinceWhen } from "./pages/jobs";
 import { linkTo, status, useAt, useData, useValue } from "./store";
 
 const SHOWN = 5;
@@ -33,7 +34,7 @@ function Waiting() {
         {data?.jobs.map((row) => (
           <li key={row.job}>
             <JobLink job={row.job} /> <MadeBy row={row} />
-            <span class="muted">{row.state === "growing" ? `${plural(row.pending, "more pod")} would like to run` : `for ${duration(row.ageSeconds)}`}</span>{" "}
+            <span class="muted">{row.state === "growing" ? `${plural(row.pending, "more pod")} would like to run` : `${sinceWhen(row)} ${howLong(row)}`}</span>{" "}
             {row.state !== "waiting" && <Chip state={row.state} />}
             <p><Reason text={row.reason} /></p>
           </li>

@@ -57,7 +57,7 @@ export function Player() {
   return (
     <footer class="player" aria-label="Cycles" title="A bar for each cycle: green above the line pods bound, violet on top promised, red below it evicted">
       <div class="buttons">
-        <button type="button" onClick={() => show(next(place, -1))} disabled={place <= 0} aria-label="Cycle before" title="Cycle before ([)">‹</button>
+        <button type="button" onClick={() => show(next(place, -1))} disabled={place <= 0} aria-label="Cycle before in which something was decided" title="The cycle before in which something was decided">‹</button>
         <button
           type="button"
           class="play"
@@ -70,7 +70,7 @@ export function Player() {
         >
           {playing ? "❚❚" : "▶"}
         </button>
-        <button type="button" onClick={() => show(next(place, 1))} disabled={place >= cycles.length - 1} aria-label="Next cycle" title="Next cycle (])">›</button>
+        <button type="button" onClick={() => show(next(place, 1))} disabled={place >= cycles.length - 1} aria-label="Next cycle in which something was decided" title="The next cycle in which something was decided">›</button>
       </div>
       {data && <Line data={data} place={place} show={show} />}
       <div class="said" aria-live={feed.live ? "off" : "polite"}>

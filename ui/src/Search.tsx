@@ -109,7 +109,7 @@ export function Search() {
             id={`found-${index}`}
             role="option"
             aria-selected={index === place}
-            onPointerEnter={() => setPlace(index)}
+            onPointerMove={() => setPlace(index)}
             onClick={() => take(index)}
           >
             <span class="kind">{item.kind}</span>

@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { TimelineEntry } from "./api";
-import { clauseEnd, plural } from "./format";
+import { clauseEnd, plural, sentence } from "./format";
 import { JobLink, Link, Reason, When } from "./parts";
 import { linkTo } from "./store";
 
@@ -83,6 +83,7 @@ function What({ entry, job }: { entry: TimelineEntry; job: string }) {
         <span class="muted"> {plural(entry.pods.length, "pod")} {entry.kind === "evict" || entry.kind === "cleared" ? "from" : "on"} {nodesOf(entry)}</span>
       )}
       {entry.kind !== "created" && entry.kind !== "phase" && <Told text={entry.text} />}
+      {entry.balance && <p class="muted">{sentence(entry.balance)}</p>}
       {entry.record && <Record record={entry.record} />}
     </>
   );

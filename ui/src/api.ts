@@ -82,6 +82,8 @@ export interface JobRow {
   priority: number;
   ageSeconds: number;
   runningSeconds: number | null;
+  /** Since it was made, or last lost pods. */
+  waitsSeconds: number | null;
   line: { overall: number; inQueue: number; why: string } | null;
   reason: string;
   startsInSeconds: number | null;
@@ -114,6 +116,8 @@ export interface TimelineEntry {
   job?: string;
   beneficiary?: string;
   record?: Record<string, unknown> | null;
+  /** How the two queues stood. */
+  balance?: string;
 }
 
 export interface Explanation {
@@ -162,7 +166,11 @@ export interface JobPage {
   text: string[];
   explanation: Explanation;
   pods: { pod: string; node: string; promised: string; status: string }[];
+  /** What keeps all evictions from it. */
+  notPreemptible: string;
   timeline: TimelineEntry[];
+  /** Who holds what it lacks, and got it while it waited. */
+  came: { job: string; time: number; cycle: number }[];
 }
 
 /** What would let a job start: tried on a copy of the cluster. */
@@ -251,6 +259,7 @@ export interface Group {
   n: number;
   pods: { pod: string; node: string }[];
   record: Record<string, unknown> | null;
+  balance: string;
 }
 
 export interface CycleCard {

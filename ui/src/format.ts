@@ -29,11 +29,17 @@ export function resourceWord(name: string, isOne = false): string {
   return name === "pods" && isOne ? "pod" : last;
 }
 
+/** An amount with the name of what it is of. */
+export function amountOf(value: number, unit: Unit, resource: string): string {
+  const text = amount(value, unit);
+  return `${text} ${resourceWord(resource, text === "1")}`;
+}
+
 /** Amounts as they came, with the names of what they are of, devices first; but for zeros and pods all of them. */
 export function amountsText(amounts: Record<string, string>, none = ""): string {
   const shown = Object.entries(amounts).filter(([name, value]) => name !== "pods" && value !== "0");
   shown.sort(([one], [other]) => Number(other.includes("/")) - Number(one.includes("/")));
-  return shown.map(([name, value]) => `${value} ${resourceWord(name, value === "1")}`).join(", ") || none;
+  return shown.map(([name, value]) => `${neat(value)} ${resourceWord(name, value === "1")}`).join(", ") || none;
 }
 
 /** What a node lacks for one more pod; nodes take so many pods and no more, however much else is free. */
@@ -58,6 +64,29 @@ export function clauseEnd(text: string): number {
 export function podStatus(status: string): string {
   const word = status.toLowerCase();
   return { releasing: "leaving", pipelined: "promised" }[word] ?? word;
+}
+
+/** What a queue holds against a bound, as reasons have it: "nvidia.com/gpu: 7 of 12 taken, 12 wanted". */
+const BOUND = /(\S+): (\S+) of (\S+) taken, ([^\s,;)]+) wanted/g;
+
+/** The same, such that nobody has to add up what is held and wanted, nor knows what devices are called. */
+export function plainBounds(text: string): string {
+  // Of jobs that are not preemptible only those are counted.
+  const who = text.includes("not preemptible") ? "such jobs hold" : "holds";
+  const said = text.replace(BOUND, (_, resource: string, held: string, bound: string, wanted: string) => {
+    const word = resourceWord(resource, bound === "1");
+    return `${who} ${neat(held)} of ${neat(bound)} ${word}, and ${neat(wanted)} more are wanted`;
+  });
+  return said.replace(/\b(\d\S*) nvidia\.com\/gpu\b/g, (_, count: string) => `${count} ${resourceWord("nvidia.com/gpu", count === "1")}`);
+}
+
+/** An amount as commands have it, without thousandths and with few digits: "63600m" is "63.6", "65336Mi" is "63.8Gi". */
+export function neat(text: string): string {
+  const milli = /^(\d+)m$/.exec(text);
+  if (milli) return few.format(Number(milli[1]) / 1000);
+  const bytes = /^(\d+)(Ki|Mi|Gi|Ti)$/.exec(text);
+  if (!bytes) return text;
+  return amount(Number(bytes[1]) * 1024 ** (["Ki", "Mi", "Gi", "Ti"].indexOf(bytes[2] as string) + 1), "bytes");
 }
 
 /** First words of reasons, which are written for several nodes. */
@@ -103,6 +132,11 @@ export function fullTime(time: number): string {
 
 export function percent(part: number, all: number): string {
   return all > 0 ? `${Math.round((100 * part) / all)} %` : "–";
+}
+
+/** With a capital, as a sentence begins. */
+export function sentence(text: string): string {
+  return text.charAt(0).toUpperCase() + text.slice(1);
 }
 
 export function plural(count: number, word: string): string {

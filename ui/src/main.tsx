@@ -7,7 +7,7 @@ import { useLook } from "./NodeMap";
 import { Boundary, Link } from "./parts";
 import { Player } from "./Player";
 import { Search } from "./Search";
-import { address, begin, connection, go, linkTo, status, useValue } from "./store";
+import { address, begin, coloured, connection, go, linkTo, status, useValue } from "./store";
 import { ClusterPage } from "./pages/cluster";
 import { ConfigPage } from "./pages/config";
 import { DecisionsPage } from "./pages/decisions";
@@ -31,6 +31,7 @@ function App() {
   const { path } = useValue(address);
   const feed = useValue(status);
   const link = useValue(connection);
+  useValue(coloured);
   // Of replays there is no cluster, no cycle and no configuration of their own.
   const isLab = feed?.source === "replay";
   useEffect(() => {

@@ -21,9 +21,8 @@ export interface Theme {
   hues: string[];
 }
 
+/** The first eight differ at a glance; the others are near to one of them. */
 const HUES = 12;
-/** The first ones differ at a glance; the others are near to one of them. */
-const DISTINCT = 8;
 
 export function theme(): Theme {
   const style = getComputedStyle(document.documentElement);
@@ -44,49 +43,19 @@ export function theme(): Theme {
   };
 }
 
-/** Colours of names: by their own number, and where another name has that colour, the next one that is free. */
-const KEY = "muster-colours";
-const given = new Map<string, number>(kept());
-const MOST_KEPT = 200;
+/** Places of names in the order in which they came, which is the same for everybody. */
+const places = new Map<string, number>();
 
-/** What names got on earlier pages of this visit, so that they keep it. */
-function kept(): [string, number][] {
-  try {
-    return JSON.parse(sessionStorage.getItem(KEY) ?? "[]") as [string, number][];
-  } catch {
-    return [];
-  }
+/** Take the order of names; whether there was something new in it. */
+export function learn(names: string[]): boolean {
+  const before = places.size;
+  names.forEach((name, place) => places.set(name, place));
+  return places.size > before;
 }
 
+/** The colour of a name: those who came one after the other differ, on every page, in every cycle and for every reader. */
 export function hue(name: string): number {
-  let found = given.get(name);
-  if (found === undefined) {
-    found = given.size < HUES ? free(hashOf(name)) : hashOf(name) % HUES;
-    given.set(name, found);
-    if (given.size <= MOST_KEPT && !saving) {
-      saving = true;
-      queueMicrotask(save);
-    }
-  }
-  return found;
-}
-
-/** A colour that no name has yet. */
-function free(own: number): number {
-  const taken = new Set(given.values());
-  const wanted = Array.from({ length: HUES }, (_, i) => (i < DISTINCT ? (own + i) % DISTINCT : i));
-  return wanted.find((one) => !taken.has(one)) ?? own % HUES;
-}
-
-let saving = false;
-
-function save(): void {
-  saving = false;
-  try {
-    sessionStorage.setItem(KEY, JSON.stringify([...given].slice(0, MOST_KEPT)));
-  } catch {
-    // No storage: they hold until the page goes.
-  }
+  return (places.get(name) ?? hashOf(name)) % HUES;
 }
 
 function mix(from: string, to: string, part: number): string {
@@ -143,6 +112,9 @@ function ramp(state: State, resource: string, unit: Unit, mode: Mode, look: Them
   return { colour, palette, legend: [{ label: `has no ${word}`, colour: none }], scale };
 }
 
+/** So many names the legend of the map has. */
+const MOST_NAMED = 24;
+
 function byHolder(state: State, mode: Mode, look: Theme, colour: Uint8Array): Paint {
   const none = look.dark ? "#243040" : "#e3e9f1";
   const palette = [none, ...look.hues];
@@ -174,11 +146,12 @@ function byHolder(state: State, mode: Mode, look: Theme, colour: Uint8Array): Pa
     colour[row] = best < 0 ? 0 : (hues[best] as number);
   }
   const order = names.map((_, i) => i).sort((a, b) => (held[b] as number) - (held[a] as number));
-  const legend = order.slice(0, 24).map((i) => ({
+  const legend: Paint["legend"] = order.slice(0, MOST_NAMED).map((i) => ({
     label: names[i] as string,
     name: names[i] as string,
     colour: look.hues[hue(names[i] as string)] as string,
   }));
+  if (names.length > MOST_NAMED) legend.push({ label: `and ${names.length - MOST_NAMED} more`, colour: "transparent" });
   return { colour, palette, legend: [...legend, { label: "nobody", colour: none }], scale: null };
 }
 
@@ -418,7 +391,8 @@ function drawDetails(context: CanvasRenderingContext2D, width: number, height: n
     const room = context.measureText(mark).width;
     if (room < w - 60) context.fillText(mark, x + w - room - 8, y + h * 0.3);
     const bar: [number, number, number, number] = [x + 11, y + h * 0.54, w - 19, h * 0.3];
-    if (about === state.scarce) drawDevices(context, scene, index, bar, total, unit === "milli" ? 1000 : 1);
+    if (about === state.scarce) drawDevices(context, scene, index, bar, total, total / (unit === "milli" ? 1000 : 1));
+    else if (mode === "job" || mode === "queue") drawDevices(context, scene, index, bar, total, 1);
     else drawUse(context, look, bar, total ? used / total : 0);
     drawMarks(context, scene, index, [x, y, w, h], 9);
   }
@@ -438,11 +412,11 @@ function drawDevices(
   node: number,
   [x, y, w, h]: [number, number, number, number],
   total: number,
-  one: number,
+  devices: number,
 ): void {
   const { state, look, mode } = scene;
   if (total <= 0) return;
-  const count = Math.round(total / one);
+  const count = Math.round(devices);
   const { start, job, amount: amounts } = state.holders;
   const byQueue = mode === "queue";
   context.fillStyle = look.sunken;

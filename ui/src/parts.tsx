@@ -1,11 +1,11 @@
 // Small parts that pages are made of.
 
 import { Component, type ComponentChildren, type JSX, type Ref } from "preact";
-import { useState } from "preact/hooks";
+import { useEffect, useRef, useState } from "preact/hooks";
 import { ApiError, type JobRow, type Status } from "./api";
 import { hue } from "./paint";
-import { address, go, jobPath, linkTo, status, useAt, useValue, type Data } from "./store";
-import { fullTime, moment } from "./format";
+import { address, go, jobPath, linkTo, status, useAt, useValue, withQuery, type Data } from "./store";
+import { actionWord, fullTime, moment, number, plainBounds } from "./format";
 
 export function Link(props: JSX.HTMLAttributes<HTMLAnchorElement> & { href: string; class?: string }) {
   const { href, children, ...rest } = props;
@@ -81,13 +81,28 @@ export function Panel(props: { title?: ComponentChildren; aside?: ComponentChild
   );
 }
 
+/** So much of a panel has to be in view, above the line of cycles, to be noticed. */
+const SEEN_PX = 200;
+
+/** Of a panel that opens where nobody would see that it has come, below what was clicked on: it comes into view. */
+export function useIntoView(name: string): Ref<HTMLElement> {
+  const place = useRef<HTMLElement>(null);
+  useEffect(() => {
+    const top = place.current?.getBoundingClientRect().top ?? 0;
+    if (top > window.innerHeight - SEEN_PX) place.current?.scrollIntoView({ block: "start" });
+  }, [name]);
+  return place;
+}
+
 /** Text with the names of nodes, jobs and amounts as it came; a reason's code apart. */
 export function Reason({ text }: { text: string }) {
   const cut = /^([a-z][a-z-]*[a-z]): (.*)$/s.exec(text);
-  if (!cut) return <span>{text}</span>;
+  if (!cut) return <span>{plainBounds(text)}</span>;
+  const code = cut[1] as string;
+  const meaning = actionWord(code);
   return (
     <span>
-      <code class="code">{cut[1]}</code> {cut[2]}
+      <code class="code" title={meaning === code ? undefined : meaning}>{code}</code> {plainBounds(cut[2] ?? "")}
     </span>
   );
 }
@@ -155,13 +170,18 @@ export function useSource(): string {
   return `${files}${at ? ` --cycles ${at}` : ""}`;
 }
 
-/** The same on a terminal. */
-export function Commands({ commands }: { commands: string[] }) {
-  if (!commands.length) return null;
+/** The same on a terminal, as JSON at the addresses under /api that the page has it from, and as it stands at this cycle. */
+export function Commands({ commands, api = [] }: { commands: string[]; api?: string[] }) {
+  const feed = useValue(status);
+  // What has ended stands still; the latest cycle of what goes on is another one soon.
+  const at = useAt() ?? (feed?.ended ? feed.cycle : null);
+  const cycle = at ?? feed?.cycle ?? null;
+  const linkToNow = location.origin + withQuery(cycle === null ? {} : { at: String(cycle) });
+  const shown = api.map((path) => path.replace(/\?$/, "")).map((path) => (at === null ? path : `${path}${path.includes("?") ? "&" : "?"}at=${at}`));
   return (
     <details class="commands">
-      <summary>As a command</summary>
-      {commands.map((command) => (
+      <summary>{commands.length > 0 ? "As a command, as JSON, or as a link" : "As JSON, or as a link"}</summary>
+      {[...commands, ...shown.map((path) => `curl -s ${quote(location.origin + path)}`), linkToNow].map((command) => (
         <div key={command}>
           <code>{command}</code>
           <Copy text={command} label="copy" />
@@ -222,11 +242,24 @@ export function Missing<T>({ of, what }: { of: Data<T>; what: string }) {
 /** Of a job that is not there any more it is still known what was decided about it. */
 function GoneJob() {
   const job = address.get().path.slice("/jobs/".length);
+  const at = useAt();
   return (
     <p>
+      {at !== null && <>It may not have been made yet at cycle {at}. <Link href={location.pathname} class="button">Look at the latest cycle</Link>{" "}</>}
       <Link href={linkTo("/decisions", { job })} class="button">What was decided about it</Link>{" "}
       <Link href={linkTo("/jobs")} class="button">All jobs</Link>
     </p>
+  );
+}
+
+/** The first ones, and the others for who asks. */
+export function Few<T>({ of, shown, one }: { of: T[]; shown: number; one: (item: T) => ComponentChildren }) {
+  const list = (part: T[]) => <ul class="plain">{part.map(one)}</ul>;
+  return (
+    <>
+      {list(of.slice(0, shown))}
+      {of.length > shown && <details><summary>{number(of.length - shown)} more</summary>{list(of.slice(shown))}</details>}
+    </>
   );
 }
 

@@ -1,7 +1,8 @@
 // What all views share: the address, the state of the feed, the connection. Hooks that read them, and data by address.
 
-import { useEffect, useRef, useState } from "preact/hooks";
+import { useEffect, useLayoutEffect, useRef, useState } from "preact/hooks";
 import { ApiError, ask, listen, type Connection, type Status } from "./api";
+import { learn } from "./paint";
 
 type Listener = () => void;
 
@@ -23,7 +24,8 @@ class Value<T> {
 
 export function useValue<T>(value: Value<T>): T {
   const [, again] = useState(0);
-  useEffect(() => value.hear(() => again((n) => n + 1)), [value]);
+  // Heard from the moment at which it is drawn: what came before an effect that waits for a frame would be told to nobody.
+  useLayoutEffect(() => value.hear(() => again((n) => n + 1)), [value]);
   return value.get();
 }
 
@@ -82,9 +84,34 @@ export function jobPath(job: string): string {
 export const status = new Value<Status | null>(null);
 export const connection = new Value<{ state: Connection; why: string }>({ state: "connecting", why: "" });
 
+/** Goes up when names got their colours: what is drawn is drawn anew. */
+export const coloured = new Value(0);
+
+const [NAMES_SOON_MS, NAMES_LATE_MS] = [2_000, 20_000];
+let nextNames = 0;
+
+/** Learn the names that have come: again soon where there were new ones, else from time to time. */
+async function name(): Promise<void> {
+  const now = performance.now();
+  if (now < nextNames) return;
+  nextNames = now + NAMES_LATE_MS;
+  try {
+    const { jobs, queues } = await ask<{ jobs: string[]; queues: string[] }>("/api/names");
+    if (![learn(jobs), learn(queues)].includes(true)) return;
+    nextNames = now + NAMES_SOON_MS;
+    coloured.set(coloured.get() + 1);
+  } catch {
+    // Names without a place have a colour of their own all the same.
+  }
+}
+
 export function begin(): void {
+  void name();
   listen(
-    (news) => status.set(news),
+    (news) => {
+      if (news.source !== "replay") void name();
+      status.set(news);
+    },
     (state, why) => connection.set({ state, why }),
   );
 }
@@ -93,6 +120,30 @@ export function begin(): void {
 export function useAt(): number | null {
   const at = useValue(address).query.get("at");
   return at && /^\d+$/.test(at) ? Number(at) : null;
+}
+
+const TYPED_MS = 250;
+
+/** A field whose text stands in the address: what is typed goes there, and back and links change the field. */
+export function useField(name: string, also: Record<string, null> = {}): [string, (text: string) => void] {
+  const told = useValue(address).query.get(name) ?? "";
+  const [text, setText] = useState(told);
+  // What the address has of us: while it says so, somebody may go on typing.
+  const sent = useRef(told);
+  useEffect(() => {
+    if (text === sent.current) return;
+    const timer = setTimeout(() => {
+      sent.current = text;
+      go(withQuery({ ...also, [name]: text }), true);
+    }, TYPED_MS);
+    return () => clearTimeout(timer);
+  }, [text]);
+  useEffect(() => {
+    if (told === sent.current) return;
+    sent.current = told;
+    setText(told);
+  }, [told]);
+  return [text, setText];
 }
 
 // -- data ------------------------------------------------------------------------------------------------------------

@@ -109,7 +109,9 @@ def _finish(explanation: Explanation, view: NodeView) -> list[Remedy]:
 
 
 def _wait_for(jobs: list[str], *, any_one: bool) -> Remedy:
-    text = f"wait for {joined(jobs, 'or' if any_one else 'and')} to finish: then it fits"
+    # One after the other, somebody else who waits may take what comes free first.
+    together = "" if any_one or len(jobs) == 1 else " together"
+    text = f"wait for {joined(jobs, 'or' if any_one else 'and')} to finish{together}: then it fits"
     return Remedy(text, JobsEnd(tuple(jobs), any_one))
 
 

@@ -57,7 +57,15 @@ class ReasonGoes:
     code: str
 
 
-Trial = JobsEnd | NodesCome | MinimumFalls | BoundRises | RequestChanges | ReasonGoes
+@dataclass(frozen=True, slots=True)
+class Together:
+    """A bound rises and nodes come: either alone is not enough."""
+
+    bound: BoundRises
+    nodes: NodesCome
+
+
+Trial = JobsEnd | NodesCome | MinimumFalls | BoundRises | RequestChanges | ReasonGoes | Together
 
 
 @dataclass(frozen=True, slots=True)

@@ -178,7 +178,7 @@ QUEUE_FULL = reason(
 QUEUE_NOT_A_LEAF = reason("queue-not-a-leaf", "its queue has queues below it", remedy="name one of the queues below it")
 OVER_QUOTA = reason(
     "over-quota",
-    "it is not preemptible and its queue's guaranteed quota is used up",
+    "it is not preemptible, and such jobs may not hold more than their queue's quota",
     remedy="raise the queue's quota, or make the job preemptible",
 )
 OVER_FAIR_SHARE = reason(

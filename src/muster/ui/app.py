@@ -39,7 +39,7 @@ from muster.ui.overview import config_document, search_document, status_document
 from muster.ui.questions import MAX_BYTES, Asked, answer, read_question, remedies
 from muster.ui.queues import queues_document, series_document, takings
 from muster.ui.runs import Runs
-from muster.ui.visibility import Reader, namespaces_of, shown_to
+from muster.ui.visibility import Reader, shown_to
 from muster.whatif import Options
 
 #: Streams at once: of all clients, and of one.
@@ -84,10 +84,12 @@ class Desk:
         self.is_closing = True
         self.feed.history.tell()
 
-    def namespaces(self) -> set[str]:
-        """All namespaces of the latest cycle."""
-        latest = self.feed.history.latest
-        return set() if latest is None or latest.session is None else namespaces_of(latest.session)
+    def shown(self, reader: Reader, document: Json) -> Json:
+        """What of a document the reader may see."""
+        if reader.namespaces is None:
+            return document
+        cleaned: Json = shown_to(reader, document, self.feed.history.namespaces())
+        return cleaned
 
     def admit(self, request: Request) -> None:
         """Look at host and rate. Raises RefusedError."""
@@ -104,7 +106,7 @@ class Desk:
 
     def reader(self, request: Request) -> Reader:
         """Who asks. Raises RefusedError."""
-        return self.gate.reader(request.headers.get("authorization", ""), self.namespaces)
+        return self.gate.reader(request.headers.get("authorization", ""), self.feed.history.namespaces)
 
 
 Answer = Callable[[Desk, Request], Json]
@@ -123,6 +125,7 @@ def make_app(desk: Desk) -> Starlette:
         "/api/queues/series": _series,
         "/api/cycles": lambda desk, _: line_document(desk.feed.history),
         "/api/decisions": _decisions,
+        "/api/names": lambda desk, _: desk.feed.history.names(),
         "/api/config": lambda desk, _: config_document(desk.feed),
         "/api/search": lambda desk, request: search_document(_moment(desk, request), _text(request, "q")),
         "/api/lab": lambda desk, _: desk.runs.list_document(),
@@ -174,11 +177,18 @@ def _guarded(
     try:
         desk.admit(request)
         if is_open:
-            return HTTPStatus.OK, make()
+            return _told(make)
         reader = desk.reader(request)
-        return HTTPStatus.OK, shown_to(reader, make(), desk.namespaces())
+        status, document = _told(make)
+        return status, desk.shown(reader, document)
     except RefusedError as refused:
         return refused.status, {"error": refused.why}
+
+
+def _told(make: Callable[[], Json]) -> tuple[HTTPStatus, Json]:
+    """An answer, or what is wrong with the question. Raises RefusedError."""
+    try:
+        return HTTPStatus.OK, make()
     except MomentGoneError as gone:
         return HTTPStatus.GONE, {"error": str(gone)}
     except _NoSuchError as missing:
@@ -284,7 +294,7 @@ def _jobs(desk: Desk, request: Request) -> Json:
         limit=_number(request, "limit", DEFAULT_ROWS, 1, MAX_ROWS) or DEFAULT_ROWS,
     )
     reader = desk.reader(request)
-    rows = [row for row in all_jobs(moment) if reader.sees(row["job"])]
+    rows = [row for row in all_jobs(moment, desk.feed.history) if reader.sees(row["job"])]
     return {"cycle": moment.cycle, "time": moment.time, **jobs_document(rows, wanted)}
 
 
@@ -384,16 +394,16 @@ def _stream(desk: Desk) -> Callable[[Request], Awaitable[Response]]:
         try:
             desk.admit(request)
             desk.admit_stream(client)
-            await run_in_threadpool(desk.reader, request)
+            reader = await run_in_threadpool(desk.reader, request)
         except RefusedError as refused:
             return _json(refused.status, {"error": refused.why})
         headers = {**HEADERS, "Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-        return StreamingResponse(_news(desk, request, client), headers=headers, media_type="text/event-stream")
+        return StreamingResponse(_news(desk, request, reader, client), headers=headers, media_type="text/event-stream")
 
     return endpoint
 
 
-async def _news(desk: Desk, request: Request, client: str) -> AsyncIterator[bytes]:
+async def _news(desk: Desk, request: Request, reader: Reader, client: str) -> AsyncIterator[bytes]:
     """The state of the feed whenever it is new: however much happens while nobody reads, it is one message."""
     loop = asyncio.get_running_loop()
     news = asyncio.Event()
@@ -406,16 +416,16 @@ async def _news(desk: Desk, request: Request, client: str) -> AsyncIterator[byte
     desk.streams[client] = desk.streams.get(client, 0) + 1
     until = loop.time() + STREAM_S
     try:
-        yield _message("status", status_document(desk.feed))
+        yield await run_in_threadpool(_status, desk, reader)
         while loop.time() < until and not desk.is_closing:
             try:
                 await asyncio.wait_for(news.wait(), desk.beat_s)
                 news.clear()
-                yield _message("status", status_document(desk.feed))
+                yield await run_in_threadpool(_status, desk, reader)
                 await asyncio.sleep(_PAUSE_S)
             except TimeoutError:
                 try:
-                    await run_in_threadpool(desk.reader, request)
+                    reader = await run_in_threadpool(desk.reader, request)
                 except RefusedError as refused:
                     yield _message("refused", {"error": refused.why})
                     return
@@ -425,6 +435,10 @@ async def _news(desk: Desk, request: Request, client: str) -> AsyncIterator[byte
         left = desk.streams.pop(client, 1) - 1
         if left:
             desk.streams[client] = left
+
+
+def _status(desk: Desk, reader: Reader) -> bytes:
+    return _message("status", desk.shown(reader, status_document(desk.feed)))
 
 
 def _message(event: str, document: Json) -> bytes:

@@ -27,6 +27,8 @@ Json = dict[str, Any]  # Any: the values of a document are of many types, and on
 #: Rows of pods and nodes in all sessions that are kept.
 MAX_ROWS: Final = 2_000_000
 MAX_MOMENTS: Final = 5_000
+#: Jobs that have a place among the colours; of more than these nobody tells colours apart.
+MAX_NAMES: Final = 1_000
 #: Queues whose use is kept over time; more lines than these nobody can read.
 _MAX_SERIES: Final = 200
 #: Above so many jobs the states of all are not counted at each cycle.
@@ -61,6 +63,13 @@ class Moment:
     session: Session | None = field(default=None, repr=False)
     #: Answers that were made from the session, by what was asked.
     answers: dict[str, Json] = field(default_factory=dict, repr=False)
+    _evicted: frozenset[str] | None = field(default=None, repr=False)
+
+    def evicted_jobs(self) -> frozenset[str]:
+        """Jobs of which pods were told to leave."""
+        if self._evicted is None:
+            self._evicted = frozenset(made["job"] for made in self.decisions if made["kind"] == "evict")
+        return self._evicted
 
     def counts(self) -> dict[str, int]:
         """Decisions by kind."""
@@ -82,6 +91,13 @@ class History:
         self._lock = threading.Lock()
         self._listeners: dict[int, Callable[[], None]] = {}
         self._next_listener = 0
+        #: Namespaces that were met, and moments that were not looked through for them yet.
+        self._namespaces: set[str] = set()
+        #: Jobs and queues in the order in which they came.
+        self._jobs: dict[str, None] = {}
+        self._queues: dict[str, None] = {}
+        self._unread: deque[Moment] = deque(maxlen=max_moments)
+        self._reading = threading.Lock()
 
     def __iter__(self) -> Iterator[Moment]:
         with self._lock:
@@ -99,6 +115,8 @@ class History:
         """Take a new moment, and let go of the sessions of the oldest ones where there is no room."""
         with self._lock:
             self._moments.append(moment)
+            self._unread.append(moment)
+            self._name(moment)
             if moment.session is not None:
                 rows = len(moment.session.snapshot.tasks) + len(moment.session.snapshot.nodes)
                 self._whole.append((moment, rows))
@@ -123,6 +141,28 @@ class History:
         if found.session is None:
             raise MomentGoneError(f"cycle {cycle} is kept no more; the first one that is: {self.first_whole()}")
         return found
+
+    def namespaces(self) -> set[str]:
+        """All namespaces that anything of these moments is in, also of what has gone since."""
+        with self._reading:
+            while self._unread:
+                self._namespaces |= _namespaces(self._unread.popleft())
+            latest = self.latest
+            aside = set() if latest is None else {each["namespace"] for each in latest.quarantined}
+            return (self._namespaces | aside) - {""}
+
+    def names(self) -> Json:
+        """Jobs and queues in the order in which they came, as far as they are told apart by colours."""
+        with self._lock:
+            return {"jobs": list(self._jobs), "queues": list(self._queues)}
+
+    def _name(self, moment: Moment) -> None:
+        if moment.session is None or len(self._jobs) >= MAX_NAMES:
+            return
+        records = moment.session.snapshot.jobs.records
+        new = [(each.created, each.id) for each in records if each.id and each.id not in self._jobs]
+        self._jobs.update(dict.fromkeys(name for _, name in sorted(new)[: MAX_NAMES - len(self._jobs)]))
+        self._queues.update(dict.fromkeys(sorted(moment.held)))
 
     # -- news ----------------------------------------------------------------------------------------------------
 
@@ -149,6 +189,18 @@ class History:
             hearing = list(self._listeners.values())
         for hear in hearing:
             hear()
+
+
+def _namespaces(moment: Moment) -> set[str]:
+    """The namespaces of what a moment tells about."""
+    names = {made[key] for made in moment.decisions for key in ("job", "beneficiary", "pod")}
+    names.update(update["job"] for update in moment.updates)
+    found = {name.partition("/")[0] for name in names if name}
+    if moment.session is not None:
+        snapshot = moment.session.snapshot
+        found.update(record.namespace for record in snapshot.jobs.records if record.id)
+        found.update(name.partition("/")[0] for name in snapshot.tasks.ids if name)
+    return found
 
 
 def moment_of(

@@ -6,13 +6,14 @@ together from what cycles decided about it and from where its reason changed.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from typing import Final
 
 from muster.explain import explain_job, explanation_lines, find_job, headline, job_rows
 from muster.framework import Session
 from muster.snapshot import NO_ROW, TaskStatus
+from muster.ui.decisions import balance, came_since, evicted_at, until, waits_since
 from muster.ui.history import Json, Moment
 from muster.ui.questions import WIDTH
 
@@ -50,21 +51,30 @@ def _name_of(owner: Json | None) -> str:
     return "" if owner is None else f"{owner['kind']} {owner['name']}"
 
 
-def all_jobs(moment: Moment) -> list[Json]:
-    """All jobs of a moment; made once."""
+def all_jobs(moment: Moment, moments: Iterable[Moment]) -> list[Json]:
+    """All jobs of a moment, as the list of the command has them, and since when they wait; made once."""
     kept = moment.answers.get("jobs")
     if kept is None:
         assert moment.session is not None  # `History.at` looks at that
-        kept = moment.answers["jobs"] = {"jobs": [row.to_json() for row in job_rows(moment.session, moment.time)]}
-    rows: list[Json] = kept["jobs"]
-    return rows
+        evicted = evicted_at(until(moments, moment))
+        rows = [row.to_json() for row in job_rows(moment.session, moment.time)]
+        kept = moment.answers["jobs"] = {"jobs": [_with_wait(row, moment.time, evicted) for row in rows]}
+    found: list[Json] = kept["jobs"]
+    return found
+
+
+def _with_wait(row: Json, now: float, evicted: Mapping[str, float]) -> Json:
+    since = waits_since(row, now, evicted)
+    return {**row, "waitsSeconds": None if since is None else round(now - since, 3)}
 
 
 def jobs_document(rows: list[Json], wanted: JobFilter) -> Json:
-    """The jobs that are wanted, and how many there are of each state and queue."""
-    found = [row for row in rows if wanted.admits(row)]
+    """The jobs that are wanted, and how many there are of each state, of those that all else admits."""
+    in_any_state = replace(wanted, state="")
+    alike = [row for row in rows if in_any_state.admits(row)]
+    found = [row for row in alike if wanted.admits(row)]
     states: dict[str, int] = {}
-    for row in rows:
+    for row in alike:
         states[row["state"]] = states.get(row["state"], 0) + 1
     return {
         "total": len(rows),
@@ -86,11 +96,14 @@ def job_document(moment: Moment, moments: Iterable[Moment], wanted: str) -> Json
     key = f"job {name}"
     if key not in moment.answers:
         moment.answers[key] = _job(session, row, moment.time)
-    past = [each for each in moments if each.cycle <= moment.cycle]
-    entry = next(known for known in all_jobs(moment) if known["job"] == name)
+    past = until(moments, moment)
+    entry = next(known for known in all_jobs(moment, past) if known["job"] == name)
+    holders = [holder["job"] for holder in moment.answers[key]["explanation"]["holders"]]
+    waits = entry["waitsSeconds"]
     return {
         "row": entry,
         **moment.answers[key],
+        "came": [] if waits is None else came_since(holders, moment.time - waits, past),
         "timeline": timeline(name, session.snapshot.jobs.records[row].created, past),
     }
 
@@ -112,32 +125,46 @@ def _job(session: Session, row: int, now: float) -> Json:
         "text": explanation_lines(explanation, WIDTH),
         "explanation": explanation.to_json(),
         "pods": sorted(pods, key=lambda pod: pod["pod"]),
+        "notPreemptible": _why_not_preemptible(session, row),
     }
+
+
+def _why_not_preemptible(session: Session, row: int) -> str:
+    """What keeps all evictions from a job; "": it is preemptible."""
+    jobs = session.snapshot.jobs
+    record = jobs.records[row]
+    if jobs.preemptible[row]:
+        return ""
+    if record.preemptible is None and record.preemptible_below is not None:
+        return f"its priority is {record.preemptible_below} or more"
+    return "it says so itself"
 
 
 def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
     """What happened to a job, in order; pods that were treated alike in a cycle are one entry."""
     entries: list[Json] = [{"time": created, "cycle": None, "kind": "created", "text": "created", "pods": []}]
     said = ("", "")
+    previous: Moment | None = None
     for moment in moments:
         before: list[Json] = []
         after: list[Json] = []
         for update in moment.updates:
             if update["job"] == job:
                 told = update["message"] or update["phase"]
-                # What follows the first clause are numbers that change with every cycle.
-                heard = (update["code"], told.partition("; ")[0])
+                # What follows the first clause, or stands in brackets, are numbers that change with every cycle.
+                heard = (update["code"], told.partition("; ")[0].partition(" (")[0])
                 if heard != said:
                     kind = "waits" if update["code"] else "phase"
                     # How it stood comes before what was decided then; why it waits is what came of it.
                     place = after if update["code"] else before
                     place.append(_entry(moment, kind, told, code=update["code"], phase=update["phase"]))
                 said = heard
-        entries += [*before, *_decided(job, moment), *after]
+        entries += [*before, *_decided(job, moment, previous), *after]
+        previous = moment
     return entries if len(entries) <= _MAX_ENTRIES else [entries[0], *entries[1 - _MAX_ENTRIES :]]
 
 
-def _decided(job: str, moment: Moment) -> Iterator[Json]:
+def _decided(job: str, moment: Moment, previous: Moment | None) -> Iterator[Json]:
     alike: dict[tuple[str, str, str, str], list[Json]] = {}
     for made in moment.decisions:
         if made["job"] == job or (made["kind"] == "evict" and made["beneficiary"] == job):
@@ -152,6 +179,7 @@ def _decided(job: str, moment: Moment) -> Iterator[Json]:
             job=of,
             beneficiary=beneficiary,
             record=next((made["record"] for made in group if made.get("record")), None),
+            balance=balance(previous, moment, group[0]["queue"], group[0]["beneficiaryQueue"]),
         )
 
 

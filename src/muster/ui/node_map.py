@@ -92,7 +92,7 @@ def state_document(session: Session) -> Json:
         "jobs": [record.id for record in records],
         "queues": queues,
         "jobQueue": [queues.index(record.queue) for record in records],
-        # Who holds how much of the scarce resource on node n: entries start[n] to start[n + 1].
+        # Who holds how much of the scarce resource, else of CPUs, on node n: entries start[n] to start[n + 1].
         "holders": {"start": starts.tolist(), "job": positions.tolist(), "amount": amounts.tolist()},
     }
 
@@ -123,12 +123,15 @@ _Columns = tuple[np.ndarray[tuple[int], np.dtype[np.int64]], ...]
 
 
 def _holders(snapshot: Snapshot, column: int) -> _Columns:
-    """Where the entries of each node begin; the jobs; what each holds there, the largest first."""
+    """Where the entries of each node begin; the jobs; what each holds there, the largest first.
+
+    It is CPUs where nodes have nothing of the scarce resource: who is there has a colour all the same.
+    """
     tasks = snapshot.tasks
     rows = _on_nodes(snapshot)
     rows = rows[tasks.job[rows] != NO_ROW]
-    asked = snapshot.classes.requests[tasks.cls[rows], 0, column]
-    rows, asked = rows[asked > 0], asked[asked > 0]
+    counted = np.where(snapshot.nodes.allocatable()[:, column] > 0, column, snapshot.axis.index["cpu"])
+    asked = snapshot.classes.requests[tasks.cls[rows], 0, counted[tasks.node[rows]]]
     key = tasks.node[rows].astype(np.int64) * len(snapshot.jobs) + tasks.job[rows]
     pairs, place = np.unique(key, return_inverse=True)
     amounts = np.bincount(place, weights=asked, minlength=len(pairs)).astype(np.int64)

@@ -112,6 +112,8 @@ SCHEMAS: dict[str, Json] = {
         priority=_COUNT,
         ageSeconds=_NUMBER,
         runningSeconds=_maybe(_NUMBER),
+        # Since it was made, or last lost pods; null: it does not wait.
+        waitsSeconds=_maybe(_NUMBER),
         line=_LINE,
         reason=_TEXT,
         startsInSeconds=_maybe(_NUMBER),
@@ -146,7 +148,11 @@ SCHEMAS: dict[str, Json] = {
         # As `muster explain --output json`.
         explanation=_open(job=_TEXT, queue=_TEXT, state=_TEXT, reason=_ANY, advice=_list(_TEXT), holders=_list(_ANY)),
         pods=_list(_thing(pod=_TEXT, node=_TEXT, promised=_TEXT, status=_TEXT)),
+        # What keeps all evictions from it; "": nothing does.
+        notPreemptible=_TEXT,
         timeline=_list({"$ref": "#/components/schemas/Event"}),
+        # Who holds what it lacks, and got it while it waited.
+        came=_list(_thing(job=_TEXT, time=_NUMBER, cycle=_COUNT)),
     ),
     "Remedies": _thing(
         cycle=_COUNT,
@@ -211,6 +217,8 @@ SCHEMAS: dict[str, Json] = {
         n=_COUNT,
         pods=_list(_PLACED),
         record=_ANY,
+        # How the two queues stood when one gave to the other, as a sentence.
+        balance=_TEXT,
     ),
     "Decisions": _thing(
         before=_maybe(_COUNT),
@@ -260,6 +268,7 @@ SCHEMAS: dict[str, Json] = {
         ),
         errors=_list(_thing(cycle=_COUNT, time=_NUMBER, error=_TEXT)),
     ),
+    "Names": _thing(jobs=_list(_TEXT), queues=_list(_TEXT)),
     "Search": _thing(
         text=_TEXT,
         found=_list(_open(kind={"enum": ["job", "queue", "node", "domain", "pod"]}, name=_TEXT)),
@@ -330,6 +339,7 @@ PATHS: tuple[tuple[str, str, str, tuple[tuple[str, str, bool], ...]], ...] = (
             ("quiet", "true: also cycles without a decision", False),
         ),
     ),
+    ("/api/names", "Names", "The first jobs and queues in the order in which they came: who has which colour.", ()),
     ("/api/config", "Config", "The configuration as understood, and what could not be used.", ()),
     ("/api/search", "Search", "Names that hold a text.", (("q", "the text", False), _AT)),
     ("/api/lab", "Lab", "Replays with the figures that are compared.", ()),

@@ -18,7 +18,7 @@ import msgspec
 from muster.api import UserError, format_amount
 from muster.api.reading.load import load_text
 from muster.explain import explain_job, explanation_lines, find_job
-from muster.explain.remedies import BoundRises, JobsEnd, NodesCome, Remedy
+from muster.explain.remedies import BoundRises, JobsEnd, NodesCome, Remedy, Together, Trial
 from muster.framework.profiles import PROFILES
 from muster.simulate import Run
 from muster.ui.access import RefusedError
@@ -122,6 +122,11 @@ def _one_at_a_time() -> Iterator[None]:
 def _asked(remedy: Remedy) -> Iterator[Json]:
     """A remedy as changes that can be asked about; of some nothing can be asked."""
     trial = remedy.trial
+    for part in (trial.bound, trial.nodes) if isinstance(trial, Together) else (trial,):
+        yield from _asked_alone(part)
+
+
+def _asked_alone(trial: Trial) -> Iterator[Json]:
     if isinstance(trial, NodesCome):
         yield {"kind": "add-nodes", "text": f"{trial.count}x{trial.like}"}
     elif isinstance(trial, JobsEnd):

@@ -1,7 +1,7 @@
 """What a reader may see: namespaces that are not theirs are left out of every answer, by one rule at one place.
 
-Rows about a hidden job or pod are dropped from lists; where its name stands in a sentence or a column, "(hidden)"
-stands instead. Nodes, queues and domains belong to no namespace and are shown; their totals count everything.
+Rows about a hidden job, pod or other object are dropped from lists; where its name stands in a sentence or a column,
+"(hidden)" stands instead. Nodes, queues and domains belong to no namespace and are shown; their totals count all.
 """
 
 from __future__ import annotations
@@ -11,11 +11,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Final
 
-from muster.framework import Session
-
 HIDDEN: Final = "(hidden)"
-#: Keys of a row that say which job or pod it is about.
+#: Keys of a row that say which job or pod it is about; kinds of what is told by kind and name, that are jobs or pods.
 _ABOUT: Final = ("job", "pod")
+_KINDS: Final = ("job", "pod")
 _NAME: Final = r"[a-z0-9](?:[-a-z0-9./]*[a-z0-9])?"
 
 
@@ -34,12 +33,6 @@ class Reader:
 EVERYTHING: Final = Reader()
 
 
-def namespaces_of(session: Session) -> set[str]:
-    """All namespaces that have jobs or pods."""
-    jobs = {record.namespace for record in session.snapshot.jobs.records if record.id}
-    return jobs | {name.partition("/")[0] for name in session.snapshot.tasks.ids if name}
-
-
 def shown_to(reader: Reader, document: Any, namespaces: Iterable[str]) -> Any:  # noqa: ANN401  # JSON
     """A document without what the reader may not see; `namespaces`: all that there are."""
     if reader.namespaces is None:
@@ -48,21 +41,33 @@ def shown_to(reader: Reader, document: Any, namespaces: Iterable[str]) -> Any:  
     if not hidden:
         return document
     pattern = re.compile(rf"(?<![-a-z0-9./])(?:{'|'.join(map(re.escape, hidden))})/{_NAME}")
-    return _clean(document, pattern)
+    return _Cleaner(frozenset(hidden), pattern).clean(document)
 
 
-def _clean(value: Any, pattern: re.Pattern[str]) -> Any:  # noqa: ANN401  # JSON
-    if isinstance(value, str):
-        return pattern.sub(HIDDEN, value)
-    if isinstance(value, dict):
-        return {pattern.sub(HIDDEN, str(key)): _clean(inner, pattern) for key, inner in value.items()}
-    if isinstance(value, list | tuple):
-        return [_clean(inner, pattern) for inner in value if not _is_about(inner, pattern)]
-    return value
+@dataclass(frozen=True, slots=True)
+class _Cleaner:
+    """Takes what is hidden out of a document."""
 
+    hidden: frozenset[str]
+    #: Names of jobs and pods, with their namespace.
+    names: re.Pattern[str]
 
-def _is_about(row: Any, pattern: re.Pattern[str]) -> bool:  # noqa: ANN401  # JSON
-    """Whether a row of a list is about something hidden."""
-    if not isinstance(row, dict):
-        return False
-    return any(isinstance(row.get(key), str) and pattern.fullmatch(row[key]) is not None for key in _ABOUT)
+    def clean(self, value: Any) -> Any:  # noqa: ANN401  # JSON
+        if isinstance(value, str):
+            return self.names.sub(HIDDEN, value)
+        if isinstance(value, dict):
+            return {self.names.sub(HIDDEN, str(key)): self.clean(inner) for key, inner in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.clean(inner) for inner in value if not self._is_about(inner)]
+        return value
+
+    def _is_about(self, row: Any) -> bool:  # noqa: ANN401  # JSON
+        """Whether a row of a list is about something hidden."""
+        if not isinstance(row, dict):
+            return False
+        told = [row.get(key) for key in _ABOUT]
+        if row.get("kind") in _KINDS:
+            told.append(row.get("name"))
+        if "kind" in row and row.get("namespace") in self.hidden:
+            return True
+        return any(isinstance(name, str) and self.names.fullmatch(name) is not None for name in told)

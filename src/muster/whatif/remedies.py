@@ -25,6 +25,7 @@ from muster.explain.remedies import (
     ReasonGoes,
     Remedy,
     RequestChanges,
+    Together,
     Trial,
 )
 from muster.explain.words import amounts_text, counted, duration_text, joined
@@ -87,8 +88,10 @@ def with_remedies(run: Run, explanation: Explanation, now: float | None = None) 
         found = bench.try_remedy(remedy)
         works += found.works
         untried += found.untried
-    if not works and (more := bench.more_nodes()) is not None:
+    if (more := bench.more_nodes()) is not None:
         works += bench.try_remedy(more).works
+    if not works:
+        works += bench.try_together().works
     return replace(explanation, advised=tuple(works), untried=tuple(untried), forecast=forecast)
 
 
@@ -170,13 +173,30 @@ class _Bench:
         return _Found(tuple(works), tuple(untried))
 
     def more_nodes(self) -> Remedy | None:
-        """What is left where nothing else helps: nodes like one on which only room is lacking."""
+        """What helps where room is lacking and nobody has proposed it: nodes like one on which only that is lacking."""
         near = self._explanation.closest
         has_tried = any(isinstance(remedy.trial, NodesCome) for remedy in self._explanation.remedies)
         fits = [group.examples[0] for group in self._explanation.groups if group.code == "insufficient-resources"]
         if near is None or near.name not in self._snapshot.nodes.index or has_tried or not fits:
             return None
         return Remedy("", NodesCome(fits[0], 1))
+
+    def try_together(self) -> _Found:
+        """Where the queue may not hold so much and there is no room either: a higher bound and more nodes at once."""
+        proposed = [remedy.trial for remedy in self._explanation.remedies]
+        nodes = next((trial for trial in proposed if isinstance(trial, NodesCome)), None)
+        if nodes is None and (more := self.more_nodes()) is not None and isinstance(more.trial, NodesCome):
+            nodes = more.trial
+        changes = (self._change(remedy.text, remedy.trial)[1] for remedy in self._explanation.remedies)
+        raised = next((change for change in changes if isinstance(change, RaiseBounds)), None)
+        if nodes is None or raised is None:
+            return _Found()
+        both = (
+            Remedy(f"{_raise_text(raised.trial)}, and {remedy.text}", Together(raised.trial, remedy.trial))
+            for remedy in self._try_nodes(nodes, raised).works
+            if isinstance(remedy.trial, NodesCome)
+        )
+        return _Found(works=tuple(both))
 
     def _try_each(self, trial: JobsEnd) -> _Found:
         """Try the end of each job; where there is time for few trials, of the first ones, so that others get a turn."""
@@ -189,13 +209,14 @@ class _Bench:
         text = f"wait for {joined(works, 'or')} to finish: then it fits"
         return _Found(works=(Remedy(text, JobsEnd(tuple(works), any_one=True)),))
 
-    def _try_nodes(self, trial: NodesCome) -> _Found:
+    def _try_nodes(self, trial: NodesCome, *also: Change) -> _Found:
+        """So many nodes, or fewer or more of them; `also`: what is changed besides."""
         too_few = trial.count - 1
         for times in _MORE_NODES:
             count = times * trial.count
-            works = self._works(AddNodes(count, trial.like), in_part=False)
+            works = self._works(*also, AddNodes(count, trial.like), in_part=False)
             if works:
-                fewest = self._fewest_nodes(trial.like, too_few, count)
+                fewest = self._fewest_nodes(trial.like, too_few, count, also)
                 text = add_nodes_text(self._snapshot, trial.like, fewest)
                 return _Found(works=(Remedy(text, replace(trial, count=fewest)),))
             if works is None:
@@ -204,25 +225,26 @@ class _Bench:
             too_few = count
         return _Found()
 
-    def _fewest_nodes(self, like: str, too_few: int, enough: int) -> int:
+    def _fewest_nodes(self, like: str, too_few: int, enough: int, also: tuple[Change, ...]) -> int:
         """The fewest nodes that were tried and do, halving between two counts as long as there is time."""
         while enough - too_few > 1:
             middle = (too_few + enough) // 2
-            works = self._works(AddNodes(middle, like), in_part=False)
+            works = self._works(*also, AddNodes(middle, like), in_part=False)
             if works is None:
                 break
             too_few, enough = (too_few, middle) if works else (middle, enough)
         return enough
 
-    def _works(self, change: Change, *, in_part: bool) -> bool | None:
-        """Whether the job starts with a change; None: there is no time to try. `in_part`: growth by one pod will do."""
+    def _works(self, *changes: Change, in_part: bool) -> bool | None:
+        """Whether the job starts with changes; None: there is no time to try. `in_part`: growth by one pod will do."""
         if not self._left:
             return None
         self._left -= 1
         run = self._run.fork()
         scene = Scene(run, Estimates(run.cluster.store, RunTimes()))
         try:
-            change.apply(scene)
+            for change in changes:
+                change.apply(scene)
         except UserError:
             return False
         run.look_again(self._passed)
@@ -312,8 +334,8 @@ class _Bench:
                 if queue.allocated.get(name, 0) + more > queue.deserved.get(name, 0)
             )
             if queues:
-                said = joined(f"{queue} to {amounts_text({name: amount})}" for queue, amount in queues)
-                return f"raise the quota of queue {said}", RaiseBounds(BoundRises(name, queues, is_quota=True))
+                bound = BoundRises(name, queues, is_quota=True)
+                return _raise_text(bound), RaiseBounds(bound)
         return self._explanation.remedy, None
 
 
@@ -335,6 +357,11 @@ class _HasStarted:
         if session is not None and row is not None and self._bound >= self._wanted:
             self.it = self._is_growing or Whys(session).state(row) is not JobState.WAITING
         return self.it
+
+
+def _raise_text(bound: BoundRises) -> str:
+    said = joined(f"{queue} to {amounts_text({bound.resource: amount})}" for queue, amount in bound.queues)
+    return f"raise the {'quota' if bound.is_quota else 'limit'} of queue {said}"
 
 
 def _between(bounds: tuple[int, int], wanted: int) -> int:

@@ -9,6 +9,7 @@ from playwright.sync_api import Locator, Page, expect
 
 from benchmarks.ui import FIRST_DRAWN, large_feed
 from muster.api import load_text
+from muster.cluster import load_timeline
 from muster.framework import default_config
 from muster.ui.app import Desk
 from muster.ui.feeds import Feed, FileFeed, Label, Played
@@ -63,13 +64,15 @@ def test_many_that_left_for_one_are_counted_and_can_be_looked_at(show: Open, cro
     left, right = page.locator(".flow ul").all()
     expect(left.locator("li")).to_have_count(8)
     expect(left.locator("li").last).to_contain_text("5 more jobs5 pods")
-    expect(right.locator("li")).to_have_text(["this job12 pods"])
+    expect(right.locator("li")).to_have_text(["this job12 pods left for it"])
 
 
 def test_a_node_that_takes_no_more_pods_is_said_to_be_the_trouble(show: Open, crowded: FileFeed) -> None:
     page = show(Desk(crowded), "/jobs/team/low-03")
     expect(panel(page, "Why does it wait?")).to_contain_text("Closest: n1, which holds as many pods as it may")
-    expect(panel(page, "Who has its place?").locator(".amounts")).to_contain_text("team/high12 pods")
+    place = panel(page, "Who has its place?")
+    expect(place.get_by_role("heading", name="Who got what it lacks while it waited")).to_be_visible()
+    expect(place.locator(".amounts")).to_contain_text("team/highsince +30s12 pods")
     page.get_by_role("link", name="Cluster", exact=True).click()
     expect(page.locator(".figures")).to_contain_text("pods, of those that nodes take100 % 12 of 12")
 
@@ -126,7 +129,7 @@ def test_where_nothing_was_decided_those_are_named_who_wait(show: Open) -> None:
     page = show(Desk(played("full", [node("n1"), pod("held", 8, on="n1"), *gang("train", 1, 8)])), "/decisions")
     expect(page.locator("main")).to_contain_text("Nothing was decided")
     page.get_by_role("link", name="the cycles without a decision").click()
-    page.get_by_text("1 job found no place").click()
+    page.get_by_text("Why 1 job found no place").click()
     expect(page.get_by_role("link", name="team/train")).to_be_visible()
     page.goto(page.url.split("?")[0] + "?cycle=99")
     expect(page.get_by_role("status").filter(has_text="There is no cycle 99")).to_be_visible()
@@ -135,7 +138,7 @@ def test_where_nothing_was_decided_those_are_named_who_wait(show: Open) -> None:
 def test_a_command_is_about_the_cycle_that_is_looked_at(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/jobs?at=4")
     page.get_by_text("As a command").click()
-    expect(page.locator(".commands code")).to_have_text(re.compile("^muster jobs .* --cycles 4$"))
+    expect(page.locator(".commands code").first).to_have_text(re.compile("^muster jobs .* --cycles 4$"))
 
 
 def test_of_replays_alone_other_pages_say_where_to_look(show: Open, tmp_path: Path) -> None:
@@ -205,3 +208,17 @@ def test_a_node_that_is_found_comes_into_view_on_a_small_screen(show: Open) -> N
     expect(page.get_by_role("listbox").get_by_role("option")).to_contain_text(["node-01017"])
     page.keyboard.press("Enter")
     expect(panel(page, "node-01017")).to_be_in_viewport(ratio=0.2)
+
+
+def test_a_job_that_lost_its_place_waits_since_then(show: Open, tmp_path: Path) -> None:
+    urgent = "---".join([group("high", 1, extra=", priorityClassName: urgent"), pod("high-0", 8, group="high")])
+    (tmp_path / "urgent.yaml").write_text(urgent)
+    (tmp_path / "later.timeline").write_text("- {at: 5m, add: [urgent.yaml]}\n")
+    objects = load_text("---".join([URGENT, node("n1"), *gang("low", 1, 8)]), "low")
+    timeline = load_timeline(tmp_path / "later.timeline")
+    page = show(Desk(finished("lost", Played(objects, default_config(), timeline))), "/jobs/team/low")
+    expect(page.locator(".facts")).to_contain_text(re.compile("waits again for[0-9]+s"))
+    place = panel(page, "Who has its place?")
+    expect(place.locator(".amounts")).to_contain_text(re.compile("team/highsince .5m"))
+    expect(panel(page, "To pass on")).to_contain_text("copy the link to this cycle")
+    expect(panel(page, "To pass on")).not_to_contain_text("kubectl")

@@ -1,6 +1,7 @@
 """Each page, driven as a reader would, on the demo, on a network, on a broken cluster and on a large one."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from benchmarks.ui import FIRST_DRAWN, frames_ms, large_feed, served
 from muster.api import load_files, load_text
 from muster.framework import default_config
 from muster.ui.app import Desk
-from muster.ui.feeds import FileFeed, Played
+from muster.ui.feeds import Feed, FileFeed, Label, Played
 from muster.ui.runs import Runs
 from tests.ui.browser.conftest import Open
 from tests.ui.conftest import TRIALS, finished
@@ -71,6 +72,9 @@ def test_why_a_job_waits_who_took_its_place_and_what_would_let_it_start(show: Op
     expect(page.get_by_role("option").first).to_contain_text("product/serve")
     page.keyboard.press("Enter")
     expect(page.locator(".timeline .is-evict")).to_contain_text("research/pretrain")
+    expect(page.locator(".timeline .is-evict")).to_contain_text(
+        "Before it, product held 20 GPUs, its fair share was 7 GPUs"
+    )
     page.go_back()
     expect(page.locator("h1")).to_contain_text("research/evaluate")
 
@@ -193,14 +197,18 @@ def test_the_first_page_is_of_the_cycle_that_is_looked_at(show: Open, demo: File
 def test_a_remedy_is_tried_with_a_click(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/jobs/product/serve")
     advice = page.locator(".advice li").filter(has_text="add 1 node like gpu-1")
-    advice.get_by_role("link", name="what else it changes").click()
+    advice.get_by_role("link", name="try it, and see what else it changes").click()
     expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
-    expect(page.get_by_role("row", name="product/serve")).to_contain_text("+1 pod")
+    mine = page.locator(".panel", has=page.get_by_role("heading", name="What it does to product/serve"))
+    expect(mine).to_contain_text("+1 pod")
+    expect(mine).to_contain_text("10 of 10 pods")
+    mine.get_by_role("link", name="product/serve").click()
+    expect(page.get_by_role("heading", name="product/serve")).to_be_visible()
 
 
 def test_what_if_stands_beside_what_is(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/whatif")
-    page.get_by_role("combobox", name="Add nodes").fill("1xgpu-1")
+    page.get_by_role("combobox", name="Add nodes").fill("1 gpu-1")
     page.get_by_role("button", name="Ask").click()
     expect(page.get_by_role("heading", name=re.compile("With 1 more node like gpu-1"))).to_be_visible()
     expect(page.locator(".sides div").filter(has_text="GPUs there are")).to_contain_text("40 +8 32 without")
@@ -254,10 +262,14 @@ BROKEN = """
 """  # noqa: E501
 
 
-def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open) -> None:
+@pytest.fixture(scope="module")
+def broken() -> FileFeed:
     objects = load_text("---\n".join(BROKEN.strip().splitlines(keepends=True)), "broken")
-    feed = finished("broken", Played(objects, default_config()))
-    page = show(Desk(feed), "/config")
+    return finished("broken", Played(objects, default_config()))
+
+
+def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open, broken: FileFeed) -> None:
+    page = show(Desk(broken), "/config")
     expect(page.locator(".panel.bad").first).to_contain_text("huge")
     expect(page.locator("main")).to_contain_text("rack-1")
     page.get_by_role("link", name="Cluster", exact=True).click()
@@ -267,9 +279,35 @@ def test_a_broken_cluster_says_what_is_wrong_and_shows_the_rest(show: Open) -> N
     expect(page.get_by_role("status").filter(has_text="put aside")).to_be_visible()
 
 
-def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open) -> None:
+@pytest.mark.parametrize("path", [path if path.count("/") < 3 else "/jobs/default/pod/p" for path in PAGES])
+def test_each_page_is_whole_on_a_broken_cluster(show: Open, broken: FileFeed, path: str) -> None:
+    is_whole(show(Desk(broken), path))
+
+
+@pytest.mark.parametrize("path", [path if path.count("/") < 3 else "/jobs/ns/waiting-007" for path in PAGES])
+@pytest.mark.parametrize(("width", "scheme"), [(1280, "dark"), (390, "light")])
+def test_each_page_is_whole_on_a_large_cluster(show: Open, vast: Feed, path: str, width: int, scheme: str) -> None:
+    is_whole(show(Desk(vast), path, width=width, scheme=scheme))
+
+
+def is_whole(page: Page) -> None:
+    """The page has come to its end, says nothing of a fault, and fits the screen."""
+    expect(page.locator("main .panel, main .empty").first).to_be_visible(timeout=60_000)
+    expect(page.locator(".wait")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_text("Reading …")).to_have_count(0, timeout=60_000)
+    expect(page.get_by_role("alert")).to_have_count(0)
+    overflow = page.evaluate("() => document.documentElement.scrollWidth - document.documentElement.clientWidth")
+    assert overflow <= 0, "the page can be moved sideways"
+
+
+@pytest.fixture(scope="module")
+def vast() -> Feed:
+    return large_feed(20_000, 100_000)
+
+
+def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open, vast: Feed) -> None:
     """U2; the bound is four times the goal, since this runs beside other tests."""
-    page = show(Desk(large_feed(20_000, 100_000)), "/cluster")
+    page = show(Desk(vast), "/cluster")
     drawn(page)
     expect(page.locator("h2").first).to_contain_text("20,000 nodes")
     for act in ("zoom", "colours"):
@@ -280,3 +318,153 @@ def test_a_large_cluster_is_drawn_and_stays_smooth(show: Open) -> None:
     expect(page.locator("tbody tr")).to_have_count(200)
     page.get_by_role("link", name="Queues", exact=True).click()
     expect(page.locator("h2").first).to_contain_text("queues", timeout=60_000)
+
+
+SLOW_FRAMES = """
+    const later = setTimeout;
+    globalThis.setTimeout = (act, wait, ...given) => later(act, (wait ?? 0) + 1500, ...given);
+    globalThis.requestAnimationFrame = (act) => later(() => act(performance.now()), 1500);
+"""
+
+
+def test_what_comes_before_the_first_frame_is_shown(chromium: Browser, demo: FileFeed) -> None:
+    """Of a simulation that has ended there is one message; on a busy machine it comes before the page was drawn."""
+    with served(Desk(demo)) as address, chromium.new_context() as context:
+        context.add_init_script(SLOW_FRAMES)
+        page = context.new_page()
+        page.goto(f"{address}/jobs")
+        expect(page.get_by_role("link", name="research/evaluate")).to_be_visible()
+        expect(page.locator(".feed")).to_contain_text("simulated")
+
+
+def test_what_is_typed_stands_in_the_address_and_goes_with_it(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/jobs")
+    field = page.get_by_role("searchbox", name="Name or reason")
+    field.fill("serve")
+    expect(page).to_have_url(re.compile("q=serve"))
+    expect(page.locator("tbody tr")).to_have_count(1)
+    page.get_by_role("link", name="Jobs", exact=True).click()
+    expect(field).to_have_value("")
+    expect(page.locator("tbody tr")).to_have_count(6)
+    page.go_back()
+    expect(field).to_have_value("serve")
+    page.goto(page.url.replace("/jobs?q=serve", "/cluster?view=table"))
+    page.get_by_role("searchbox", name="Name of a node").fill("cpu")
+    expect(page).to_have_url(re.compile("name=cpu"))
+    page.reload()
+    expect(page.locator("tbody tr")).to_have_count(1)
+
+
+def middle(page: Page) -> str:
+    """What the map tells of the node under the middle of the canvas."""
+    box = page.locator(".map canvas").bounding_box()
+    assert box is not None
+    page.mouse.move(box["x"] + box["width"] / 2, box["y"] + 200)
+    told: str = page.locator(".tip").inner_text()
+    return told
+
+
+def test_what_was_zoomed_to_can_be_shared(show: Open) -> None:
+    page = show(Desk(large_feed(2_000, 8_000)), "/cluster?by=use")
+    drawn(page)
+    canvas = page.get_by_role("application")
+    before = middle(page)
+    canvas.focus()
+    for _ in range(5):
+        page.keyboard.press("+")
+    expect(page).to_have_url(re.compile(r"zoom=7\.59"))
+    near = middle(page)
+    assert near != before
+    page.reload()
+    page.wait_for_function(FIRST_DRAWN)
+    page.wait_for_timeout(500)
+    assert middle(page) == near
+    page.get_by_role("application").focus()
+    page.keyboard.press("0")
+    expect(page).not_to_have_url(re.compile("zoom="))
+    assert middle(page) == before
+
+
+def test_a_pod_that_was_searched_for_stands_out(show: Open, demo: FileFeed) -> None:
+    page = show(Desk(demo), "/jobs")
+    page.keyboard.press("/")
+    page.keyboard.type("serve-7")
+    expect(page.locator("#search-found")).to_contain_text("product/serve-7")
+    page.keyboard.press("Enter")
+    expect(page.locator("[aria-current=true]")).to_contain_text("serve-7")
+
+
+def test_everything_on_a_page_is_json_at_addresses_that_it_names(show: Open, demo: FileFeed) -> None:
+    paths = (
+        "/cluster",
+        "/cluster?at=4&node=gpu-1",
+        "/jobs?state=waiting",
+        "/jobs/product/serve",
+        "/queues",
+        "/decisions",
+    )
+    for path in (*paths, "/config"):
+        page = show(Desk(demo), path)
+        expect(page.locator(".commands").first).to_be_attached()
+        asked = [line for line in page.locator(".commands code").all_text_contents() if line.startswith("curl")]
+        assert asked, path
+        for line in asked:
+            address = line.removeprefix("curl -s ").strip("'")
+            answer = page.request.get(address)
+            assert answer.ok, f"{path} names {address}: {answer.status}"
+            assert answer.json()
+
+
+def test_of_a_live_cluster_times_are_in_the_zone_of_the_reader(show: Open, demo: FileFeed) -> None:
+    """The browser of these tests is in Tokyo, nine hours ahead."""
+    latest = demo.history.latest
+    assert latest is not None
+    feed = Feed(Label("cluster", "live"), demo.config)
+    feed.history.add(replace(latest, time=1_750_000_000.0, answers={}))
+    page = show(Desk(feed), "/cluster")
+    expect(page.locator(".player")).to_contain_text("00:06:40")  # 15:06:40 in UTC
+
+
+def test_of_many_exchanges_those_of_most_pods_come_first(show: Open, demo: FileFeed) -> None:
+    latest = demo.history.latest
+    assert latest is not None
+    left = tuple(
+        {"kind": "evict", "job": f"a/j{i}", "beneficiary": f"b/j{i}", "pod": f"a/j{i}-{n}", "node": "n", "why": "so"}
+        | {"queue": f"q{i:02}", "beneficiaryQueue": "research"}
+        for i in range(11)
+        for n in range(i + 1)
+    )
+    feed = Feed(Label("files", "exchanges"), demo.config)
+    feed.history.add(replace(latest, cycle=1, decisions=left, answers={}))
+    feed.history.add(replace(latest, cycle=2, answers={}))
+    feed.has_ended = True
+    page = show(Desk(feed), "/queues")
+    taken = page.locator(".panel", has=page.get_by_role("heading", name="Who took from whom"))
+    expect(taken.get_by_role("link", name="a/j10")).to_be_visible()
+    expect(taken.get_by_role("link", name="a/j1", exact=True)).to_be_hidden()
+    more = taken.get_by_text("3 more", exact=True)
+    expect(more).to_have_count(2)
+    for one in more.all():
+        one.click()
+    expect(taken.get_by_role("link", name="a/j1", exact=True)).to_be_visible()
+    expect(taken.locator(".lane .event:visible")).to_have_count(11)
+
+
+def test_a_name_has_one_colour_on_every_page_for_every_reader(show: Open, demo: FileFeed) -> None:
+    def colours(path: str) -> dict[str, str]:
+        page = show(Desk(demo), path)  # each with a storage of its own, as another reader has
+        dots = page.locator("main a.name:has(.dot), main h1:has(.dot)")
+        expect(dots.first).to_be_visible()
+        page.wait_for_timeout(300)
+        return {
+            dot.inner_text(): dot.locator(".dot").evaluate("dot => getComputedStyle(dot).backgroundColor")
+            for dot in dots.all()
+        }
+
+    listed = colours("/jobs")
+    assert len(set(listed.values())) == len(listed) == 6, "so few can all be told apart"
+    for path in ("/jobs?at=1", "/jobs/product/serve", "/cluster", "/decisions?kind=evict"):
+        seen = colours(path)
+        known = seen.keys() & listed.keys()
+        assert known, path
+        assert {name: seen[name] for name in known} == {name: listed[name] for name in known}, path

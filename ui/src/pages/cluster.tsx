@@ -7,8 +7,8 @@ import { NodeMap } from "../NodeMap";
 import { NodePanel } from "../NodePanel";
 import type { Mode, Paint } from "../paint";
 import { Overview } from "../Overview";
-import { Chip, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments } from "../parts";
-import { address, go, linkTo, status, useAt, useData, useValue, withQuery } from "../store";
+import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments, useSource } from "../parts";
+import { address, go, linkTo, status, useAt, useData, useField, useValue, withQuery } from "../store";
 
 const MODES: { value: Mode; label: string; title: string }[] = [
   { value: "use", label: "Use", title: "How much of the resource is used" },
@@ -46,6 +46,8 @@ function useHeight(): number {
 export function ClusterPage() {
   const { query } = useValue(address);
   const { tree, state, missing } = useMap();
+  const feed = useValue(status);
+  const source = useSource();
   const [painted, setPainted] = useState<Paint | null>(null);
   const height = useHeight();
   const asTable = query.get("view") === "table";
@@ -79,7 +81,7 @@ export function ClusterPage() {
     const names = new Set(opened.split(",").filter(Boolean));
     if (names.has(name)) names.delete(name);
     else names.add(name);
-    go(withQuery({ open: [...names].join(",") }));
+    go(withQuery({ open: [...names].join(","), zoom: null }));
   }
   return (
     <div class="cluster">
@@ -104,7 +106,7 @@ export function ClusterPage() {
               {tree.tiers.length > 0 && (
                 <label>
                   <span class="unseen">Fold</span>
-                  <select value={foldTier ?? ""} onChange={(event) => go(withQuery({ fold: event.currentTarget.value, open: null }))}>
+                  <select value={foldTier ?? ""} onChange={(event) => go(withQuery({ fold: event.currentTarget.value, open: null, zoom: null }))}>
                     <option value="">all nodes</option>
                     {tree.tiers.map((tier) => (
                       <option key={tier.tier} value={tier.tier}>
@@ -146,9 +148,12 @@ export function ClusterPage() {
               onSelect={(node) => go(withQuery({ node }))}
               onFold={fold}
               onPaint={setPainted}
+              zoom={query.get("zoom") ?? ""}
+              onZoom={(zoom) => go(withQuery({ zoom }), true)}
             />
           )}
           {!asTable && painted && <Legend painted={painted} mode={mode} state={state} />}
+          <Commands commands={[`muster nodes ${source}`, ...(feed?.live ? ["kubectl get nodes"] : [])]} api={["/api/cluster/tree", "/api/cluster/state"]} />
         </Panel>
         {selected && <NodePanel name={selected} />}
         {painted && <Overview />}
@@ -254,7 +259,7 @@ function Totals({ tree, state, resource }: { tree: Tree; state: State; resource:
       )}
       <Link href={withQuery({ by: "state" })} class={wrong ? "bad" : ""}>
         <span>Nodes</span>
-        <p><b>{number(wrong)}</b> of {number(tree.nodes.length)} {wrong === 1 ? "takes" : "take"} no pods</p>
+        <p>{wrong ? <><b>{number(wrong)}</b> of {number(tree.nodes.length)} {wrong === 1 ? "takes" : "take"} no pods</> : <><b>{number(tree.nodes.length)}</b> {tree.nodes.length === 1 ? "takes pods" : "all take pods"}</>}</p>
       </Link>
     </div>
   );
@@ -291,7 +296,7 @@ function Legend({ painted, mode, state }: { painted: Paint; mode: Mode; state: S
 const MOST_ROWS = 500;
 
 function NodeTable({ tree, state, resource, lit }: { tree: Tree; state: State; resource: string; lit: Set<string> | null }) {
-  const [text, setText] = useState("");
+  const [text, setText] = useField("name");
   const unit = tree.resources.find((known) => known.name === resource)?.unit ?? "count";
   const column = state.resources[resource];
   const rows = useMemo(() => {

@@ -62,7 +62,7 @@ export function ConfigPage() {
           <ol class="parts">
             {data.actions.map((action) => <Part key={action.name} name={action.name} summary={data.summaries[action.name]} values={action.arguments} />)}
           </ol>
-          <Commands commands={["muster config show", "muster plugins"]} />
+          <Commands commands={["muster config show", "muster plugins"]} api={["/api/config"]} />
         </Panel>
         <div>
           {data.tiers.map((tier, i) => (

@@ -4,8 +4,8 @@ import type { JSX } from "preact";
 import { useEffect, useRef, useState } from "preact/hooks";
 import { ask, type CycleCard, type Group } from "../api";
 import { Flow, type Stream } from "../Flow";
-import { number, plural } from "../format";
-import { JobLink, Link, Missing, NodeLink, NothingYet, Panel, Reason, Segments, When } from "../parts";
+import { number, plural, sentence } from "../format";
+import { Commands, JobLink, Link, Missing, NodeLink, NothingYet, Panel, Reason, Segments, useSource, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 import { Record } from "../Timeline";
 
@@ -18,6 +18,8 @@ type Kind = "" | "bind" | "evict" | "nominate";
 
 export function DecisionsPage() {
   const { query } = useValue(address);
+  const feed = useValue(status);
+  const source = useSource();
   const wanted = new URLSearchParams();
   for (const name of ["job", "kind", "quiet"]) {
     const value = query.get(name);
@@ -32,7 +34,9 @@ export function DecisionsPage() {
   const [older, setOlder] = useState<{ of: string; cards: CycleCard[]; before: number | null }>({ of: "", cards: [], before: null });
   const key = wanted.toString();
   const isMore = older.of === key;
-  const cards = [...(first.data?.cycles ?? []), ...(isMore ? older.cards : [])];
+  const found = [...(first.data?.cycles ?? []), ...(isMore ? older.cards : [])];
+  // One cycle is looked at, whether anything was decided in it or not; of those before it only those that decided something.
+  const cards = query.get("quiet") ? found : found.filter((card) => String(card.cycle) === query.get("cycle") || card.groups.length > 0 || card.error);
   const before = isMore ? older.before : (first.data?.before ?? null);
   async function more(): Promise<void> {
     const next = new URLSearchParams(wanted);
@@ -42,11 +46,11 @@ export function DecisionsPage() {
   }
   if (!first.data) return <Missing of={first} what="the decisions" />;
   const job = query.get("job");
-  const isMissing = query.get("cycle") !== null && cards.length > 0 && cards[0]?.cycle !== Number(cycle);
+  const isMissing = query.get("cycle") !== null && found.length > 0 && found[0]?.cycle !== Number(cycle);
   return (
     <div class="decisions">
       <Panel
-        title={job ? <>Decisions about <JobLink job={job} /></> : "Decisions, the latest first"}
+        title={job ? <>Decisions about <JobLink job={job} /></> : query.get("cycle") ? `Decisions up to cycle ${query.get("cycle")}` : "Decisions, the latest first"}
         aside={
           <>
             <Segments<Kind>
@@ -64,7 +68,8 @@ export function DecisionsPage() {
               <input type="checkbox" checked={query.get("quiet") === "true"} onChange={(event) => go(withQuery({ quiet: event.currentTarget.checked ? "true" : null }))} />
               also cycles without a decision
             </label>
-            {(job || query.get("cycle")) && <button type="button" onClick={() => go(withQuery({ job: null, cycle: null }))}>show all</button>}
+            {query.get("cycle") && <button type="button" onClick={() => go(withQuery({ cycle: null }))}>show later ones, too</button>}
+            {job && <button type="button" onClick={() => go(withQuery({ job: null, cycle: null }))}>show all jobs</button>}
           </>
         }
       >
@@ -75,6 +80,7 @@ export function DecisionsPage() {
           {cards.map((card) => <Card key={card.cycle} card={card} chosen={query.get("cycle") === String(card.cycle)} />)}
         </ol>
         {before !== null && <button type="button" onClick={() => void more()}>Earlier cycles</button>}
+        <Commands commands={feed?.live ? [] : [`muster simulate ${source}`]} api={["/api/cycles", `/api/decisions?${wanted}`]} />
       </Panel>
     </div>
   );
@@ -125,7 +131,7 @@ function Card({ card, chosen }: { card: CycleCard; chosen: boolean }) {
       )}
       {card.tried.length > 0 && (
         <details>
-          <summary>{plural(card.tried.length, "job")} found no place</summary>
+          <summary>Why {plural(card.tried.length, "job")} found no place</summary>
           <List of={card.tried.map((each) => <li key={each.job}><span class="verb">waits</span><p><JobLink job={each.job} /></p><p class="muted"><Reason text={each.message} /></p></li>)} />
         </details>
       )}
@@ -189,7 +195,7 @@ function WhoForWhom({ groups, gained }: { groups: Group[]; gained: Group[] }) {
     <div class="exchange">
       <Flow
         streams={[...streams.values()]}
-        heads={["left", "for whom"]}
+        heads={["evicted", "for whom"]}
         of="job"
         amount={(total) => plural(total, "pod")}
         giver={(job, total) => (
@@ -219,6 +225,7 @@ function WhoForWhom({ groups, gained }: { groups: Group[]; gained: Group[] }) {
             <p><JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span> <Nodes group={group} word="from" /></p>
             <div>
               <p class="muted"><Reason text={group.why} /></p>
+              {group.balance && <p class="muted">{sentence(group.balance)}</p>}
               {group.record && <Record record={group.record} />}
             </div>
           </li>

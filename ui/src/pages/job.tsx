@@ -4,12 +4,12 @@ import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
 import type { Explanation, JobPage as Page, Remedies, TimelineEntry, Tree } from "../api";
 import { Flow, type Stream } from "../Flow";
-import { actionWord, amountsText, duration, lacksText, nodesSay, number, plural, podStatus, resourceWord } from "../format";
+import { actionWord, amountsText, duration, lacksText, nodesSay, number, plainBounds, plural, podStatus, resourceWord, sentence } from "../format";
 import { NodeMap } from "../NodeMap";
 import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, useSource, When } from "../parts";
-import { linkTo, useData } from "../store";
+import { address, linkTo, status, useData, useValue, withQuery } from "../store";
 import { useMap } from "./cluster";
-import { Pods, sinceWhen } from "./jobs";
+import { howLong, Pods, sinceWhen } from "./jobs";
 import { nodesOf, Timeline } from "../Timeline";
 import { askAll } from "./whatif";
 
@@ -35,10 +35,11 @@ export function JobPage({ name }: { name: string }) {
           <Fact name="needed to start">{row.minimum}</Fact>
           <Fact name="priority">{row.priority}</Fact>
           {row.state !== "finished" && (
-            <Fact name={sinceWhen(row)}>{duration(row.runningSeconds ?? row.ageSeconds)}</Fact>
+            <Fact name={sinceWhen(row)}>{howLong(row)}</Fact>
           )}
           {row.line && <Fact name="place in line">{row.line.overall}. <span class="muted">({row.line.why})</span></Fact>}
           {Object.keys(row.asks).length > 0 && <Fact name="asks for, in all">{amountsText(row.asks)}</Fact>}
+          {data.notPreemptible && <Fact name="not preemptible">{data.notPreemptible}</Fact>}
           {Object.keys(said.nodeSelector).length > 0 && (
             <Fact name="only on nodes with"><span class="name">{Object.entries(said.nodeSelector).map(([key, value]) => `${key}=${value}`).join(", ")}</span></Fact>
           )}
@@ -48,7 +49,7 @@ export function JobPage({ name }: { name: string }) {
         <div class="answers">
           <Why said={said} reason={row.reason} text={data.text} />
           <Place page={data} />
-          <Help said={said} remedies={remedies} />
+          <Help said={said} remedies={remedies} isLeaving={data.pods.some((pod) => podStatus(pod.status) === "leaving")} />
         </div>
       )}
       <div class="columns">
@@ -93,10 +94,13 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
   const isAboutRoom = text.some((line) => line.startsWith("  needs"));
   const lacks = isAboutRoom ? said.needs.filter((need) => need.missing !== "0") : [];
   const nodes = Object.entries(said.nodes.byReason);
+  // A queue that is below its share may be kept from taking back all the same: by how much one gang asks for.
+  const share = /reclaim: (its queue would have more than its fair share[^;]*)/.exec(said.noEvictions)?.[1];
   const isOneOfMany = said.task !== "" && Object.values(said.tasks).reduce((sum, count) => sum + count, 0) > 1;
   return (
     <Panel title={said.state === "growing" ? "Why does it not grow?" : "Why does it wait?"} class="warn">
       <p class="reason"><Reason text={reason || `${said.reason.code}: ${said.reason.text}`} /></p>
+      {share && <p class="after">With this job, {plainBounds(share)}. So nobody of another queue is evicted for it.</p>}
       {said.roles.length > 0 && <p>Roles that have a minimum: {said.roles.map((role) => `${role.name} ${role.ready} of ${role.minimum}`).join(", ")}</p>}
       {lacks.length > 0 && (
         <table class="small">
@@ -140,37 +144,34 @@ const SHOWN_HOLDERS = 6;
 /** For whom its pods left, who holds what it lacks, and why nobody leaves for it. */
 function Place({ page }: { page: Page }) {
   const { explanation: said, row } = page;
-  const lost = page.timeline.filter((entry) => entry.kind === "evict").slice(-SHOWN_EVICTIONS).reverse();
+  const evictions = page.timeline.filter((entry) => entry.kind === "evict");
+  const lost = evictions.slice(-SHOWN_EVICTIONS).reverse();
+  const came = new Map(page.came.map((each) => [each.job, each]));
   const ahead = row.line && row.line.overall > 1;
   const isNobody = !lost.length && !said.holders.length && !ahead && !said.noEvictions && !Object.keys(said.heldByOthers).length;
   return (
     <Panel title="Who has its place?">
       {lost.map((entry) => (
         <p key={entry.cycle} class="lost">
-          {plural(entry.pods.length, "pod")} of it left {nodesOf(entry)}{" "}
+          {plural(entry.pods.length, "pod")} of it {entry.pods.length === 1 ? "was" : "were"} evicted from {nodesOf(entry)}{" "}
           {entry.beneficiary ? <>for <JobLink job={entry.beneficiary} /></> : "since its gang was broken"}{" "}
           <Link href={linkTo("/decisions", { cycle: String(entry.cycle) })}><When time={entry.time} /></Link>
+          {entry.balance && <span class="muted"> {sentence(entry.balance)}</span>}
         </p>
       ))}
-      {said.holders.length > 0 && (
-        <>
-          <h3>Who holds what it lacks</h3>
-          <Holders of={said.holders.slice(0, SHOWN_HOLDERS)} />
-          {said.holders.length > SHOWN_HOLDERS && (
-            <details><summary>{said.holders.length - SHOWN_HOLDERS} more</summary><Holders of={said.holders.slice(SHOWN_HOLDERS)} /></details>
-          )}
-        </>
-      )}
+      {evictions.length > lost.length && <p class="muted">These are the last {lost.length} of {evictions.length} times; the others stand below.</p>}
+      <Holders title="Who got what it lacks while it waited" of={said.holders.filter((holder) => came.has(holder.job))} came={came} />
+      <Holders title={came.size > 0 ? "Who held it before" : "Who holds what it lacks"} of={said.holders.filter((holder) => !came.has(holder.job))} came={came} />
       {Object.keys(said.heldByOthers).length > 0 && <p>Pods of other schedulers hold {amountsText(said.heldByOthers)}.</p>}
       {ahead && <p class="after">{plural((row.line?.overall ?? 1) - 1, "job")} that wait{row.line?.overall === 2 ? "s" : ""} come{row.line?.overall === 2 ? "s" : ""} before it in line ({row.line?.why}).</p>}
       {isNobody && <p class="muted">Nobody: no other job holds what it lacks, and none of its pods was evicted.</p>}
       {said.noEvictions && (
         <>
-          <h3>Why nobody leaves for it</h3>
+          <h3>Why nobody is evicted for it</h3>
           <ul class="plain">
             {said.noEvictions.split("; ").map((line) => {
               const cut = /^([a-z]+): (.*)$/s.exec(line);
-              return <li key={line}>{cut ? <><b title={cut[1]}>{actionWord(cut[1] ?? "")}</b>: {cut[2]}</> : line}</li>;
+              return <li key={line}>{cut ? <><b>{actionWord(cut[1] ?? "")}</b> <code class="code">{cut[1]}</code>: {plainBounds(cut[2] ?? "")}</> : plainBounds(line)}</li>;
             })}
           </ul>
         </>
@@ -179,17 +180,32 @@ function Place({ page }: { page: Page }) {
   );
 }
 
-function Holders({ of }: { of: Explanation["holders"] }) {
-  return (
+function Holders({ title, of, came }: { title: string; of: Explanation["holders"]; came: Map<string, Page["came"][number]> }) {
+  if (of.length === 0) return null;
+  const list = (part: Explanation["holders"]) => (
     <ul class="amounts">
-      {of.map((holder) => (
-        <li key={holder.job + holder.resource}><JobLink job={holder.job} /><span>{holder.amount} {resourceWord(holder.resource, holder.amount === "1")}</span></li>
-      ))}
+      {part.map((holder) => {
+        const since = came.get(holder.job);
+        return (
+          <li key={holder.job + holder.resource}>
+            <JobLink job={holder.job} />
+            {since && <Link href={linkTo("/decisions", { cycle: String(since.cycle) })} class="quiet">since <When time={since.time} /></Link>}
+            <span>{holder.amount} {resourceWord(holder.resource, holder.amount === "1")}</span>
+          </li>
+        );
+      })}
     </ul>
+  );
+  return (
+    <>
+      <h3>{title}</h3>
+      {list(of.slice(0, SHOWN_HOLDERS))}
+      {of.length > SHOWN_HOLDERS && <details><summary>{of.length - SHOWN_HOLDERS} more</summary>{list(of.slice(SHOWN_HOLDERS))}</details>}
+    </>
   );
 }
 
-function Help({ said, remedies }: { said: Explanation; remedies: { data: Remedies | null; error: Error | null } }) {
+function Help({ said, remedies, isLeaving }: { said: Explanation; remedies: { data: Remedies | null; error: Error | null }; isLeaving: boolean }) {
   const { data, error } = remedies;
   const start = data?.expectedStart;
   return (
@@ -199,12 +215,13 @@ function Help({ said, remedies }: { said: Explanation; remedies: { data: Remedie
       <ol class="advice">
         {(data ? data.advice : error ? said.advice.map((text) => ({ text, changes: [] })) : []).map(({ text, changes }) => (
           <li key={text}>
-            {text} {changes.length > 0 && <Link href={askAll(changes)} class="try">what else it changes</Link>}
+            {text} {changes.length > 0 && <Link href={askAll(changes, said.job)} class="try">try it, and see what else it changes</Link>}
           </li>
         ))}
       </ol>
       {data && data.advice.length === 0 && <p>Nothing that was tried lets it {said.state === "growing" ? "grow" : "start"}.</p>}
-      {data && data.advice.length === 0 && data.untried.length === 0 && said.reason.remedy && <p>What the reason asks for: {said.reason.remedy}.</p>}
+      {isLeaving && <p>Its pods were told to leave and are still going. What it lacks shows once they are gone and made anew.</p>}
+      {data && data.advice.length === 0 && data.untried.length === 0 && said.reason.remedy && !isLeaving && <p>What the reason asks for: {said.reason.remedy}.</p>}
       {data && data.advice.length > 0 && <p class="after muted">{data.advice.length > 1 ? "Any one of these is enough; each" : "It"} was tried on a copy of cycle {data.cycle}.</p>}
       {data && data.untried.length > 0 && (
         <>
@@ -237,12 +254,18 @@ function Exchanges({ entries, job }: { entries: TimelineEntry[]; job: string }) 
   const say = (name: string, total: number) => (
     <>
       {name === job ? <b class="name"><Dot name={name} />this job</b> : name ? <JobLink job={name} /> : <b>nobody</b>}
-      <span class="muted">{plural(total, "pod")}{name ? "" : ": its gang was broken"}</span>
+      <span class="muted">{plural(total, "pod")}</span>
+    </>
+  );
+  const sayTaker = (name: string, total: number) => (
+    <>
+      {name === job ? <b class="name"><Dot name={name} />this job</b> : name ? <JobLink job={name} /> : <b>nobody</b>}
+      <span class="muted">{plural(total, "pod")} left{name ? " for it" : ": its gang was broken"}</span>
     </>
   );
   return (
-    <Panel title="Who left for whom">
-      <Flow streams={[...streams.values()]} heads={["left", "for whom"]} of="job" amount={(total) => plural(total, "pod")} giver={say} taker={say} />
+    <Panel title="Who was evicted for whom">
+      <Flow streams={[...streams.values()]} heads={["evicted", "for whom"]} of="job" amount={(total) => plural(total, "pod")} giver={say} taker={sayTaker} />
     </Panel>
   );
 }
@@ -288,7 +311,13 @@ function Where({ page }: { page: Page }) {
   );
 }
 
+/** A pod that was searched for comes into view, once. */
+function show(row: HTMLElement | null): void {
+  row?.scrollIntoView({ block: "nearest" });
+}
+
 function PodTable({ page }: { page: Page }) {
+  const sought = useValue(address).query.get("pod");
   if (page.pods.length === 0) return null;
   return (
     <Panel title={plural(page.pods.length, "pod")}>
@@ -297,7 +326,7 @@ function PodTable({ page }: { page: Page }) {
           <thead><tr><th>pod</th><th>status</th><th>node</th></tr></thead>
           <tbody>
             {page.pods.map((pod) => (
-              <tr key={pod.pod}>
+              <tr key={pod.pod} class={pod.pod === sought ? "chosen" : ""} aria-current={pod.pod === sought ? "true" : undefined} ref={pod.pod === sought ? show : null}>
                 <td class="name">{pod.pod.split("/").at(-1)}</td>
                 <td>{podStatus(pod.status)}</td>
                 <td>
@@ -339,14 +368,20 @@ function AsText({ page, remedies }: { page: Page; remedies: Remedies | null }) {
   const source = useSource();
   const [space, short] = [page.row.job.split("/")[0] ?? "", page.row.job.split("/").at(-1) ?? ""];
   const text = (remedies?.text ?? page.text).join("\n");
+  const feed = useValue(status);
+  // Of files that are played no API server knows.
+  const isCluster = feed?.source !== "files";
+  // The latest cycle is another one tomorrow: what is passed on names the one that was looked at.
+  const link = location.origin + withQuery({ at: String(page.cycle) });
   return (
-    <Panel title="To pass on">
+    <Panel title="To pass on" aside={<Copy text={link} label="copy the link to this cycle" />}>
       <Commands
         commands={[
           `muster explain ${quote(page.row.job)} ${source}`,
-          `kubectl -n ${quote(space)} describe podgroup ${quote(short)}`,
-          ...(page.pods[0] ? [`kubectl -n ${quote(space)} describe pod ${quote(page.pods[0].pod.split("/").at(-1) ?? "")}`] : []),
+          ...(isCluster ? [`kubectl -n ${quote(space)} describe podgroup ${quote(short)}`] : []),
+          ...(isCluster && page.pods[0] ? [`kubectl -n ${quote(space)} describe pod ${quote(page.pods[0].pod.split("/").at(-1) ?? "")}`] : []),
         ]}
+        api={["jobs", "remedies"].map((what) => `/api/${what}/${page.row.job.split("/").map(encodeURIComponent).join("/")}`)}
       />
       <details>
         <summary>As text</summary>

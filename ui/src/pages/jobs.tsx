@@ -1,10 +1,9 @@
 // Jobs: who is in line, who runs, and why not.
 
-import { useEffect, useState } from "preact/hooks";
 import type { JobRow, Jobs } from "../api";
 import { duration, number, plural } from "../format";
 import { Chip, Commands, JobLink, MadeBy, Missing, Panel, PutAside, QueueLink, Reason, Scroll, useSource } from "../parts";
-import { address, go, useData, useValue, withQuery } from "../store";
+import { address, go, useData, useField, useValue, withQuery } from "../store";
 
 const STATES = ["waiting", "promised", "starting", "growing", "running", "finished"];
 const PAGE = 200;
@@ -18,13 +17,7 @@ export function JobsPage() {
     if (value) wanted.set(name, value);
   }
   const jobs = useData<Jobs>(`/api/jobs?${wanted}`);
-  const [text, setText] = useState(query.get("q") ?? "");
-  useEffect(() => {
-    const timer = setTimeout(() => {
-      if ((query.get("q") ?? "") !== text) go(withQuery({ q: text, offset: null }), true);
-    }, 250);
-    return () => clearTimeout(timer);
-  }, [text]);
+  const [text, setText] = useField("q", { offset: null });
   const { data } = jobs;
   if (!data) return <Missing of={jobs} what="the jobs" />;
   const state = query.get("state") ?? "";
@@ -54,7 +47,7 @@ export function JobsPage() {
     >
       <PutAside />
       <div class="chips" role="group" aria-label="State">
-        <button type="button" aria-pressed={state === ""} onClick={() => go(withQuery({ state: null, offset: null }))}>all {number(data.total)}</button>
+        <button type="button" aria-pressed={state === ""} onClick={() => go(withQuery({ state: null, offset: null }))}>all {number(Object.values(data.states).reduce((sum, count) => sum + count, 0))}</button>
         {STATES.filter((known) => data.states[known]).map((known) => (
           <button key={known} type="button" aria-pressed={state.split(",").includes(known)} onClick={() => go(withQuery({ state: state === known ? null : known, offset: null }))}>
             <i class={`light is-${known}`} aria-hidden="true" />
@@ -78,7 +71,7 @@ export function JobsPage() {
           <button type="button" disabled={offset + PAGE >= data.found} onClick={() => go(withQuery({ offset: String(offset + PAGE) }))}>next ›</button>
         </p>
       )}
-      <Commands commands={[`muster jobs ${source}`]} />
+      <Commands commands={[`muster jobs ${source}`]} api={[`/api/jobs?${wanted}`]} />
     </Panel>
   );
 }
@@ -91,8 +84,12 @@ function overLast(rows: JobRow[]): JobRow[] {
 
 /** What the time beside a job tells; pods that run do not always say since when. */
 export function sinceWhen(row: JobRow): string {
-  if (row.runningSeconds !== null) return "runs for";
-  return ["waiting", "promised"].includes(row.state) ? "waits for" : "made before";
+  if (row.waitsSeconds !== null) return row.waitsSeconds < row.ageSeconds ? "waits again for" : "waits for";
+  return row.runningSeconds !== null ? "runs for" : "made before";
+}
+
+export function howLong(row: JobRow): string {
+  return duration(row.waitsSeconds ?? row.runningSeconds ?? row.ageSeconds);
 }
 
 function Row({ row }: { row: JobRow }) {
@@ -104,7 +101,7 @@ function Row({ row }: { row: JobRow }) {
       <td data-label="queue"><QueueLink queue={row.queue} /></td>
       <td data-label="pods"><Pods row={row} /></td>
       <td class="n" data-label="priority">{row.priority}</td>
-      <td class="n" data-label={sinceWhen(row)}>{row.state === "finished" ? null : duration(row.runningSeconds ?? row.ageSeconds)}</td>
+      <td class="n" data-label={sinceWhen(row)} title={`${sinceWhen(row)} ${howLong(row)}`}>{row.state === "finished" ? null : howLong(row)}</td>
       <td class="why" title={row.reason}>
         {row.reason ? <Reason text={row.reason} /> : ""}
         {row.startsInSeconds !== null && row.startsInSeconds > 0 && <span class="muted"> starts in about {duration(row.startsInSeconds)}</span>}

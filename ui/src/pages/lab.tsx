@@ -4,8 +4,8 @@ import { useEffect, useMemo, useState } from "preact/hooks";
 import { ask } from "../api";
 import { Chart } from "../Chart";
 import { duration, number, plural } from "../format";
-import { hue, theme } from "../paint";
-import { Dot, Missing, Panel, Scroll } from "../parts";
+import { hue, learn, theme } from "../paint";
+import { Commands, Dot, Missing, Panel, Scroll } from "../parts";
 import { address, go, useData, useValue, withQuery } from "../store";
 
 interface RunSummary {
@@ -65,6 +65,7 @@ export function LabPage() {
   const lab = useData<Lab>("/api/lab", false);
   const { query } = useValue(address);
   const { data } = lab;
+  if (data) learn(data.runs.map((run) => run.name));
   const chosen = useMemo(() => {
     const names = (query.get("runs") ?? "").split(",").filter(Boolean);
     return data ? data.runs.filter((run) => !names.length || names.includes(run.name)).map((run) => run.name) : [];
@@ -111,6 +112,7 @@ export function LabPage() {
           {shown.length > 1 && (traces.length === 1 ? <><i class="dot is-best" />the best of them. </> : <>These are runs of {plural(traces.length, "trace")}, so none is called the best. </>)}
           {WORDS}
         </p>
+        <Commands commands={[]} api={["/api/lab", ...chosen.map((name) => `/api/lab/${encodeURIComponent(name)}`)]} />
       </Panel>
       <div>{reports.length > 0 && <Curves reports={reports} />}</div></div>}
       <div class="columns">

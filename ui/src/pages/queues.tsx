@@ -5,9 +5,9 @@ import type { QueueAmounts, QueueRow, Queues, Series, Unit } from "../api";
 import { Chart } from "../Chart";
 import { Flow } from "../Flow";
 import { Lanes } from "../Lanes";
-import { amount, duration, moment, number, plural, reasonText, resourceWord } from "../format";
+import { amount, amountOf, duration, moment, number, plural, reasonText, resourceWord } from "../format";
 import { hue, theme } from "../paint";
-import { Commands, Dot, JobLink, Link, Missing, Panel, Scroll, useSource, When } from "../parts";
+import { Commands, Dot, Few, JobLink, Link, Missing, Panel, Scroll, useIntoView, useSource, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 
 export function QueuesPage() {
@@ -59,10 +59,11 @@ export function QueuesPage() {
           <span><i class="key is-quota" />quota</span>
           <span><i class="key is-limit" />limit</span>
         </p>
+        <p class="muted">Quota is what a queue was promised; its fair share is what it may have now, and changes with what others ask for. Held counts pods to which nodes are promised, and no pods that leave.</p>
         {data.missing.map((missing) => (
           <p key={missing.queue} class="warn">{plural(missing.jobs, "job")} name{missing.jobs === 1 ? "s" : ""} the queue <b>{missing.queue}</b>, which does not exist.</p>
         ))}
-        <Commands commands={[`muster queue show ${source}`]} />
+        <Commands commands={[`muster queue show ${source}`]} api={["/api/queues", `/api/queues/series?resource=${encodeURIComponent(resource)}`]} />
       </Panel>
       {chosen && !one && <p class="notice" role="status">There is no queue {chosen}. <Link href={withQuery({ queue: null })}>Show all queues</Link></p>}
       {one && <OneQueue queue={one} resource={resource} unit={unit} />}
@@ -90,25 +91,32 @@ function Loans({ data, resource, unit }: { data: Queues; resource: string; unit:
   const amounts = (name: string, total: number) => (
     <>
       <Name queue={name} />
-      <span class="muted">{amount(total, unit)} {resourceWord(resource)}</span>
+      <span class="muted">{amountOf(total, unit, resource)}</span>
     </>
   );
   return (
     <Panel title={`Who borrows ${resourceWord(resource)} from whom`}>
       {here.length > 0 ? (
         <>
-          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends, and may take back", "borrows"]} of="queue" amount={(total) => `${amount(total, unit)} ${resourceWord(resource)}`} giver={amounts} taker={amounts} />
-          <p class="muted">A queue borrows what another was promised (its quota) and does not use now.</p>
+          <Flow streams={here.map((loan) => ({ from: loan.lender, to: loan.borrower, amount: loan.base }))} heads={["lends", "borrows"]} of="queue" amount={(total) => amountOf(total, unit, resource)} giver={amounts} taker={amounts} />
+          <p class="muted">A queue borrows what another was promised (its quota) and does not use now. It is taken back for jobs that fit into what is left of the share of their own queue.</p>
         </>
       ) : (
-        <p class="muted">Nobody holds {resourceWord(resource)} of another queue&apos;s quota{others.length ? `; of ${others.join(", ")} somebody does` : ""}.</p>
+        <p class="muted">{data.queues.some((queue) => (queue.amounts[resource]?.quota ?? 0) > 0) ? "" : `No queue was promised ${resourceWord(resource)} (a quota), so there is nothing to lend; the table has who holds more than its fair share. `}Nobody holds {resourceWord(resource)} of another queue&apos;s quota{others.length ? `; of ${others.join(", ")} somebody does` : ""}.</p>
       )}
     </Panel>
   );
 }
 
+/** Of more pairs of queues than these, those that exchanged least are told to who asks. */
+const MOST_TAKINGS = 8;
+
 function Takings({ data, series }: { data: Queues; series: Series | null }) {
   if (data.takings.length === 0) return <Panel title="Who took from whom"><p class="muted">Nobody was evicted so far.</p></Panel>;
+  const pair = (one: { from: string; to: string }): string => `${one.from}\0${one.to}`;
+  const most = new Set(data.takings.slice(0, MOST_TAKINGS).map(pair));
+  const isFirst = (one: { from: string; to: string }): boolean => most.has(pair(one));
+  const lanes = (happenings: Series["takings"]) => <Lanes happenings={happenings} first={series?.time[0] ?? 0} last={series?.time.at(-1) ?? 0} />;
   return (
     <Panel title="Who took from whom">
       <Flow
@@ -122,18 +130,21 @@ function Takings({ data, series }: { data: Queues; series: Series | null }) {
       {series && series.takings.length > 0 && (
         <>
           <h3>When</h3>
-          <Lanes happenings={series.takings} first={series.time[0] ?? 0} last={series.time.at(-1) ?? 0} />
+          {lanes(series.takings.filter(isFirst))}
+          {most.size < data.takings.length && <details><summary>{number(data.takings.length - most.size)} more</summary>{lanes(series.takings.filter((one) => !isFirst(one)))}</details>}
         </>
       )}
       <h3>For which jobs</h3>
-      <ul class="plain">
-        {data.takings.map((taking) => (
+      <Few
+        of={data.takings}
+        shown={MOST_TAKINGS}
+        one={(taking) => (
           <li key={taking.from + taking.to}>
-            <JobLink job={taking.jobs[0] ?? ""} />{taking.jobs.length > 1 && ` and ${taking.jobs.length - 1} more`} for <JobLink job={taking.for[0] ?? ""} />{taking.for.length > 1 && ` and ${taking.for.length - 1} more`}, last{" "}
+            <JobLink job={taking.jobs[0] ?? ""} dot={false} />{taking.jobs.length > 1 && ` and ${taking.jobs.length - 1} more`} for <JobLink job={taking.for[0] ?? ""} dot={false} />{taking.for.length > 1 && ` and ${taking.for.length - 1} more`}, last{" "}
             <Link href={linkTo("/decisions", { cycle: String(taking.cycle) })}><When time={taking.time} /></Link>: <span class="muted">{taking.why}</span>
           </li>
-        ))}
-      </ul>
+        )}
+      />
     </Panel>
   );
 }
@@ -247,7 +258,7 @@ function Bar({ part, most, unit, resource }: { part: QueueAmounts; most: number;
   const share = part.fairShare;
   const within = share === null ? part.held : Math.min(part.held, share);
   const waiting = part.asked - part.held;
-  const said = [`holds ${amount(part.held, unit)} ${resourceWord(resource)}`, waiting > 0 ? `asks for ${amount(waiting, unit)} more` : ""];
+  const said = [`holds ${amountOf(part.held, unit, resource)}`, waiting > 0 ? `asks for ${amount(waiting, unit)} more` : ""];
   return (
     <span class="quota" role="img" aria-label={said.filter(Boolean).join(", ")} title={said.filter(Boolean).join(", ")}>
       <i class="is-asked" style={{ width: width(part.asked) }} />
@@ -262,13 +273,14 @@ function Bar({ part, most, unit, resource }: { part: QueueAmounts; most: number;
 
 function OneQueue({ queue, resource, unit }: { queue: QueueRow; resource: string; unit: Unit }) {
   const part = queue.amounts[resource];
+  const place = useIntoView(queue.name);
   const over = part && part.fairShare !== null ? part.held - part.fairShare : null;
   return (
-    <Panel title={<Name queue={queue.name} />} aside={<Link href={withQuery({ queue: null })} class="button" aria-label="Close">✕</Link>}>
+    <Panel place={place} title={<Name queue={queue.name} />} aside={<Link href={withQuery({ queue: null })} class="button" aria-label="Close">✕</Link>}>
       <dl class="facts">
         {queue.parent && <div><dt>below</dt><dd>{queue.parent}</dd></div>}
         <div><dt>priority</dt><dd>{queue.priority}</dd></div>
-        {over !== null && <div><dt>{over > 0 ? "above its share" : "below its share"}</dt><dd>{amount(Math.abs(over), unit)} {resourceWord(resource)}</dd></div>}
+        {over !== null && <div><dt>{over > 0 ? "above its share" : "below its share"}</dt><dd>{amountOf(Math.abs(over), unit, resource)}</dd></div>}
         <div><dt>others may take back</dt><dd>{queue.reclaimable ? "yes" : "no"}</dd></div>
         {queue.preemptMinRuntime !== null && <div><dt>kept from its own jobs for</dt><dd>{duration(queue.preemptMinRuntime)}</dd></div>}
         {queue.reclaimMinRuntime !== null && <div><dt>kept from other queues for</dt><dd>{duration(queue.reclaimMinRuntime)}</dd></div>}

@@ -48,7 +48,7 @@ interface Comparison {
 }
 
 const KINDS: { value: Kind; label: string; hint: string; lists?: "nodes" | "jobs" | "queues" }[] = [
-  { value: "add-nodes", label: "Add nodes", hint: "how many, and like which node that is there: 8xgpu-1 is eight nodes like gpu-1", lists: "nodes" },
+  { value: "add-nodes", label: "Add nodes", hint: "how many, and like which node that is there: 8xgpu-1 would be eight nodes like one that is called gpu-1", lists: "nodes" },
   { value: "drain", label: "Drain a node", hint: "the name of a node: its pods have to find another place", lists: "nodes" },
   { value: "submit", label: "Submit YAML", hint: "a job as you would apply it with kubectl" },
   { value: "queue", label: "Change a queue", hint: "queue.what=amount: research.quota=40, product.weight=2, research.limit.cpu=100", lists: "queues" },
@@ -116,14 +116,14 @@ export function WhatIfPage() {
         <Form add={(change) => go(addressOf([...asked, change]))} />
         {asked.length > 0 && (
           <Commands
-            commands={[`muster whatif ${words} ${asked.filter((change) => change.kind !== "submit").map((change) => `--${change.kind} ${quote(change.text)}`).join(" ")}${asked.some((change) => change.kind === "submit") ? " --submit job.yaml" : ""}`]}
+            commands={[`muster whatif ${words} ${asked.filter((change) => change.kind !== "submit").map((change) => `--${change.kind} ${quote(change.text)}`).join(" ")}${asked.some((change) => change.kind === "submit") ? " --submit job.yaml" : ""}`, `curl -s ${location.origin}/api/whatif -H 'Content-Type: application/json' -d ${quote(JSON.stringify({ changes: asked, ...(at === null ? {} : { at }) }))}`]}
           />
         )}
       </Panel>
       {!asked.length && <Suggestions />}
       {busy && <p class="muted" role="status">Running it twice, without the changes and with them …</p>}
-      {shown?.error && <Panel title="That cannot be asked" class="bad"><p role="alert">{shown.error}</p></Panel>}
-      {shown?.data && <Answer data={shown.data} />}
+      {shown?.error && <Panel title="That cannot be asked" class="bad"><p role="alert">{shown.error.replace(/^--/, "")}</p></Panel>}
+      {shown?.data && <Answer data={shown.data} asker={query.get("job")} />}
     </div>
   );
 }
@@ -155,6 +155,14 @@ function firstName(yaml: string): string {
   return `${kind} ${name}`;
 }
 
+/** "2 gpu-1" and "research quota 8" as the commands write them. */
+function asMeant(kind: Kind, text: string): string {
+  if (kind === "add-nodes") return text.replace(/^(\d+)\s*(?:x\s*|\s)(\S+)$/, "$1x$2");
+  if (kind === "queue") return text.replace(/^(\S+)\s+(quota|limit|weight)\s*(?:=|\s)\s*(\S+)$/, "$1.$2=$3");
+  if (kind === "priority") return text.replace(/^(\S+)\s+(\S+)$/, "$1=$2");
+  return text;
+}
+
 function Form({ add }: { add: (change: Change) => void }) {
   const [kind, setKind] = useState<Kind>("add-nodes");
   const [text, setText] = useState("");
@@ -174,7 +182,7 @@ function Form({ add }: { add: (change: Change) => void }) {
       onSubmit={(event) => {
         event.preventDefault();
         if (!text.trim()) return;
-        add({ kind, text: kind === "submit" ? text : text.trim() });
+        add({ kind, text: kind === "submit" ? text : asMeant(kind, text.trim()) });
         setText("");
       }}
     >
@@ -208,22 +216,41 @@ function grown(job: Compared): number {
   return (job.with?.placed ?? 0) - (job.without?.placed ?? 0);
 }
 
+/** Who is evicted with and without the changes loses more work with them, or less. */
+function differenceWord({ difference, without, with: within }: Compared): string {
+  if (difference === "evicted" && without?.evictions.length) return "loses more work";
+  if (difference === "evicted" && within?.outcome === "restarts") return "evicted, comes back";
+  if (difference === "spared" && within?.evictions.length) return "loses less work";
+  return difference;
+}
+
 function Difference({ job }: { job: Compared }) {
   const more = grown(job);
   if (job.difference === "same") return <span class={`chip ${more > 0 ? "is-running" : "is-bad"}`}>{more > 0 ? "+" : "−"}{plural(Math.abs(more), "pod")}</span>;
-  return <span class={`chip ${GOOD.has(job.difference) ? "is-running" : BAD.has(job.difference) ? "is-bad" : ""}`}>{job.difference}</span>;
+  return <span class={`chip ${GOOD.has(job.difference) ? "is-running" : BAD.has(job.difference) ? "is-bad" : ""}`}>{differenceWord(job)}</span>;
 }
 
-function Answer({ data }: { data: Comparison }) {
-  const changed = data.jobs.filter((job) => job.difference !== "same" || grown(job) !== 0);
-  const same = data.jobs.length - changed.length;
+function Answer({ data, asker }: { data: Comparison; asker: string | null }) {
+  const feed = useValue(status);
+  const mine = data.jobs.find((job) => job.job === asker);
+  const changed = data.jobs.filter((job) => job !== mine && (job.difference !== "same" || grown(job) !== 0));
+  const same = data.jobs.length - changed.length - (mine ? 1 : 0);
   return (
     <>
+      {mine && (
+        <Panel title={<>What it does to <JobLink job={mine.job} /></>} aside={<Difference job={mine} />}>
+          <dl class="two">
+            <div><dt>without it</dt><dd><FateText fate={mine.without} /></dd></div>
+            <div><dt>with it</dt><dd><FateText fate={mine.with} /></dd></div>
+          </dl>
+        </Panel>
+      )}
       <Panel title={`With ${data.changes.join(", ")}`}>
         <Sides without={data.without} within={data.with} />
+        <p class="after muted">Looked ahead {data.with.settled ? "until nothing would change any more" : "for so many cycles as there is time for"}{feed?.words.includes("--timeline") ? "; jobs that come later by the timeline are counted, too" : ""}.</p>
         {data.notes.map((note) => <p key={note} class="warn">{note}</p>)}
       </Panel>
-      <Panel title={changed.length ? `${plural(changed.length, "job")} for which it makes a difference` : "It makes no difference to any job"}>
+      <Panel title={changed.length ? `${plural(changed.length, mine ? "other job" : "job")} for which it makes a difference` : `It makes no difference to any ${mine ? "other " : ""}job`}>
         {changed.length > 0 && (
           <Scroll label="Jobs, without and with">
             <table class="cards">
@@ -279,12 +306,13 @@ function Sides({ without, within }: { without: Totals; within: Totals }) {
 }
 
 function FateText({ fate }: { fate: Fate | null }) {
-  if (!fate) return <span class="muted">nothing is decided about it</span>;
+  if (!fate) return <span class="muted">goes on as it is</span>;
   return (
     <>
       <Chip state={fate.outcome} />{" "}
-      {fate.startsInSeconds !== null && <span>has its minimum at +{duration(fate.startsInSeconds)} </span>}
-      <span class="muted">{fate.placed} of {fate.placed + fate.pending} pods{fate.nodes.length ? ` on ${fate.nodes.slice(0, 3).join(", ")}${fate.nodes.length > 3 ? ` and ${fate.nodes.length - 3} more` : ""}` : ""}</span>
+      {fate.startsInSeconds !== null && <span>{fate.evictions.length > 0 ? "has its minimum for good" : "has its minimum"} {fate.startsInSeconds > 0 ? `${duration(fate.startsInSeconds)} from then` : "at once"} </span>}
+      {fate.placed + fate.pending === 0 && <span class="muted">its pods have ended by then</span>}
+      {fate.placed + fate.pending > 0 && <span class="muted">{fate.placed} of {fate.placed + fate.pending} pods{fate.nodes.length ? ` on ${fate.nodes.slice(0, 3).join(", ")}${fate.nodes.length > 3 ? ` and ${fate.nodes.length - 3} more` : ""}` : ""}</span>}
       {fate.reason && <p><Reason text={fate.reason} /></p>}
       {fate.evictions.map((eviction, i) => (
         <p key={i} class="warn">{plural(eviction.pods.length, "pod")} evicted by {eviction.action}{eviction.beneficiary ? <> for <JobLink job={eviction.beneficiary} /></> : ""}</p>
@@ -293,11 +321,12 @@ function FateText({ fate }: { fate: Fate | null }) {
   );
 }
 
-/** The address that asks about changes, at the cycle that is looked at. */
-export function askAll(changes: { kind: string; text: string }[]): string {
+/** The address that asks about changes, on behalf of a job, at the cycle that is looked at. */
+export function askAll(changes: { kind: string; text: string }[], job = ""): string {
   const query = new URLSearchParams();
   const at = new URLSearchParams(location.search).get("at");
   if (at) query.set("at", at);
+  if (job) query.set("job", job);
   for (const change of changes) query.append("c", `${change.kind}:${change.text}`);
   return `/whatif?${query}`;
 }

@@ -21,7 +21,7 @@
   if (isMap && !location.hash) {
     const token = stored("sessionStorage", "muster-token");
     const headers = token ? { Authorization: `Bearer ${token}` } : {};
-    const paths = ["/api/cluster/state", "/api/cluster/tree?revision="];
+    const paths = ["/api/cluster/state", "/api/cluster/tree?revision=", "/api/names"];
     window.musterEarly = Object.fromEntries(paths.map((path) => [path, fetch(path, { headers, cache: "no-store" })]));
     for (const answer of Object.values(window.musterEarly)) answer.catch(() => undefined);
   }
