@@ -49,7 +49,7 @@ def test_a_slow_server_is_given_time_up_to_a_limit() -> None:
     assert rests("++", pace, clock) == [0.09, 0.09]
     for _ in range(100):
         pace.answered("PATCH", 2.0)
-    assert rests("+", pace, clock) == [0.16]
+    assert rests("+-", pace, clock) == [0.4, 0.4]
 
 
 def test_a_single_slow_answer_is_hardly_noticed() -> None:
@@ -67,7 +67,7 @@ def test_lists_and_answers_of_long_ago_say_nothing() -> None:
     pace.answered("GET", 9.0)
     assert rests("+", pace, clock) == [0.02]
     pace.answered("POST", 9.0)
-    assert rests("+.+", pace, clock) == [0.16, 0.02]
+    assert rests("+.+", pace, clock) == [0.4, 0.02]
 
 
 def test_long_cycles_take_a_quarter_of_the_time_at_most() -> None:

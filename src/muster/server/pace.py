@@ -14,8 +14,9 @@ from typing import Final
 
 #: The least pause between cycles, so that events that belong together are seen together.
 LEAST_S: Final = 0.02
-#: The longest that one which follows from fruitless cycles or slow answers may be.
+#: The longest that one which follows from fruitless cycles may be, and one which follows from slow answers.
 _LONGEST_S: Final = 0.16
+_LONGEST_FOR_ANSWERS_S: Final = 0.4
 #: After so many fruitless cycles in a row, more of them make no difference.
 _LONGEST_RUN: Final = 10
 #: Of the time that passes, cycles take at most about this part while events pour in.
@@ -51,10 +52,10 @@ class Pace:
         now = self._clock()
         if is_fruitful or now - cycle_s - self._rested_at > _CALM_S:
             self._n_fruitless = 0
-        rest = LEAST_S * float(1 << min(self._n_fruitless, _LONGEST_RUN))
+        rest = min(LEAST_S * float(1 << min(self._n_fruitless, _LONGEST_RUN)), _LONGEST_S)
         if now - self._answered_at < _ANSWERS_COUNT_S:
-            rest = max(rest, self._answer_s * _ANSWERS)
+            rest = max(rest, min(self._answer_s * _ANSWERS, _LONGEST_FOR_ANSWERS_S))
         self._n_fruitless += not is_fruitful
-        rest = max(min(rest, _LONGEST_S), cycle_s * (1 - _BUSY_PART) / _BUSY_PART)
+        rest = max(rest, cycle_s * (1 - _BUSY_PART) / _BUSY_PART)
         self._rested_at = now + rest
         return rest
