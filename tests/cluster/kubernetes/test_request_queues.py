@@ -44,6 +44,26 @@ def run(requests: list[Request], *, n_workers: int = 2) -> None:
     asyncio.run(asyncio.wait_for(main(), 10))
 
 
+def test_nothing_to_send_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> int:
+        queue = RequestQueue("test", 1)
+        woken = 0
+
+        def wake(*_words: object) -> None:
+            nonlocal woken
+            woken += 1
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_soon_threadsafe", wake)
+        queue.submit([])
+        none = woken
+        queue.submit([request("g", [], succeed)])
+        assert woken == none + 1
+        await queue.stop()
+        return none
+
+    assert asyncio.run(asyncio.wait_for(main(), 10)) == 0
+
+
 def test_no_more_than_the_bound_is_under_way_at_once() -> None:
     under_way, most = 0, 0
 

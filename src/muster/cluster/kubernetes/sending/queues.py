@@ -109,6 +109,8 @@ class RequestQueue:
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Take requests up; from any thread, but always the same one. They are dropped when the loop has ended."""
+        if not requests:
+            return  # waking the loop costs more than most requests do
         self._n_submitted += len(requests)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._take, requests)
