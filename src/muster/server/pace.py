@@ -1,5 +1,7 @@
 """How long to rest between cycles: briefly where they bring something, longer where they only take time from others.
 
+So do controllers between rounds of planning: longer where what is planned now would only join the line.
+
 A cycle costs the other threads the processor and, on a small machine, the API server, too. Two things say that the
 next one can wait a moment: that those before decided nothing although news kept coming (the pods of a large gang are
 being made one by one), and that the server is slow to answer (what is decided now only joins the line). A first cycle
@@ -28,6 +30,16 @@ _NEW: Final = 0.1
 _ANSWERS_COUNT_S: Final = 1.0
 #: After so many seconds without a cycle the next one is the first again.
 _CALM_S: Final = 0.1
+#: The same for rounds of planning: the least pause while many plans are under way, and after a round that took long (a
+#: Job has thousands of pods) so many times as long, up to a limit.
+_LEAST_WHEN_BUSY_S: Final = 0.1
+_PLANS: Final = 4.0
+_LONGEST_AFTER_PLANS_S: Final = 0.25
+
+
+def planning_pause_s(took_s: float, *, is_busy: bool) -> float:
+    """How long controllers wait after a round of planning; `is_busy`: many plans are under way."""
+    return max(_LEAST_WHEN_BUSY_S if is_busy else LEAST_S, min(took_s * _PLANS, _LONGEST_AFTER_PLANS_S))
 
 
 class Pace:
