@@ -7,6 +7,10 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from muster.api.kinds import decode_as
+from muster.api.objects.batch import Job
+from muster.controllers.jobs.pods import PodMaker
+
 Json = dict[str, Any]  # Any: a document
 
 NAMESPACE = "default"
@@ -91,6 +95,15 @@ def job(name: str, replicas: int, **spec: object) -> Request:
         **spec,
     }
     return _request(JOBS, {**head, "spec": whole})
+
+
+def pods_of_job(name: str, replicas: int) -> Iterator[Request]:
+    """The pods of such a Job as controllers make them; the Job itself need not be there."""
+    made = decode_as(msgspec.json.decode(job(name, replicas).body), Job)
+    made.metadata.namespace, made.metadata.uid = NAMESPACE, "1b4e28ba-2fa1-11d2-883f-0016d3cca427"
+    maker = PodMaker(made, made.spec.tasks[0], [])
+    for index in range(replicas):
+        yield _request(PODS, maker.make(index))
 
 
 def ended_job(name: str) -> Request:

@@ -241,10 +241,11 @@ KAI_CASES: dict[str, tuple[str, list[tuple[int, int]]]] = {
 }
 
 
+@pytest.mark.parametrize("label", ["kai.scheduler/queue", "runai/queue"])
 @pytest.mark.parametrize("name", KAI_CASES)
-def test_kais_users_get_kais_groups_with_its_classes(name: str) -> None:
+def test_kais_users_get_kais_groups_with_its_classes(name: str, label: str) -> None:
     priority, wanted = KAI_CASES[name]
-    world = GroupingWorld(_kai(CASES[name][0]))
+    world = GroupingWorld(_kai(CASES[name][0], f"{label}: team"))
     assert all(isinstance(group, KaiPodGroup) for group in world.groups.values())
     found = world.grouped()
     assert [(each.minimum, len(each.pods)) for each in found] == wanted

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
-from muster.server.pace import Pace
+import pytest
+
+from muster.server.pace import Pace, planning_pause_s
 
 
 class Clock:
@@ -49,7 +51,7 @@ def test_a_slow_server_is_given_time_up_to_a_limit() -> None:
     assert rests("++", pace, clock) == [0.09, 0.09]
     for _ in range(100):
         pace.answered("PATCH", 2.0)
-    assert rests("+", pace, clock) == [0.16]
+    assert rests("+-", pace, clock) == [0.4, 0.4]
 
 
 def test_a_single_slow_answer_is_hardly_noticed() -> None:
@@ -67,9 +69,17 @@ def test_lists_and_answers_of_long_ago_say_nothing() -> None:
     pace.answered("GET", 9.0)
     assert rests("+", pace, clock) == [0.02]
     pace.answered("POST", 9.0)
-    assert rests("+.+", pace, clock) == [0.16, 0.02]
+    assert rests("+.+", pace, clock) == [0.4, 0.02]
 
 
 def test_long_cycles_take_a_quarter_of_the_time_at_most() -> None:
     clock = Clock()
     assert rests("+-", Pace(clock), clock, cycle_s=0.2) == [0.6, 0.6]
+
+
+@pytest.mark.parametrize(
+    ("took_s", "is_busy", "pause_s"),
+    [(0.001, False, 0.02), (0.01, False, 0.04), (1.0, False, 0.25), (0.001, True, 0.1), (0.04, True, 0.16)],
+)
+def test_rounds_of_planning_follow_less_closely_where_plans_wait(took_s: float, is_busy: bool, pause_s: float) -> None:
+    assert planning_pause_s(took_s, is_busy=is_busy) == pause_s

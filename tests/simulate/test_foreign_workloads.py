@@ -119,8 +119,9 @@ def test_names_that_a_server_would_make_up_are_made_up() -> None:
     assert len(first.name) > len("run-")
 
 
-def test_kais_queue_is_there_for_those_who_name_it() -> None:
-    text = GANG.replace("{name: big}", "{name: big, labels: {kai.scheduler/queue: default-queue}}").replace("5", "2")
+@pytest.mark.parametrize("label", ["kai.scheduler/queue", "runai/queue"])
+def test_kais_queue_is_there_for_those_who_name_it(label: str) -> None:
+    text = GANG.replace("{name: big}", f"{{name: big, labels: {{{label}: default-queue}}}}").replace("5", "2")
     nodes = load_files([EXAMPLES / "nodes.yaml"]).objects
     assert simulate([*nodes, *load_text(text).objects]).workloads["default/big"].running == 2
 

@@ -19,6 +19,7 @@ from muster.api import (
     decode,
 )
 from muster.api.names import (
+    KAI_OLD_QUEUE,
     KAI_QUEUE,
     KAI_STALE_STAMP,
     KAI_START_STAMP,
@@ -139,12 +140,13 @@ def test_a_gang_has_at_least_one_member() -> None:
     assert job_record().min_member == 1
 
 
-def test_the_queue_may_be_a_label() -> None:
-    labelled = kai("PodGroup", "g", {}, labels={KAI_QUEUE: "q"})
+@pytest.mark.parametrize("labels", [{KAI_QUEUE: "q"}, {KAI_OLD_QUEUE: "q"}, {KAI_QUEUE: "q", KAI_OLD_QUEUE: "old"}])
+def test_the_queue_may_be_a_label(labels: dict[str, str]) -> None:
+    labelled = kai("PodGroup", "g", {}, labels=labels)
     assert isinstance(labelled, KaiPodGroup)
     assert job_from_kai(labelled).queue == "q"
     lone = pod("p")
-    lone.metadata.labels = {KAI_QUEUE: "q"}
+    lone.metadata.labels = labels
     assert job_from_pod(lone).queue == "q"
 
 

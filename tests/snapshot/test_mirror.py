@@ -11,11 +11,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from muster.api import KubeObject, LabelSelector, ObjectMeta, PriorityClass, SubGroupPolicy
+from muster.api import KubeObject, LabelSelector, ObjectMeta, Pod, PriorityClass, SubGroupPolicy, pod_index
 from muster.api.names import PREEMPTABLE
 from muster.api.objects.meta import Condition
 from muster.kernels.planes import ALLOCATABLE, USED
 from muster.snapshot import FOREIGN, NO_ROW, JobPhase, Mirror, Snapshot, TaskStatus
+from muster.snapshot.mirror import tasks
 from tests.snapshot.objects import group, node, pod, queue
 
 
@@ -172,6 +173,35 @@ def test_tasks_are_ranked_by_index_then_age_then_uid() -> None:
     order = sorted(range(len(items)), key=lambda row: snapshot.tasks.rank[row])
 
     assert [snapshot.tasks.ids[row] for row in order] == ["ns/one-a", "ns/one-b", "ns/one-9", "ns/one-10", "ns/one-99"]
+
+
+def test_a_gang_that_pods_join_one_by_one_is_put_in_order_without_reading_each_of_them_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+
+    def index_of(pod: Pod) -> int:
+        read.append(pod.name)
+        return pod_index(pod)
+
+    monkeypatch.setattr(tasks, "pod_index", index_of)
+    mirror = mirror_of([group("one", 1)])
+    for number in reversed(range(20)):
+        mirror.upsert(pod(f"one-{number}", "one"))
+        snapshot = mirror.snapshot()
+    assert len(read) == 20
+    order = sorted(range(20), key=lambda row: snapshot.tasks.rank[row])
+    assert [snapshot.tasks.ids[row] for row in order] == [f"ns/one-{number}" for number in range(20)]
+    # What has changed, or is another one of its name, is read again.
+    again = pod("one-3", "one")
+    again.metadata.labels["volcano.sh/task-index"] = "77"
+    mirror.upsert(again)
+    mirror.delete(pod("one-9", "one"))
+    mirror.upsert(pod("one-20", "one"))
+    snapshot = mirror.snapshot()
+    ranks = {name: int(snapshot.tasks.rank[row]) for row, name in enumerate(snapshot.tasks.ids) if name}
+    assert max(ranks, key=lambda name: ranks[name]) == "ns/one-3"
+    assert sorted(ranks.values()) == list(range(20))
 
 
 def test_pods_of_other_schedulers_take_room_but_belong_to_no_job() -> None:

@@ -17,6 +17,8 @@ QUEUE_NAME: Final = "scheduling.volcano.sh/queue-name"
 #: A scheduling gate that the scheduler takes off when the queue has room; as an annotation ("true"): the pod had it.
 QUEUE_GATE: Final = "scheduling.volcano.sh/queue-allocation-gate"
 KAI_QUEUE: Final = "kai.scheduler/queue"
+#: The same before KAI 0.6; read where the other is absent.
+KAI_OLD_QUEUE: Final = "runai/queue"
 #: Of pods and PodGroups: preemptible, non-preemptible or semi-preemptible.
 KAI_PREEMPTIBILITY: Final = "kai.scheduler/preemptibility"
 #: Of pods and their owners: the priority class of the gang.

@@ -41,12 +41,13 @@ from muster.api.names import (
     EXIT,
     EXIT_CODE,
     KAI_DEFAULT_QUEUE,
+    KAI_OLD_QUEUE,
     KAI_PARENT_QUEUE,
     KAI_QUEUE,
     ROOT_QUEUE,
     RUN_SECONDS,
 )
-from muster.api.objects.pod import ContainerState, ContainerStatus, ContainerTerminated
+from muster.api.objects.pod import ContainerState, ContainerStatus, ContainerTerminated, kai_queue_of
 from muster.api.objects.workloads import ForeignWorkload
 from muster.cluster.clock import stamp_of, within_calendar
 from muster.snapshot.messages import Event, EventKind
@@ -237,9 +238,11 @@ def _names_kais_queue(thing: KubeObject) -> bool:
     """Whether a pod or workload names the queue that KAI's installation makes."""
     if not isinstance(thing, Pod | ForeignWorkload):
         return False
-    if thing.metadata.labels.get(KAI_QUEUE) == KAI_DEFAULT_QUEUE:
+    if kai_queue_of(thing.metadata.labels) == KAI_DEFAULT_QUEUE:
         return True
-    return isinstance(thing, ForeignWorkload) and f"'{KAI_QUEUE}': '{KAI_DEFAULT_QUEUE}'" in str(thing.spec)
+    return isinstance(thing, ForeignWorkload) and any(
+        f"'{key}': '{KAI_DEFAULT_QUEUE}'" in str(thing.spec) for key in (KAI_QUEUE, KAI_OLD_QUEUE)
+    )
 
 
 def _kais_queues() -> list[Queue | KaiQueue]:

@@ -59,6 +59,7 @@ from muster.controllers.job_plugins.keys import key_pair
 from muster.controllers.jobs.controller import JobController
 from muster.controllers.queues import QueueController
 from muster.server.discovery import Network
+from muster.server.pace import LEAST_S, planning_pause_s
 from muster.server.plan_requests import Sender
 from muster.server.shared_watches import SharedWatches, Source
 from muster.snapshot.messages import Event
@@ -85,11 +86,6 @@ _STOP_SECONDS: Final = 10.0
 #: For how long counts of a Job's pods wait for more of them, and while there is much else to send.
 _COUNTS_SECONDS: Final = 1.0
 _COUNTS_SECONDS_WHEN_BUSY: Final = 5.0
-#: The least wait between two rounds of planning, so that news that belong together are seen together; after one that
-#: took long (a Job has thousands of pods) so many times as long, up to a limit.
-_PAUSE_SECONDS: Final = 0.02
-_PAUSE_PART: Final = 4.0
-_LONGEST_PAUSE_SECONDS: Final = 0.25
 #: Uids of pods that are gone, so that a late answer does not bring them back.
 _BURIED: Final = 20_000
 #: Where Volcano's users have it.
@@ -246,7 +242,7 @@ class Worker:
     _learned: dict[str, str] = field(default_factory=dict)
     _sender: Sender = field(init=False)
     _is_ready: bool = False
-    _pause_s: float = 0.0
+    _pause_s: float = LEAST_S
     #: Whether others do all this.
     _is_beside_volcano: bool = False
 
@@ -335,7 +331,7 @@ class Worker:
                 continue
             began = time.monotonic()
             self._plan(time.time())
-            self._pause_s = min(_PAUSE_PART * (time.monotonic() - began), _LONGEST_PAUSE_SECONDS)
+            self._pause_s = planning_pause_s(time.monotonic() - began, is_busy=self._is_busy())
 
     def _plan(self, now: float) -> None:
         for controller in self.controllers.values():
@@ -357,11 +353,15 @@ class Worker:
         except TimeoutError:
             return
         self._news.clear()
-        await asyncio.sleep(max(_PAUSE_SECONDS, self._pause_s))
+        await asyncio.sleep(self._pause_s)
 
     def counts_seconds(self) -> float:
         """For how long counts that nobody acts upon may wait."""
-        return _COUNTS_SECONDS_WHEN_BUSY if len(self._under_way) > _AT_ONCE // 2 else _COUNTS_SECONDS
+        return _COUNTS_SECONDS_WHEN_BUSY if self._is_busy() else _COUNTS_SECONDS
+
+    def _is_busy(self) -> bool:
+        """Whether plans wait for each other, or soon will."""
+        return len(self._under_way) > _AT_ONCE // 2
 
     async def _carry_out(self, controller: Controller, step: Step) -> None:
         fault = ""

@@ -21,7 +21,8 @@ from muster.api import (
     PriorityClass,
     UserError,
 )
-from muster.api.names import DEFAULT_QUEUE, KAI_PRIORITY_CLASSES, KAI_QUEUE
+from muster.api.names import DEFAULT_QUEUE, KAI_PRIORITY_CLASSES
+from muster.api.objects.pod import kai_queue_of
 from muster.api.resources import CPU, GPU, MEMORY
 from muster.snapshot.columns import UNLIMITED
 from muster.snapshot.records import (
@@ -87,7 +88,7 @@ def job_from_kai(group: KaiPodGroup) -> JobRecord:
         id=group.key,
         namespace=group.namespace,
         name=meta.name,
-        queue=spec.queue or meta.labels.get(KAI_QUEUE) or DEFAULT_QUEUE,
+        queue=spec.queue or kai_queue_of(meta.labels) or DEFAULT_QUEUE,
         min_member=sum(roles.values()) if roles else max(spec.min_member, 1),
         created=created_seconds(meta),
         priority_class=spec.priority_class_name,

@@ -31,6 +31,7 @@ from muster.api import (
 from muster.api.names import (
     DEFAULT_QUEUE,
     DISRUPTION_MODE,
+    KAI_OLD_QUEUE,
     KAI_PREEMPTIBILITY,
     KAI_PRIORITY_LABEL,
     KAI_QUEUE,
@@ -46,7 +47,7 @@ from muster.api.names import (
     START_STAMP,
     WHOLE_GROUP,
 )
-from muster.api.objects.pod import began_at
+from muster.api.objects.pod import began_at, kai_queue_of
 from muster.snapshot.columns import UNLIMITED
 
 
@@ -193,14 +194,14 @@ def job_from_pod(pod: Pod) -> JobRecord:
     class in a label before any other, and of `train` where none is named.
     """
     meta = pod.metadata
-    is_kai = pod.spec.scheduler_name == KAI_SCHEDULER or KAI_QUEUE in meta.labels
+    is_kai = pod.spec.scheduler_name == KAI_SCHEDULER or bool({KAI_QUEUE, KAI_OLD_QUEUE} & meta.labels.keys())
     said = PREEMPTIBILITY.get(meta.labels.get(KAI_PREEMPTIBILITY, "")) if is_kai else None
     labelled = meta.labels.get(KAI_PRIORITY_LABEL, "") if is_kai else ""
     return JobRecord(
         id=f"{pod.namespace}/{_LONE}/{pod.name}",
         namespace=pod.namespace,
         name=meta.name,
-        queue=meta.annotations.get(QUEUE_NAME) or meta.labels.get(KAI_QUEUE) or DEFAULT_QUEUE,
+        queue=meta.annotations.get(QUEUE_NAME) or kai_queue_of(meta.labels) or DEFAULT_QUEUE,
         min_member=1,
         created=created_seconds(meta),
         priority_class=labelled or pod.spec.priority_class_name,

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import asyncio
 import time
+from dataclasses import replace
 from typing import cast
 
 import pytest
 
 from muster.api import KubeObject, ObjectMeta, PodGroup
+from muster.api.names import STALE_STAMP, START_STAMP
 from muster.cluster.kubernetes.client.kinds import Resource
 from muster.cluster.kubernetes.client.requests import ApiError
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
@@ -79,14 +81,23 @@ class Desk:
         self._reports = JobReports(api, self.assumptions, self.in_flight)
         self.assumptions.observe(Event("ADDED", group("old")))
 
-    def report(self) -> None:
-        assert self._reports.update_jobs([RUNNING], 0.0) == []
+    def report(self, update: JobUpdate = RUNNING) -> None:
+        assert self._reports.update_jobs([update], 0.0) == []
 
     def phase(self) -> str:
         """What the scheduler takes the phase to be."""
         found = self.assumptions.find_assumed(PodGroup, "ns/train")
         assert found is not None
         return found.status.phase
+
+
+def test_only_the_stamp_of_a_start_may_wait_for_long() -> None:
+    desk = Desk()
+    for marks in ({START_STAMP: "now"}, {STALE_STAMP: "now"}, {START_STAMP: "now", STALE_STAMP: None}):
+        desk.report(replace(RUNNING, annotations=marks))
+    patience = [request.patience_s for request in desk.api.waiting if "annotations" in str(request.about)]
+    assert patience == [60.0, 0.0, 0.0]
+    assert {request.patience_s for request in desk.api.waiting if "annotations" not in str(request.about)} == {0.0}
 
 
 def test_a_report_that_waited_until_its_object_was_made_anew_is_not_sent() -> None:

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from functools import partial
 
 import pytest
 
@@ -12,9 +13,20 @@ Answers = list[tuple[object, str]]
 
 
 def request(
-    about: object, answers: Answers, send: Send, *, is_patient: bool = False, is_passing: bool = False
+    about: object,
+    answers: Answers,
+    send: Send,
+    *,
+    is_patient: bool = False,
+    is_passing: bool = False,
+    patience_s: float = 0.0,
 ) -> Request:
-    return Request(about, send, lambda error: answers.append((about, error)), is_patient or is_passing, is_passing)
+    done = partial(_note, answers, about)
+    return Request(about, send, done, is_patient or is_passing, is_passing, patience_s)
+
+
+def _note(answers: Answers, about: object, error: str) -> None:
+    answers.append((about, error))
 
 
 async def succeed() -> str:
@@ -30,6 +42,26 @@ def run(requests: list[Request], *, n_workers: int = 2) -> None:
         await queue.stop()
 
     asyncio.run(asyncio.wait_for(main(), 10))
+
+
+def test_nothing_to_send_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> int:
+        queue = RequestQueue("test", 1)
+        woken = 0
+
+        def wake(*_words: object) -> None:
+            nonlocal woken
+            woken += 1
+
+        monkeypatch.setattr(asyncio.get_running_loop(), "call_soon_threadsafe", wake)
+        queue.submit([])
+        none = woken
+        queue.submit([request("g", [], succeed)])
+        assert woken == none + 1
+        await queue.stop()
+        return none
+
+    assert asyncio.run(asyncio.wait_for(main(), 10)) == 0
 
 
 def test_no_more_than_the_bound_is_under_way_at_once() -> None:
@@ -274,6 +306,41 @@ def test_what_waits_for_long_is_sent_at_the_pace_at_which_it_comes(monkeypatch: 
 
     # By a trickle it would be five.
     assert asyncio.run(asyncio.wait_for(main(), 10)) > 20
+
+
+def test_notes_that_only_we_read_give_way_for_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(queues, "_PATIENCE_SECONDS", 0.1)
+    monkeypatch.setattr(queues, "_LOOK_SECONDS", 0.005)
+    monkeypatch.setattr(queues, "_LINGER_SECONDS", 0.0)
+
+    async def main() -> tuple[list[object], list[object]]:
+        urgent = RequestQueue("urgent", 8)
+        reports = RequestQueue("reports", 2, yields_to=urgent)
+        answers: Answers = []
+        done = asyncio.Event()
+
+        async def wait() -> str:
+            await done.wait()
+            return ""
+
+        urgent.submit([request("for ever", [], wait)])
+        reports.submit([request("stamp", answers, succeed, is_patient=True, patience_s=0.6)])
+        reports.submit([request("status", answers, succeed, is_patient=True)])
+        reports.submit([request("late", answers, succeed, is_patient=True, patience_s=60.0)])
+        await asyncio.sleep(0.4)
+        early = [about for about, _ in answers]
+        await asyncio.sleep(0.6)
+        later = [about for about, _ in answers]
+        done.set()
+        await reports.drain()  # at the end all go
+        assert len(answers) == 3
+        for queue in (urgent, reports):
+            await queue.stop()
+        return early, later
+
+    early, later = asyncio.run(asyncio.wait_for(main(), 10))
+    assert early == ["status"]
+    assert later == ["status", "stamp"]
 
 
 def test_passing_reports_wait_for_newer_ones_about_the_same_but_not_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

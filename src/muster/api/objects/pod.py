@@ -5,7 +5,7 @@ Annotations win over labels, as in Volcano. What a pod requests is added up in `
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import ClassVar, NamedTuple
 
 from msgspec import field
@@ -260,6 +260,11 @@ def group_of(pod: Pod) -> str | None:
         if group := annotations.get(key):
             return group
     return None
+
+
+def kai_queue_of(labels: Mapping[str, str]) -> str:
+    """Return the queue that labels name to KAI, "" if they name none."""
+    return labels.get(names.KAI_QUEUE) or labels.get(names.KAI_OLD_QUEUE, "")
 
 
 def _marked(pod: Pod, key: str) -> str | None:

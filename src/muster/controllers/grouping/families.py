@@ -22,10 +22,10 @@ from muster.api.names import (
     KAI_DEFAULT_QUEUE,
     KAI_GROUP_NAME,
     KAI_NODE_POOL,
+    KAI_OLD_QUEUE,
     KAI_PREEMPTIBILITY,
     KAI_PRIORITY_CLASSES,
     KAI_PRIORITY_LABEL,
-    KAI_QUEUE,
     KAI_SCHEDULER,
     KAI_SUBGROUP,
     PREEMPTABLE,
@@ -33,6 +33,7 @@ from muster.api.names import (
     REVOCABLE_ZONE,
     TASK_SPEC,
 )
+from muster.api.objects.pod import kai_queue_of
 from muster.api.resources import format_amount
 from muster.controllers.contract import Json
 from muster.controllers.grouping.rules import Document, Gang, Level, Owner
@@ -40,7 +41,7 @@ from muster.controllers.grouping.table import Rule, text_at
 
 Family = Literal["volcano", "kai"]
 FAMILIES: Final[tuple[Family, ...]] = ("volcano", "kai")
-_KAI_KEYS: Final = "kai.scheduler/"
+_KAI_KEYS: Final = ("kai.scheduler/", KAI_OLD_QUEUE)
 _VOLCANO_KEYS: Final = "scheduling.volcano.sh/"
 _NETWORK_MODE: Final = "volcano.sh/network-topology-mode"
 _NETWORK_TIER: Final = "volcano.sh/network-topology-highest-tier"
@@ -103,7 +104,7 @@ def _family_of(pod: Pod, owners: Iterable[Owner], known: Known) -> Family:
         keys += [*owner.labels, *owner.annotations]
         # Of several templates perhaps one names KAI; all pods of an owner are of one family.
         text = str(owner.document.get("spec"))
-        if _KAI_KEYS in text or f"'{KAI_SCHEDULER}'" in text:
+        if any(key in text for key in (*_KAI_KEYS, f"'{KAI_SCHEDULER}'")):
             return "kai"
     if pod.spec.scheduler_name == KAI_SCHEDULER or any(key.startswith(_KAI_KEYS) for key in keys):
         return "kai"
@@ -243,7 +244,7 @@ def _for_kai(member: Member, known: Known) -> Json:
 
 def _kai_queue(top: Owner, of_pod: Mapping[str, str], known: Known) -> str:
     for labels in (top.labels, of_pod):
-        if queue := labels.get(KAI_QUEUE):
+        if queue := kai_queue_of(labels):
             return queue
     for labels in (top.labels, of_pod):
         if project := labels.get(_PROJECT):

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from muster.api.names import KAI_OLD_QUEUE, KAI_QUEUE
 from muster.api.objects.workloads import ForeignWorkload
 from muster.controllers.contract import Json, owner_reference
 from muster.controllers.played.contract import (
@@ -66,7 +67,7 @@ def _ray_pod(thing: ForeignWorkload, name: str, group: Json, kind: str, group_na
         key: text
         for key, text in thing.metadata.labels.items()
         if key
-        in ("ray.io/scheduler-name", "volcano.sh/queue-name", "kai.scheduler/queue", "ray.io/priority-class-name")
+        in ("ray.io/scheduler-name", "volcano.sh/queue-name", KAI_QUEUE, KAI_OLD_QUEUE, "ray.io/priority-class-name")
     }
     return pod_of(thing, name, group.get("template"), {**of_cluster, **labels})
 

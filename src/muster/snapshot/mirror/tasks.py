@@ -23,6 +23,9 @@ from muster.snapshot.tables import FOREIGN, GATED, Hold
 #: Priority of a pod that states none, as in Volcano.
 DEFAULT_TASK_PRIORITY = 1
 
+#: Index, age, uid and name.
+_Place = tuple[int, float, str, str]
+
 
 class TaskBook:
     """Rows of tasks, and the books of jobs and classes that they are entered in."""
@@ -56,6 +59,8 @@ class TaskBook:
         self.generation = 0
         #: Jobs whose tasks have to be put in order again.
         self._unranked: set[int] = set()
+        #: What tasks are ordered by inside their jobs, as far as it was asked for since they changed.
+        self._places: dict[int, _Place] = {}
         self._shapes: dict[int, PodShape] = {}
         #: The last pod of which a shape was derived: pods that come one after the other are often alike.
         self._model: tuple[Pod, PodShape] | None = None
@@ -125,6 +130,7 @@ class TaskBook:
         self._shapes[row] = shape
         self._pod_holds.change(self.pods[row], pod)
         self.pods[row] = pod
+        self._places.pop(row, None)
         self.holds.pop(row, None)
         if hold is not None:
             self.holds[row] = hold
@@ -225,6 +231,7 @@ class TaskBook:
         self._move_to_job(row, NO_ROW)
         self._pod_holds.change(self.pods[row], NOBODY)
         self._shapes.pop(row, None)
+        self._places.pop(row, None)
         self.holds.pop(row, None)
         self._set_used(row, NO_ROW, NO_ROW, NO_ROW)
         # A free row is looked at with all others, and must lead nowhere.
@@ -243,14 +250,19 @@ class TaskBook:
         """Order of tasks inside their jobs: index, age, uid; only changed jobs are sorted."""
         ranks: Rows = self.columns["rank"]
         for job in self._unranked:
-            for rank, task in enumerate(sorted(self.jobs.members[job], key=self._place)):
-                ranks[task] = rank
+            order = sorted(self.jobs.members[job], key=self._place)
+            ranks[order] = np.arange(len(order))
         self._unranked.clear()
         return ranks
 
-    def _place(self, task: int) -> tuple[int, float, str, str]:
-        pod = self.pods[task]
-        return pod_index(pod), created_seconds(pod.metadata), pod.metadata.uid, pod.metadata.name
+    def _place(self, task: int) -> _Place:
+        """What a task is ordered by; kept, as a job that thousands of pods join one by one is sorted many times."""
+        place = self._places.get(task)
+        if place is None:
+            pod = self.pods[task]
+            place = pod_index(pod), created_seconds(pod.metadata), pod.metadata.uid, pod.metadata.name
+            self._places[task] = place
+        return place
 
     # -- what has finished -----------------------------------------------------------------------------------
 
@@ -309,6 +321,7 @@ class TaskBook:
         self.pods, self.ids = kept(self.pods, moved), kept(self.ids, moved)
         self.rows = {key: row for row, key in enumerate(self.ids)}
         self._shapes = {int(moved[row]): shape for row, shape in self._shapes.items()}
+        self._places.clear()
         self.holds = {int(moved[row]): hold for row, hold in self.holds.items()}
         self.jobs.members = [{int(moved[row]) for row in members} for members in self.jobs.members]
 

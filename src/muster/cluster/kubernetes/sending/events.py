@@ -221,8 +221,11 @@ class EventSender:
 
     def tell(self, events: Iterable[KubeEvent]) -> None:
         """Take events up; from any thread. They are dropped when the loop has ended."""
+        events = list(events)
+        if not events:
+            return
         with contextlib.suppress(RuntimeError):
-            self._loop.call_soon_threadsafe(self._take, list(events))
+            self._loop.call_soon_threadsafe(self._take, events)
 
     async def stop(self) -> None:
         """Send no more; what is being sent gets a moment to be answered, so that it is known whether it was."""

@@ -97,7 +97,13 @@ class InFlight:
         return self.request(assumption, send, settle)
 
     def assume_report(
-        self, assumption: Assumption, send: Send, *, is_patient: bool = False, is_passing: bool = False
+        self,
+        assumption: Assumption,
+        send: Send,
+        *,
+        is_patient: bool = False,
+        is_passing: bool = False,
+        patience_s: float = 0.0,
     ) -> Request:
         """The same for a report, which a newer one on the same topic may overtake before it is sent.
 
@@ -109,7 +115,7 @@ class InFlight:
         is_resting = rest is not None and rest.until > time.monotonic()
         settle = partial(self._settle_report, assumption)
         request = self.request(about, _send_nothing if is_resting else send, settle)
-        return replace(request, is_patient=is_patient, is_passing=is_passing)
+        return replace(request, is_patient=is_patient, is_passing=is_passing, patience_s=patience_s)
 
     def request(self, about: object, send: Send, settle: Answered) -> Request:
         """A request whose answer is read by the scheduler's thread, at its next poll."""

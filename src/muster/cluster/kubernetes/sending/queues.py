@@ -4,10 +4,10 @@
 nominating) and others (statuses, conditions) have queues of their own, so that no binding waits behind a report; while
 many urgent ones are under way, reports wait, and later trickle: they take the server's time from what somebody waits
 for. Those that nobody acts upon (`is_patient`) wait until no urgent one is under way; if that goes on, they are sent at
-the pace at which they come, some seconds late. A report that has not been sent yet is replaced by a newer one about the
-same thing, for which those that say how things are at the moment (`is_passing`) wait a little: the pods of a gang start
-and end one by one, and one word on all is enough. A request that has to wait for something says so (`Later`); it takes
-up no worker meanwhile and keeps no queue busy.
+the pace at which they come, some seconds late, or more (`patience_s`) if only we read them. A report that has not been
+sent yet is replaced by a newer one about the same thing, for which those that say how things are at the moment
+(`is_passing`) wait a little: the pods of a gang start and end one by one, and one word on all is enough. A request that
+has to wait for something says so (`Later`); it takes up no worker meanwhile and keeps no queue busy.
 `Inbox` brings back what happened since the scheduler last asked: events of the watches and answers to what was sent.
 What can change no decision (a pod has started, a status that we wrote ourselves) wakes the reader too, but only after a
 while, so that it comes together with more of its kind.
@@ -66,6 +66,8 @@ class Request:
     is_patient: bool = False
     #: Whether a patient one may soon be out of date, and so waits for a newer one.
     is_passing: bool = False
+    #: How long a patient one waits beyond the time that all have, in seconds.
+    patience_s: float = 0.0
 
 
 @dataclass(slots=True)
@@ -73,6 +75,8 @@ class _Patience:
     """How long a patient request waits for a newer one at most, and if none comes any more."""
 
     at_most: float
+    #: Until when it gives way to the other queue in any case.
+    yields_until: float
     until: float = 0.0
 
     def look_at(self, request: Request, now: float) -> None:
@@ -105,6 +109,8 @@ class RequestQueue:
 
     def submit(self, requests: Sequence[Request]) -> None:
         """Take requests up; from any thread, but always the same one. They are dropped when the loop has ended."""
+        if not requests:
+            return  # waking the loop costs more than most requests do
         self._n_submitted += len(requests)
         with contextlib.suppress(RuntimeError):
             self._loop.call_soon_threadsafe(self._take, requests)
@@ -144,7 +150,9 @@ class RequestQueue:
                     else:
                         self._put_in_line([request.about])
             elif is_patient:
-                self._patient[request.about] = patience = _Patience(moment + _PATIENCE_SECONDS)
+                self._patient[request.about] = patience = _Patience(
+                    moment + _PATIENCE_SECONDS, moment + request.patience_s
+                )
                 patience.look_at(request, moment)
                 self._has_patient.set()
             else:
@@ -169,8 +177,10 @@ class RequestQueue:
             elif patience_ends is None:
                 patience_ends = moment + _PATIENCE_SECONDS
             elif moment >= patience_ends and self._order.empty():
-                n_due = max(1, round(len(self._patient) * _LOOK_SECONDS / _PATIENCE_SECONDS))
-                self._put_in_line(ripe[:n_due])
+                is_ending = self._is_ending
+                tired = {about for about, each in self._patient.items() if each.yields_until <= moment or is_ending}
+                n_due = max(1, round(len(tired) * _LOOK_SECONDS / _PATIENCE_SECONDS))
+                self._put_in_line([about for about in ripe if about in tired][:n_due])
             if not self._patient:
                 self._has_patient.clear()
             await asyncio.sleep(_LOOK_SECONDS)

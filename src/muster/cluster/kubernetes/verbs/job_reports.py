@@ -15,6 +15,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from muster.api import Pod, waits_for
+from muster.api.names import START_STAMP
 from muster.cluster.kubernetes.sending import calls
 from muster.cluster.kubernetes.sending.api_thread import ApiThread
 from muster.cluster.kubernetes.sending.assumptions import Assumptions, told_to_wait, with_annotations, with_status
@@ -33,6 +34,8 @@ HOLD_SECONDS: Final = 1.0
 _LONGEST: Final = 60
 
 
+#: For how long the stamp of a start gives way to bindings: nobody reads it but a scheduler that starts anew.
+_STAMP_SECONDS: Final = 60.0
 #: The phase of a gang that may have its pods.
 _LET_IN: Final = "Inqueue"
 
@@ -86,7 +89,8 @@ class JobReports:
             call = calls.annotate(resource.path_of(group.key), group.metadata.uid, update.annotations)
             send = partial(write_status, self._api, group, call)
             marked = with_annotations(group, update.annotations)
-            yield self._in_flight.assume_report(marked, send, is_patient=True)
+            patience_s = _STAMP_SECONDS if update.annotations.keys() == {START_STAMP} else 0.0
+            yield self._in_flight.assume_report(marked, send, is_patient=True, patience_s=patience_s)
         yield from self._conditions(update, now)
 
     def _conditions(self, update: JobUpdate, now: float) -> Iterator[Request]:
