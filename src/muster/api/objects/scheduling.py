@@ -97,6 +97,8 @@ class KaiPodGroupSpec(K8sModel):
     scheduling_backoff: Int32 | None = None
     #: How long the gang may be broken before it is evicted; a negative one: for ever.
     staleness_grace_period: str | None = None
+    #: For how long its pods wait before anybody is evicted for them.
+    preemption_delay: str | None = None
 
 
 class KaiPodGroupStatus(K8sModel):
