@@ -118,6 +118,19 @@ def conditions_of(update: JobUpdate) -> dict[str, tuple[str, str]]:
     return {SCHEDULED: ("tasks in gang are ready to be scheduled", "")} if update.is_scheduled else {}
 
 
+#: KAI's words for reasons; all others are its word for pods that found no place.
+_KAI_REASONS: Final = {
+    "over-quota": "NonPreemptibleOverQuota",
+    "queue-limit": "OverLimit",
+    "queue-missing": "QueueDoesNotExist",
+}
+
+
+def kai_reason(code: str) -> str:
+    """What KAI calls the reason for which a gang waits."""
+    return _KAI_REASONS.get(code, "PodSchedulingErrors")
+
+
 @dataclass(frozen=True, slots=True)
 class HyperNodeUpdate:
     """How many nodes a HyperNode holds, and what is wrong with it ("" if nothing is); written to its status."""

@@ -101,11 +101,32 @@ class KaiPodGroupSpec(K8sModel):
     preemption_delay: str | None = None
 
 
+class KaiExplanation(K8sModel):
+    """One reason for which a gang waits."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class KaiSchedulingCondition(K8sModel):
+    """Why a gang waits, as said for one pool of nodes."""
+
+    type: str = ""
+    node_pool: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    reasons: Sequence[KaiExplanation] = ()
+    last_transition_time: Timestamp | None = None
+    transition_id: str = field(default="", name="transitionID")
+
+
 class KaiPodGroupStatus(K8sModel):
     """How the gang is."""
 
     phase: str = ""
     conditions: Sequence[Condition] = ()
+    scheduling_conditions: Sequence[KaiSchedulingCondition] = ()
     running: Int32 = 0
     succeeded: Int32 = 0
     failed: Int32 = 0
