@@ -136,6 +136,14 @@ spec:
     assert found.notes == ()
 
 
+def test_a_shard_may_stand_beside_other_objects_but_not_beside_another() -> None:
+    shard, monitor = "kind: SchedulingShard\nspec: {kValue: 3}\n", "kind: ServiceMonitor\nspec: {}\n"
+    assert arguments(parse_config(f"{monitor}---\n{shard}---\n{monitor}", "s"), "fairshare")["kValue"] == 3
+    for text in (f"{shard}---\n{shard}", f"{monitor}---\n{monitor}"):
+        with pytest.raises(UserError, match="expected one document, got 2"):
+            parse_config(text, "s")
+
+
 def test_the_shard_of_an_installation_is_read_with_notes() -> None:
     shard = "kind: SchedulingShard\nspec: {goMemLimitRatio: 0.9, scenarioSearchBudgets: {}, plugins: {numa: {}}}\n"
     found = parse_config(shard, "s")

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from muster.api import UserError
 from muster.api.documents import read_yaml
-from muster.framework.config_files import hint, unwrapped
+from muster.framework.config_files import hint, the_configuration, unwrapped
 from muster.framework.plugin import Eviction
 from muster.framework.points import EVICTION_FLAGS, HIERARCHY_FLAG, OTHER_FLAGS, POINTS, Point
 
@@ -164,7 +164,7 @@ def load_config(path: Path) -> SchedulerConfig:
 def parse_config(text: str, source: str) -> SchedulerConfig:
     """Parse a configuration; `source` names it in errors."""
     reader = _Reader(source)
-    documents = [document.content for document in read_yaml(text, source)]
+    documents = the_configuration([document.content for document in read_yaml(text, source)])
     if len(documents) > 1:
         raise UserError(f"{source}: expected one document, got {len(documents)}")
     content, notes = unwrapped(documents[0] if documents else None, source, KAI_YAML)

@@ -19,6 +19,7 @@ Document = dict[str, Any]  # Any: YAML as it was read
 _IN_VALUES: Final = (("custom", "scheduler_config_override"), ("config",))
 _CONFIG_KEYS: Final = ("volcano-scheduler.conf", "scheduler.yaml", "config.yaml")
 _KAI_GROUP: Final = "kai.scheduler/"
+_HOLDING: Final = ("SchedulingShard", "ConfigMap")
 #: Plugins of KAI's, and why there is none of that name here.
 _WITHIN: Final = {
     "nodeavailability": "nodes that are not ready are never used",
@@ -67,6 +68,12 @@ def hint(name: str, known: Collection[str], otherwise: str = "") -> str:
     """The name that was probably meant; where none is near, what else there is to say, or all that are known."""
     near = nearest(name, known)
     return f"did you mean {near!r}?" if near else otherwise or f"known: {', '.join(sorted(known))}"
+
+
+def the_configuration(documents: list[object]) -> list[object]:
+    """Of several documents the one that holds a configuration, if there is one: users apply what is beside it."""
+    holding: list[object] = [each for each in documents if isinstance(each, dict) and each.get("kind") in _HOLDING]
+    return holding if len(documents) > 1 and len(holding) == 1 else documents
 
 
 def unwrapped(document: object, source: str, kai: str) -> tuple[object, tuple[str, ...]]:
