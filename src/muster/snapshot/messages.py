@@ -81,7 +81,8 @@ class JobUpdate:
     is_scheduled: bool = False
     #: Tasks without a node; KAI's PodGroups show them.
     pending: int = 0
-    #: Whether there is a PodGroup; without one, only the pods can be told.
+    #: Whether there is a PodGroup to write to. If not, only pods are told: there is none, or it is complete, and what
+    #: waits are pods beyond its minimum.
     has_group: bool = True
     #: Annotations to set on the PodGroup; None removes one.
     annotations: Mapping[str, str | None] = field(default_factory=dict, hash=False)
