@@ -211,11 +211,11 @@ def test_the_scheduler_configuration_of_kai_is_read() -> None:
     REGISTRY.check(found, "c")
     used = [option.name for option in found.plugin_options()]
     assert found.actions == ("allocate", "reclaim")
-    assert {"fairshare", "gang", "elastic"} <= set(used)
+    assert {"fairshare", "gang", "elastic", "nodeorder"} <= set(used)
     assert not {"minruntime", "taskorder", "proportion"} & set(used)
     assert arguments(found, "nodeplacement")["gpu"] == "spread"
     assert found.arguments_of("reclaim")["maxJobsPerQueue"] == 5
-    assert len(found.notes) == 3
+    assert len(found.notes) == 2
 
 
 @pytest.mark.parametrize(

@@ -133,6 +133,16 @@ tiers:
   - name: nodeplacement
     arguments: {gpu: binpack, cpu: binpack}
   - name: resourcetype
+  - name: nodeorder
+    # Of Kubernetes' scores that for preferred pod affinity alone, above all others, as KAI's plugin podaffinity.
+    arguments:
+      podaffinity.weight: 1000
+      podaffinity.hardWeight: 1
+      leastrequested.weight: 0
+      balancedresource.weight: 0
+      nodeaffinity.weight: 0
+      tainttoleration.weight: 0
+      podtopologyspread.weight: 0
   - name: minruntime
   - name: pdb
 configurations:

@@ -23,7 +23,6 @@ _HOLDING: Final = ("SchedulingShard", "ConfigMap")
 #: Plugins of KAI's, and why there is none of that name here.
 _WITHIN: Final = {
     "nodeavailability": "nodes that are not ready are never used",
-    "podaffinity": "pod affinity is part of predicates",
     "kubeflow": "masters of jobs come first by their index",
     "ray": "heads of clusters come first by their index",
     "subgrouporder": "sub-groups are ordered as part of placing",
@@ -39,7 +38,7 @@ _WITHIN: Final = {
     "nodelocalgreedy": "it is one of the ways in which KAI looks for victims; the solver has its own",
     "multinodegang": "it is one of the ways in which KAI looks for victims; the solver has its own",
 }
-_PLUGINS: Final = {"proportion": "fairshare"}
+_PLUGINS: Final = {"proportion": "fairshare", "podaffinity": "nodeorder"}
 _ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 _KAI_FIELDS: Final = ("queueDepthPerAction", "usageDBConfig")
 #: Fields of shards that nothing follows from here, and why.
