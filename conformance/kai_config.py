@@ -22,6 +22,7 @@ _KAI_NAMES = {
     "taskorder": "taskorder",
     "nodeplacement": "nodeplacement",
     "resourcetype": "resourcetype",
+    "nodeorder": "podaffinity",
     "minruntime": "minruntime",
 }
 

@@ -1,5 +1,7 @@
 """The embedded cluster serves KAI's PodGroups and queues as it does Volcano's."""
 
+from dataclasses import replace
+
 import pytest
 
 from muster.api import (
@@ -13,6 +15,7 @@ from muster.api import (
     UserError,
 )
 from muster.api.names import KAI_GROUP_NAME
+from muster.api.objects.scheduling import KaiSchedulingCondition
 from muster.cluster import MemoryCluster
 from muster.cluster.embedded_server import standard_queues
 from muster.snapshot.messages import Evict, JobUpdate
@@ -47,6 +50,34 @@ def test_updates_are_written_to_the_status_and_the_condition_comes_and_goes() ->
     cluster.update_jobs([JobUpdate("default/g", "Running", 2, 1, 0)])
     status = group_in(cluster).status
     assert (status.running, status.succeeded, status.pending, list(status.conditions)) == (2, 1, 0, [])
+
+
+@pytest.mark.parametrize(
+    ("code", "reason"),
+    [
+        ("queue-limit", "OverLimit"),
+        ("over-quota", "NonPreemptibleOverQuota"),
+        ("queue-missing", "QueueDoesNotExist"),
+        ("insufficient-resources", "PodSchedulingErrors"),
+    ],
+)
+def test_why_a_gang_waits_stands_where_kais_tools_look_for_it(code: str, reason: str) -> None:
+    group = kai_group()
+    group.metadata.labels["kai.scheduler/node-pool"] = "a100"
+    elsewhere = KaiSchedulingCondition(type="UnschedulableOnNodePool", node_pool="h100", transition_id="7")
+    group.status.scheduling_conditions = [elsewhere]
+    cluster = MemoryCluster([group], start=1000.0)
+    waits = JobUpdate("default/g", "Pending", 0, 0, 0, code, "no room", pending=3)
+    cluster.update_jobs([waits])
+    first, second = group_in(cluster).status.scheduling_conditions
+    assert first == elsewhere
+    assert (second.type, second.node_pool, second.status) == ("UnschedulableOnNodePool", "a100", "True")
+    assert [(each.reason, each.message) for each in second.reasons] == [(reason, "no room")]
+    cluster.advance_to(1060.0)
+    cluster.update_jobs([replace(waits, pending=2)])
+    assert group_in(cluster).status.scheduling_conditions[1] == second  # since when it waits
+    cluster.update_jobs([JobUpdate("default/g", "Running", 3, 0, 0)])
+    assert list(group_in(cluster).status.scheduling_conditions) == [elsewhere]
 
 
 @pytest.mark.parametrize("group", [kai_group(annotations={"a": "1"}), pod_group("g")], ids=["kai", "volcano"])

@@ -252,6 +252,28 @@ def test_kais_users_get_kais_groups_with_its_classes(name: str, label: str) -> N
     assert {(each.queue, each.priority) for each in found} == {("team", priority)}
 
 
+def test_pods_of_a_job_start_together_where_it_says_how_many() -> None:
+    annotated = "{name: t, annotations: {kai.scheduler/batch-min-member: '2'}}"
+    world = GroupingWorld(CASES["Job, indexed"][0].replace("{name: t}", annotated))
+    [found] = world.grouped()
+    assert (found.minimum, len(found.pods)) == (2, 3)
+    [group] = world.groups.values()
+    assert isinstance(group, KaiPodGroup)
+    assert group.metadata.owner_references[0].kind == "Job"
+
+
+def test_times_to_wait_on_pods_are_those_of_their_gang_unless_the_owner_says_otherwise() -> None:
+    marks = "annotations: {kai.scheduler/preemption-delay: 1m, kai.scheduler/staleness-grace-period: 5s}"
+    template = TEMPLATE.replace("template: {", f"template: {{metadata: {{{marks}}}, ")
+    text = CASES["StatefulSet"][0].replace(TEMPLATE, template)
+    [group] = GroupingWorld(_kai(text)).groups.values()
+    assert group.metadata.annotations["kai.scheduler/preemption-delay"] == "1m"
+    assert group.metadata.annotations["kai.scheduler/staleness-grace-period"] == "5s"
+    owned = text.replace("{name: t", "{name: t, annotations: {kai.scheduler/preemption-delay: 3m}", 1)
+    [group] = GroupingWorld(owned).groups.values()
+    assert group.metadata.annotations["kai.scheduler/preemption-delay"] == "3m"
+
+
 def test_the_word_of_the_owner_comes_before_that_of_the_pod() -> None:
     labels = "kai.scheduler/queue: a, priorityClassName: build, kai.scheduler/preemptibility: preemptible"
     world = GroupingWorld(_kai(CASES["PyTorchJob"][0], labels))

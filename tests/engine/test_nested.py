@@ -10,14 +10,16 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from muster.api import KaiTopologyConstraint, KubeObject
+from muster.api import KaiTopologyConstraint, KubeObject, ObjectMeta, Topology, TopologyLevel, TopologySpec
 from muster.api.names import KAI_GROUP_NAME
 from muster.engine.placing import EVERYWHERE, NOW_OR_LATER, PROMISES, Door, Goal, Scope
+from muster.engine.placing.nested import label_topology
 from muster.framework import JobVerdict, Session
 from muster.kernels.placement import FUTURE, IDLE
 from muster.snapshot import Rows, TaskStatus
 from muster.testing import fingerprint, node, pod
 from tests.engine.label_networks import (
+    NETWORK,
     RACK,
     ZONE,
     filler,
@@ -73,6 +75,18 @@ def test_a_required_level_keeps_all_tasks_in_one_domain(interleaved: bool) -> No
     cluster = racks({"z0": [1, 2], "z1": [3]}, interleaved=interleaved)
     job = [group("job", 2, within(RACK)), *members("job", 2)]
     assert racks_used(opened(*cluster, *job)) == {"z0-r1": 2}
+
+
+def test_a_level_may_be_named_by_its_alias() -> None:
+    cluster = [thing for thing in racks({"z0": [1, 2], "z1": [3]}) if not isinstance(thing, Topology)]
+    levels = [TopologyLevel(node_label=ZONE, alias="zone"), TopologyLevel(node_label=RACK, alias="rack")]
+    named = Topology(metadata=ObjectMeta(name=NETWORK), spec=TopologySpec(levels=levels))
+    job = [group("job", 2, within("rack")), *members("job", 2)]
+    assert racks_used(opened(named, *cluster, *job)) == {"z0-r1": 2}
+    wide = [group("job", 3, within("zone", "rack")), *members("job", 3)]
+    assert racks_used(opened(named, *cluster, *wide)) == {"z1-r0": 3}
+    with pytest.raises(ValueError, match="has no level 'row'; it has net/zone, net/rack, zone, rack"):
+        label_topology(opened(named, *cluster), NETWORK).level_of("row")
 
 
 def test_of_domains_with_room_the_fullest_is_taken() -> None:

@@ -119,6 +119,69 @@ def test_an_empty_shard_is_the_profile() -> None:
     assert found.configurations == ready.configurations
 
 
+def test_flags_of_a_shard_that_mean_something_here_are_followed() -> None:
+    shard = """
+kind: SchedulingShard
+spec:
+  args:
+    default-staleness-grace-period: 5s
+    max-consolidation-preemptees: "4"
+    allow-consolidating-reclaim: "false"
+"""
+    found = parse_config(shard, "shard.yaml")
+    REGISTRY.check(found, "shard.yaml")
+    assert found.arguments_of("stalegangeviction")["gracePeriod"] == "5s"
+    assert found.arguments_of("consolidation")["maxConsolidationPreemptees"] == "4"
+    assert arguments(found, "fairshare")["chargeMovedVictims"] is True
+    assert found.notes == ()
+
+
+def test_a_shard_may_stand_beside_other_objects_but_not_beside_another() -> None:
+    shard, monitor = "kind: SchedulingShard\nspec: {kValue: 3}\n", "kind: ServiceMonitor\nspec: {}\n"
+    assert arguments(parse_config(f"{monitor}---\n{shard}---\n{monitor}", "s"), "fairshare")["kValue"] == 3
+    for text in (f"{shard}---\n{shard}", f"{monitor}---\n{monitor}"):
+        with pytest.raises(UserError, match="expected one document, got 2"):
+            parse_config(text, "s")
+
+
+def test_the_shard_of_an_installation_is_read_with_notes() -> None:
+    shard = "kind: SchedulingShard\nspec: {goMemLimitRatio: 0.9, scenarioSearchBudgets: {}, plugins: {numa: {}}}\n"
+    found = parse_config(shard, "s")
+    assert [note.partition(" has no meaning here: ")[0] for note in found.notes] == [
+        "s: spec.plugins: plugin numa",
+        "s: spec.goMemLimitRatio",
+        "s: spec.scenarioSearchBudgets",
+    ]
+    assert found.tiers == profile("kai").tiers
+
+
+@pytest.mark.parametrize(
+    ("given", "window", "half_life"),
+    [
+        ({"clientType": "prometheus"}, 7 * 86400, 0),
+        ({"usageParams": {"windowSize": "168h", "halfLifePeriod": "2h", "windowType": "sliding"}}, 7 * 86400, 7200),
+        ({"usageParams": {"windowSize": "1d"}}, 86400, 0),
+    ],
+)
+def test_shares_depend_on_the_past_where_a_shard_has_a_database_of_it(
+    given: dict[str, object], window: float, half_life: float
+) -> None:
+    shard = {"kind": "SchedulingShard", "spec": {"usageDBConfig": given, "kValue": 2}}
+    found = parse_config(yaml.safe_dump(shard), "s")
+    REGISTRY.check(found, "s")
+    fairshare = arguments(found, "fairshare")
+    assert (fairshare["windowSeconds"], fairshare["halfLifeSeconds"], fairshare["kValue"]) == (window, half_life, 2)
+    assert [note.partition(":")[0] for note in found.notes] == ["s"]
+
+
+def test_a_window_of_another_type_is_noted_and_one_that_cannot_be_read_is_refused() -> None:
+    shard = "kind: SchedulingShard\nspec: {{usageDBConfig: {{usageParams: {{{}}}}}}}\n"
+    found = parse_config(shard.format("windowSize: 1h, windowType: tumbling"), "s")
+    assert "windowType: the window is the last 1h at any moment" in found.notes[0]
+    with pytest.raises(UserError, match=r"s: spec\.usageDBConfig\.usageParams: expected a duration"):
+        parse_config(shard.format("windowSize: a week"), "s")
+
+
 def test_the_scheduler_configuration_of_kai_is_read() -> None:
     names = [
         "predicates",
@@ -148,11 +211,11 @@ def test_the_scheduler_configuration_of_kai_is_read() -> None:
     REGISTRY.check(found, "c")
     used = [option.name for option in found.plugin_options()]
     assert found.actions == ("allocate", "reclaim")
-    assert {"fairshare", "gang", "elastic"} <= set(used)
+    assert {"fairshare", "gang", "elastic", "nodeorder"} <= set(used)
     assert not {"minruntime", "taskorder", "proportion"} & set(used)
     assert arguments(found, "nodeplacement")["gpu"] == "spread"
     assert found.arguments_of("reclaim")["maxJobsPerQueue"] == 5
-    assert len(found.notes) == 3
+    assert len(found.notes) == 2
 
 
 @pytest.mark.parametrize(

@@ -302,6 +302,7 @@ def test_pod_sets_are_counted_by_the_label_of_kai() -> None:
         ("", 50, True),
         ("train", 50, True),
         ("interactive-preemptible", 75, True),
+        ("build-preemptible", 75, True),
         ("build", 100, False),
         ("inference", 125, False),
         ("unheard-of", 50, True),

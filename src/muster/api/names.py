@@ -72,6 +72,9 @@ DISRUPTION_MODE: Final = "muster.sh/disruption-mode"
 WHOLE_GROUP: Final = "PodGroup"
 KAI_START_STAMP: Final = "kai.scheduler/last-start-timestamp"
 KAI_STALE_STAMP: Final = "kai.scheduler/stale-podgroup-timestamp"
+KAI_STALE_GRACE: Final = "kai.scheduler/staleness-grace-period"
+#: On PodGroups and on what they are made for: for how long pods wait before anybody is evicted for them.
+KAI_PREEMPTION_DELAY: Final = "kai.scheduler/preemption-delay"
 
 # On queues: for how long a gang that runs is left alone.
 PREEMPT_MIN_RUNTIME: Final = "muster.sh/preempt-min-runtime"
@@ -116,6 +119,7 @@ OWNER: Final = "muster.sh/owner"
 KAI_PRIORITY_CLASSES: Final[Mapping[str, int]] = {
     "train": 50,
     "interactive-preemptible": 75,
+    "build-preemptible": 75,
     "build": 100,
     "inference": 125,
 }

@@ -164,6 +164,7 @@ def _kai_pod_group(group: KaiPodGroup) -> Problems:
     yield from _kai_pod_group_amounts(group)
     yield from one_of("spec.preemptibility", spec.preemptibility, PREEMPTIBILITY)
     yield from _seconds("spec.stalenessGracePeriod", spec.staleness_grace_period)
+    yield from _seconds("spec.preemptionDelay", spec.preemption_delay, least=0)
     yield from _constraint("spec.topologyConstraint", spec.topology_constraint)
     yield from _sub_groups(spec.sub_groups)
 
@@ -308,6 +309,11 @@ def _label_topology(topology: Topology) -> Problems:
             yield Problem(here, f'expected "{HOSTNAME}" as the last level only')
         elif fault := label_fault(label, ""):
             yield Problem(here, fault)
+    seen = set(levels)
+    for index, level in enumerate(topology.spec.levels):
+        if level.alias and level.alias in seen:
+            yield Problem(f"spec.levels[{index}].alias", f'expected a name of its own, got "{level.alias}" again')
+        seen.add(level.alias)
 
 
 _CHECKS: Final[Checks] = {

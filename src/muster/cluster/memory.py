@@ -213,7 +213,7 @@ class MemoryCluster:
 
     def _update_job(self, update: messages.JobUpdate) -> str:
         if not update.has_group:
-            for pod in self._pods_without_group(update.job):
+            for pod in self._pods_of(update.job):
                 if not pod.spec.node_name:
                     self.store.put(waiting_pod(pod, update.message, self._clock.stamp()))
             return ""
@@ -223,8 +223,8 @@ class MemoryCluster:
         self.store.put(updated_group(group, update, self._clock.stamp()))
         return ""
 
-    def _pods_without_group(self, job: str) -> list[Pod]:
-        """The pods of a job that has no PodGroup: a lone one, or all that name the one that is missing."""
+    def _pods_of(self, job: str) -> list[Pod]:
+        """The pods of a job: a lone one, or all that name a PodGroup, there or missing."""
         alone = pod_of_lone_job(job)
         if alone is None:
             return [pod for pod in self.store.all(Pod) if f"{pod.namespace}/{group_of(pod)}" == job]

@@ -23,7 +23,8 @@ from muster.api import (
     Quantity,
     Queue,
 )
-from muster.api.names import POD_SCHEDULED
+from muster.api.names import KAI_NODE_POOL, POD_SCHEDULED
+from muster.api.objects.scheduling import KaiExplanation, KaiSchedulingCondition
 from muster.snapshot.messages import (
     CONDITIONS,
     UNSCHEDULABLE,
@@ -32,11 +33,15 @@ from muster.snapshot.messages import (
     QuarantineUpdate,
     QueueUpdate,
     conditions_of,
+    kai_reason,
 )
 from muster.snapshot.mirror.quarantine import CODE, USABLE
 
 #: The condition of a HyperNode: whether it can be used, and all of its members were found.
 VALID = "Valid"
+#: The condition of KAI's PodGroups that says why they wait, and the pool of those that name none.
+KAI_UNSCHEDULABLE = "UnschedulableOnNodePool"
+KAI_DEFAULT_POOL = "default"
 
 AnyGroup = PodGroup | KaiPodGroup
 AnyQueue = Queue | KaiQueue
@@ -53,7 +58,9 @@ def updated_group(group: AnyGroup, update: JobUpdate, now: datetime) -> AnyGroup
     }
     metadata = _annotated(group.metadata, update.annotations)
     if isinstance(group, KaiPodGroup):
-        return replace(group, metadata=metadata, status=replace(group.status, pending=update.pending, **counts))
+        waits = _scheduling_conditions(group, update, now)
+        status = replace(group.status, pending=update.pending, scheduling_conditions=waits, **counts)
+        return replace(group, metadata=metadata, status=status)
     return replace(group, metadata=metadata, status=replace(group.status, **counts))
 
 
@@ -66,6 +73,26 @@ def _conditions(standing: Sequence[Condition], update: JobUpdate, now: datetime)
     # One that stands as it is wanted keeps the time of its last change.
     known = {(each.type, each.status, each.reason, each.message): each for each in standing}
     return [*others, *(known.get((each.type, each.status, each.reason, each.message), each) for each in wanted)]
+
+
+def _scheduling_conditions(group: KaiPodGroup, update: JobUpdate, now: datetime) -> list[KaiSchedulingCondition]:
+    """Why a gang waits, where KAI's tools look for it; what other pools of nodes say stays."""
+    pool = group.metadata.labels.get(KAI_NODE_POOL, KAI_DEFAULT_POOL)
+    standing = group.status.scheduling_conditions
+    others = [known for known in standing if (known.type, known.node_pool) != (KAI_UNSCHEDULABLE, pool)]
+    if update.unschedulable is None:
+        return others
+    wanted = KaiSchedulingCondition(
+        type=KAI_UNSCHEDULABLE,
+        node_pool=pool,
+        status="True",
+        reason=UNSCHEDULABLE,
+        message=update.message,
+        reasons=[KaiExplanation(reason=kai_reason(update.unschedulable), message=update.message)],
+        last_transition_time=now,
+    )
+    same = (each for each in standing if replace(each, last_transition_time=now) == wanted)
+    return [*others, next(same, wanted)]
 
 
 def _annotated(meta: ObjectMeta, changes: Mapping[str, str | None]) -> ObjectMeta:

@@ -25,7 +25,7 @@ from typing import Any, Final
 
 from muster.api import UserError
 from muster.api.documents import read_yaml
-from muster.framework.config_files import hint, unwrapped
+from muster.framework.config_files import hint, the_configuration, unwrapped
 from muster.framework.plugin import Eviction
 from muster.framework.points import EVICTION_FLAGS, HIERARCHY_FLAG, OTHER_FLAGS, POINTS, Point
 
@@ -133,6 +133,16 @@ tiers:
   - name: nodeplacement
     arguments: {gpu: binpack, cpu: binpack}
   - name: resourcetype
+  - name: nodeorder
+    # Of Kubernetes' scores that for preferred pod affinity alone, above all others, as KAI's plugin podaffinity.
+    arguments:
+      podaffinity.weight: 1000
+      podaffinity.hardWeight: 1
+      leastrequested.weight: 0
+      balancedresource.weight: 0
+      nodeaffinity.weight: 0
+      tainttoleration.weight: 0
+      podtopologyspread.weight: 0
   - name: minruntime
   - name: pdb
 configurations:
@@ -164,7 +174,7 @@ def load_config(path: Path) -> SchedulerConfig:
 def parse_config(text: str, source: str) -> SchedulerConfig:
     """Parse a configuration; `source` names it in errors."""
     reader = _Reader(source)
-    documents = [document.content for document in read_yaml(text, source)]
+    documents = the_configuration([document.content for document in read_yaml(text, source)])
     if len(documents) > 1:
         raise UserError(f"{source}: expected one document, got {len(documents)}")
     content, notes = unwrapped(documents[0] if documents else None, source, KAI_YAML)

@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterator, Mapping
 from typing import Any, Final
 
-from muster.api import UserError
+from muster.api import UserError, parse_seconds
 from muster.api.documents import read_yaml
 from muster.api.fields import nearest
 
@@ -19,10 +19,10 @@ Document = dict[str, Any]  # Any: YAML as it was read
 _IN_VALUES: Final = (("custom", "scheduler_config_override"), ("config",))
 _CONFIG_KEYS: Final = ("volcano-scheduler.conf", "scheduler.yaml", "config.yaml")
 _KAI_GROUP: Final = "kai.scheduler/"
+_HOLDING: Final = ("SchedulingShard", "ConfigMap")
 #: Plugins of KAI's, and why there is none of that name here.
 _WITHIN: Final = {
     "nodeavailability": "nodes that are not ready are never used",
-    "podaffinity": "pod affinity is part of predicates",
     "kubeflow": "masters of jobs come first by their index",
     "ray": "heads of clusters come first by their index",
     "subgrouporder": "sub-groups are ordered as part of placing",
@@ -34,10 +34,19 @@ _WITHIN: Final = {
     "gpuspread": "GPUs are given out whole, so there is nothing to spread on them",
     "gpusharingorder": "GPUs are given out whole",
     "reflectjoborder": "`muster jobs` lists the line",
+    "numa": "NUMA nodes within a machine are left to the kubelet",
+    "nodelocalgreedy": "it is one of the ways in which KAI looks for victims; the solver has its own",
+    "multinodegang": "it is one of the ways in which KAI looks for victims; the solver has its own",
 }
-_PLUGINS: Final = {"proportion": "fairshare"}
+_PLUGINS: Final = {"proportion": "fairshare", "podaffinity": "nodeorder"}
 _ACTIONS: Final = ("allocate", "consolidation", "reclaim", "preempt", "stalegangeviction")
 _KAI_FIELDS: Final = ("queueDepthPerAction", "usageDBConfig")
+#: Fields of shards that nothing follows from here, and why.
+_IDLE: Final = {
+    "goMemLimit": "it is about the memory of KAI's own program",
+    "goMemLimitRatio": "it is about the memory of KAI's own program",
+    "scenarioSearchBudgets": "searches end after so many dry runs: `maxTrialsPerJob` and `maxTrialsPerCycle`",
+}
 _SHARD_FIELDS: Final = (
     "actions",
     "args",
@@ -48,13 +57,22 @@ _SHARD_FIELDS: Final = (
     "plugins",
     "queueDepthPerAction",
     "usageDBConfig",
+    *_IDLE,
 )
+#: How long KAI looks back at what queues had where a configuration does not say.
+_USAGE_WINDOW: Final = "1w"
 
 
 def hint(name: str, known: Collection[str], otherwise: str = "") -> str:
     """The name that was probably meant; where none is near, what else there is to say, or all that are known."""
     near = nearest(name, known)
     return f"did you mean {near!r}?" if near else otherwise or f"known: {', '.join(sorted(known))}"
+
+
+def the_configuration(documents: list[object]) -> list[object]:
+    """Of several documents the one that holds a configuration, if there is one: users apply what is beside it."""
+    holding: list[object] = [each for each in documents if isinstance(each, dict) and each.get("kind") in _HOLDING]
+    return holding if len(documents) > 1 and len(holding) == 1 else documents
 
 
 def unwrapped(document: object, source: str, kai: str) -> tuple[object, tuple[str, ...]]:
@@ -191,8 +209,7 @@ def _of_kai(document: Document, source: str, text: str) -> tuple[object, tuple[s
     for name in [plugin["name"] for plugin in kai.plugins if plugin["name"] not in kept]:
         kai.drop(name)
     _depths(kai, document.get("queueDepthPerAction"))
-    if "usageDBConfig" in document:
-        kai.note("usageDBConfig has no meaning here: the scheduler records usage by itself")
+    _usage(kai, document.get("usageDBConfig"), "usageDBConfig")
     return kai.result()
 
 
@@ -222,11 +239,49 @@ def _of_shard(document: Document, source: str, text: str) -> tuple[object, tuple
     _plugins(kai, spec.get("plugins") or {})
     if spec.get("partitionLabelValue"):
         kai.note(f"spec.partitionLabelValue: say --node-pool {spec['partitionLabelValue']} to work on that pool only")
-    for name in spec.get("args") or {}:
-        kai.note(f"spec.args.{name} has no meaning here: it is a flag of KAI's scheduler; see `muster run --help`")
-    if "usageDBConfig" in spec:
-        kai.note("spec.usageDBConfig has no meaning here: the scheduler records usage by itself")
+    _flags(kai, spec.get("args") or {})
+    _usage(kai, spec.get("usageDBConfig"), "spec.usageDBConfig")
+    for name in filter(spec.__contains__, _IDLE):
+        kai.note(f"spec.{name} has no meaning here: {_IDLE[name]}")
     return kai.result()
+
+
+def _flags(kai: _Kai, given: Mapping[str, Any]) -> None:
+    """Flags of KAI's scheduler: a few say what arguments of actions and plugins say here."""
+    for name, value in given.items():
+        match name:
+            case "default-staleness-grace-period":
+                kai.set_action("stalegangeviction", {"gracePeriod": value})
+            case "max-consolidation-preemptees":
+                kai.set_action("consolidation", {"maxConsolidationPreemptees": value})
+            case "allow-consolidating-reclaim":
+                kai.set_plugin("fairshare", {"chargeMovedVictims": str(value).lower() == "false"})
+            case _:
+                kai.note(
+                    f"spec.args.{name} has no meaning here: it is a flag of KAI's scheduler; see `muster run --help`"
+                )
+
+
+def _usage(kai: _Kai, given: object, path: str) -> None:
+    """Shares that depend on the past: how far back KAI looks. Raises UserError."""
+    if not isinstance(given, dict):
+        return
+    params = given.get("usageParams") or {}
+    spans = {
+        "windowSeconds": params.get("windowSize") or _USAGE_WINDOW,
+        "halfLifeSeconds": params.get("halfLifePeriod") or 0,
+    }
+    kai.set_plugin("fairshare", {name: _span(kai, path, span) for name, span in spans.items()})
+    if params.get("windowType", "sliding") != "sliding":
+        kai.note(f"{path}.usageParams.windowType: the window is the last {spans['windowSeconds']} at any moment")
+    kai.note(f"{path}: the scheduler records by itself what queues have; nothing is read from a database")
+
+
+def _span(kai: _Kai, path: str, given: str | float) -> float:
+    try:
+        return parse_seconds(given)
+    except ValueError as fault:
+        raise UserError(f"{kai.source}: {path}.usageParams: {fault}") from None
 
 
 def _enabled(given: Mapping[str, Any], kai: _Kai) -> list[str]:

@@ -207,6 +207,11 @@ NEVER_PREEMPTS = reason(
     "its pods say that they take nobody's place",
     remedy="set their preemptionPolicy to PreemptLowerPriority",
 )
+STILL_DELAYED = reason(
+    "preemption-delay",
+    "nobody is evicted for it before its preemption delay is over",
+    remedy="wait, or give it a shorter one",
+)
 OVER_DISRUPTION = reason(
     "disruption-limit", "more would have to be evicted than the limit allows", remedy="raise maxDisruptionRatio"
 )

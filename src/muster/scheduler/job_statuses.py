@@ -136,6 +136,13 @@ def unschedulable_jobs(session: Session, jobs: Iterable[int]) -> dict[int, JobVe
     return found
 
 
+def growing_jobs(session: Session, jobs: Iterable[int]) -> dict[int, JobVerdict]:
+    """Those of the jobs that have their minimum and whose other pods find no place, and the reason on record."""
+    waiting = session.snapshot.jobs.counts[:, TaskStatus.PENDING]
+    found = ((job, session.verdicts.get(job)) for job in jobs if waiting[job])
+    return {job: verdict for job, verdict in found if verdict is not None and not session.job_deficit(job)}
+
+
 def _only_leaving(snapshot: Snapshot, job: int) -> bool:
     if not snapshot.jobs.counts[job, TaskStatus.RELEASING]:
         return False

@@ -26,6 +26,7 @@ from muster.explain import Whys
 from muster.framework import NO_CLASS, JobVerdict, Session, Verdicts
 from muster.scheduler.job_statuses import (
     JobStatus,
+    growing_jobs,
     job_status,
     job_statuses,
     leaving_counts,
@@ -57,11 +58,15 @@ def updates_of(session: Session, unchanged: UnchangedJobs) -> list[JobUpdate]:
     quiet = unchanged.jobs(session.snapshot)
     quiet[[*stamps, *session.verdicts, *session.snapshot.jobs.aside]] = False
     jobs = np.flatnonzero(session.snapshot.jobs.live & ~quiet).tolist()
-    unschedulable = unchanged.reasons.told(session, unschedulable_jobs(session, jobs))
+    waiting = unschedulable_jobs(session, jobs)
+    growing = growing_jobs(session, [job for job in jobs if job not in waiting])
+    told = unchanged.reasons.told(session, waiting | growing)
+    unschedulable = {job: told[job] for job in waiting}
     updates = _updates(session, jobs, unschedulable, stamps)
+    updates += _growth_updates(session, {job: told[job] for job in growing})
     index = session.snapshot.jobs.index
     quiet[jobs] = True
-    quiet[[*unschedulable, *(index[update.job] for update in updates)]] = False
+    quiet[[*told, *(index[update.job] for update in updates)]] = False
     unchanged.remember(session.snapshot, quiet)
     return updates
 
@@ -118,6 +123,17 @@ def _updates(
     return sorted(updates, key=lambda update: update.job)
 
 
+def _growth_updates(session: Session, growing: Mapping[int, _Told]) -> list[JobUpdate]:
+    """Why pods beyond a minimum wait; nothing of that is said of the job, which runs."""
+    statuses = job_statuses(session, growing, ())
+    updates = [
+        replace(_update(session.snapshot.jobs.records[job].id, statuses[job], why, {}), has_group=False)
+        for job, why in growing.items()
+        if not _is_told(session, job, why.code)
+    ]
+    return sorted(updates, key=lambda update: update.job)
+
+
 def _update_if_any(
     session: Session, job: int, status: JobStatus, why: _Told | None, stamps: Stamps
 ) -> JobUpdate | None:
@@ -148,12 +164,9 @@ def _update(job: str, status: JobStatus, why: _Told | None, stamps: Stamps) -> J
 
 def _is_told(session: Session, job: int, code: str) -> bool:
     """Whether all waiting pods of a job say the reason already."""
-    tasks = session.snapshot.tasks
-    return all(
-        waits_for(tasks.pods[task], code)
-        for task in session.snapshot.tasks_of(job).tolist()
-        if tasks.status[task] == TaskStatus.PENDING
-    )
+    tasks, own = session.snapshot.tasks, session.snapshot.tasks_of(job)
+    waiting = own[tasks.status[own] == TaskStatus.PENDING]
+    return all(waits_for(tasks.pods[task], code) for task in waiting.tolist())
 
 
 def _differs(update: JobUpdate, group: PodGroup | KaiPodGroup) -> bool:

@@ -34,6 +34,7 @@ from muster.snapshot.records import (
     created_seconds,
     goes_whole,
     min_runtime,
+    preemption_delay,
     refuses_eviction,
     stale_grace,
     stale_since,
@@ -105,6 +106,7 @@ def job_from_kai(group: KaiPodGroup) -> JobRecord:
         started=started_at(meta.annotations),
         stale_since=stale_since(meta.annotations),
         stale_grace=stale_grace(meta.annotations, spec.staleness_grace_period),
+        preemption_delay=preemption_delay(meta.annotations, spec.preemption_delay),
         source=group,
     )
 

@@ -14,7 +14,7 @@ rows next to each other, in the order of their parents and then of their own lab
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Final
 
@@ -126,15 +126,18 @@ class LabelTopology:
     order: Rows
     #: First domain of each level, and the number of domains.
     first: Rows
+    #: Labels by other names that levels have.
+    aliases: Mapping[str, str] = field(default_factory=dict)
 
     def __len__(self) -> int:
         return len(self.names)
 
-    def level_of(self, label: str) -> int:
-        """The level of a label. Raises ValueError that says which there are."""
+    def level_of(self, name: str) -> int:
+        """The level of a label, or of an alias. Raises ValueError that says which there are."""
+        label = name if name in self.labels else self.aliases.get(name, name)
         if label not in self.labels:
-            known = ", ".join(self.labels) or "none"
-            raise ValueError(f"topology {self.name!r} has no level {label!r}; it has {known}")
+            known = ", ".join((*self.labels, *self.aliases)) or "none"
+            raise ValueError(f"topology {self.name!r} has no level {name!r}; it has {known}")
         return self.labels.index(label) + 1
 
     def level_name(self, level: int) -> str:

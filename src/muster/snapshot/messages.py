@@ -81,7 +81,8 @@ class JobUpdate:
     is_scheduled: bool = False
     #: Tasks without a node; KAI's PodGroups show them.
     pending: int = 0
-    #: Whether there is a PodGroup; without one, only the pods can be told.
+    #: Whether there is a PodGroup to write to. If not, only pods are told: there is none, or it is complete, and what
+    #: waits are pods beyond its minimum.
     has_group: bool = True
     #: Annotations to set on the PodGroup; None removes one.
     annotations: Mapping[str, str | None] = field(default_factory=dict, hash=False)
@@ -116,6 +117,19 @@ def conditions_of(update: JobUpdate) -> dict[str, tuple[str, str]]:
         reason = "NotEnoughResources" if update.unschedulable in _LACKS_ROOM else update.unschedulable
         return {UNSCHEDULABLE: (reason, update.message)}
     return {SCHEDULED: ("tasks in gang are ready to be scheduled", "")} if update.is_scheduled else {}
+
+
+#: KAI's words for reasons; all others are its word for pods that found no place.
+_KAI_REASONS: Final = {
+    "over-quota": "NonPreemptibleOverQuota",
+    "queue-limit": "OverLimit",
+    "queue-missing": "QueueDoesNotExist",
+}
+
+
+def kai_reason(code: str) -> str:
+    """What KAI calls the reason for which a gang waits."""
+    return _KAI_REASONS.get(code, "PodSchedulingErrors")
 
 
 @dataclass(frozen=True, slots=True)

@@ -33,9 +33,11 @@ from muster.api.names import (
     DISRUPTION_MODE,
     KAI_OLD_QUEUE,
     KAI_PREEMPTIBILITY,
+    KAI_PREEMPTION_DELAY,
     KAI_PRIORITY_LABEL,
     KAI_QUEUE,
     KAI_SCHEDULER,
+    KAI_STALE_GRACE,
     KAI_STALE_STAMP,
     KAI_START_STAMP,
     PREEMPT_MIN_RUNTIME,
@@ -101,6 +103,8 @@ class JobRecord:
     #: Since when the gang is broken, and how long it may be; None: it is not, and what the action's arguments say.
     stale_since: float | None = None
     stale_grace: float | None = None
+    #: For how many seconds its pods wait before anybody is evicted for them.
+    preemption_delay: float = 0.0
     #: The PodGroup, of either family, or None for a lone pod.
     source: PodGroup | KaiPodGroup | None = None
 
@@ -155,6 +159,7 @@ def job_from_group(group: PodGroup) -> JobRecord:
         started=started_at(meta.annotations),
         stale_since=stale_since(meta.annotations),
         stale_grace=stale_grace(meta.annotations),
+        preemption_delay=preemption_delay(meta.annotations),
         source=group,
     )
 
@@ -211,6 +216,7 @@ def job_from_pod(pod: Pod) -> JobRecord:
         preemptible=said,
         preemptible_below=BUILD_PRIORITY if is_kai else None,
         started=began_at(pod) if pod.spec.node_name else None,
+        preemption_delay=preemption_delay(meta.annotations),
     )
 
 
@@ -323,7 +329,15 @@ def _first_stamp(annotations: Mapping[str, str], *keys: str) -> float | None:
 
 def stale_grace(annotations: Mapping[str, str], otherwise: str | None = None) -> float | None:
     """How long the gang may be broken, in seconds, negative: for ever; None: it does not say, or not clearly."""
-    text = annotations.get(STALE_GRACE, otherwise)
+    return _said_seconds(annotations.get(STALE_GRACE, otherwise or annotations.get(KAI_STALE_GRACE)))
+
+
+def preemption_delay(annotations: Mapping[str, str], said: str | None = None) -> float:
+    """For how many seconds pods wait before anybody is evicted for them; 0 where nothing is said, or not clearly."""
+    return max(_said_seconds(said or annotations.get(KAI_PREEMPTION_DELAY)) or 0.0, 0.0)
+
+
+def _said_seconds(text: str | None) -> float | None:
     try:
         return None if text is None else parse_seconds(text)
     except ValueError:

@@ -97,6 +97,28 @@ class KaiPodGroupSpec(K8sModel):
     scheduling_backoff: Int32 | None = None
     #: How long the gang may be broken before it is evicted; a negative one: for ever.
     staleness_grace_period: str | None = None
+    #: For how long its pods wait before anybody is evicted for them.
+    preemption_delay: str | None = None
+
+
+class KaiExplanation(K8sModel):
+    """One reason for which a gang waits."""
+
+    reason: str = ""
+    message: str = ""
+
+
+class KaiSchedulingCondition(K8sModel):
+    """Why a gang waits, as said for one pool of nodes."""
+
+    type: str = ""
+    node_pool: str = ""
+    status: str = ""
+    reason: str = ""
+    message: str = ""
+    reasons: Sequence[KaiExplanation] = ()
+    last_transition_time: Timestamp | None = None
+    transition_id: str = field(default="", name="transitionID")
 
 
 class KaiPodGroupStatus(K8sModel):
@@ -104,6 +126,7 @@ class KaiPodGroupStatus(K8sModel):
 
     phase: str = ""
     conditions: Sequence[Condition] = ()
+    scheduling_conditions: Sequence[KaiSchedulingCondition] = ()
     running: Int32 = 0
     succeeded: Int32 = 0
     failed: Int32 = 0

@@ -93,12 +93,19 @@ class TopologyLevel(K8sModel):
     """One level: nodes with the same value of the label are close to each other."""
 
     node_label: str = ""
+    #: Another name for the level, which gangs may use in the place of the label.
+    alias: str = ""
 
 
 class TopologySpec(K8sModel):
     """The levels, from the widest to the narrowest."""
 
     levels: Sequence[TopologyLevel] = ()
+
+    @property
+    def aliases(self) -> dict[str, str]:
+        """Node labels by the other names of their levels."""
+        return {level.alias: level.node_label for level in self.levels if level.alias}
 
 
 class Topology(KubeObject):

@@ -75,6 +75,8 @@ def _one_of(*words: str) -> _Value:
 _DURATION: Final = _Value(_is_positive, 'a duration such as "90s" or "1h30m"')
 _VALUES: Final[Mapping[str, _Value]] = {
     names.STALE_GRACE: _DURATION._replace(is_understood=_is_duration),  # below zero: for ever
+    names.KAI_STALE_GRACE: _DURATION._replace(is_understood=_is_duration),
+    names.KAI_PREEMPTION_DELAY: _DURATION,
     names.PREEMPT_MIN_RUNTIME: _DURATION,
     names.RECLAIM_MIN_RUNTIME: _DURATION,
     names.SLA_WAITING_TIME: _DURATION,

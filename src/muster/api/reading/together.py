@@ -210,7 +210,7 @@ class _Networks:
         self._names = {tier.tier_name for tier in tiers} - {""}
         self._n_tiers = len(tiers)
         self._levels = {
-            each.object.name: [level.node_label for level in each.object.spec.levels]
+            each.object.name: [*(level.node_label for level in each.object.spec.levels), *each.object.spec.aliases]
             for each in loaded
             if isinstance(each.object, Topology)
         }

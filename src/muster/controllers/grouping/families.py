@@ -24,9 +24,11 @@ from muster.api.names import (
     KAI_NODE_POOL,
     KAI_OLD_QUEUE,
     KAI_PREEMPTIBILITY,
+    KAI_PREEMPTION_DELAY,
     KAI_PRIORITY_CLASSES,
     KAI_PRIORITY_LABEL,
     KAI_SCHEDULER,
+    KAI_STALE_GRACE,
     KAI_SUBGROUP,
     PREEMPTABLE,
     QUEUE_NAME,
@@ -51,6 +53,7 @@ _PROJECT: Final = "project"
 _USER: Final = "user"
 _PREEMPTIBILITY: Final = ("preemptible", "non-preemptible", "semi-preemptible")
 _GANG_ANNOTATIONS: Final = (PREEMPTABLE, COOLDOWN_TIME, REVOCABLE_ZONE)
+_KAI_GANG_ANNOTATIONS: Final = (KAI_PREEMPTION_DELAY, KAI_STALE_GRACE)
 _GANG_LABELS: Final = (PREEMPTABLE, COOLDOWN_TIME)
 _UID: Final = re.compile(r"[a-z0-9-]+")
 _MAX_NAME: Final = 253
@@ -131,7 +134,7 @@ class Member:
 def wanted(family: Family, member: Member, known: Known) -> Wanted:
     """The PodGroup of a pod."""
     pod, top = member.pod, member.top
-    share = member.rule.share_of(family)
+    share = member.rule.share_of(family, top.document)
     holder = {"owner": top, "child": member.owners[0], "pod": owner_of_itself(pod), "each": top}[share]
     document = _for_kai(member, known) if family == "kai" else _for_volcano(member)
     gang = member.gang
@@ -222,7 +225,10 @@ def _network_topology(annotations: Mapping[str, str]) -> Json | None:
 def _for_kai(member: Member, known: Known) -> Json:
     gang, top, of_pod = member.gang, member.top, member.pod.metadata
     labels = {key: of_pod.labels[key] for key in (_USER, KAI_NODE_POOL) if key in of_pod.labels} | dict(top.labels)
-    annotations = {key: text for key, text in top.annotations.items() if not key.startswith(_QUOTING)}
+    annotations: dict[str, str] = {
+        key: of_pod.annotations[key] for key in _KAI_GANG_ANNOTATIONS if key in of_pod.annotations
+    }
+    annotations |= {key: text for key, text in top.annotations.items() if not key.startswith(_QUOTING)}
     spec: Json = {
         "minMember": gang.minimum,
         "queue": _kai_queue(top, of_pod.labels, known),

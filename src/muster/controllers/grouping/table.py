@@ -131,6 +131,8 @@ class Rule(Row, frozen=True):
     #: A row to take everything from that this one does not say.
     like: str = ""
     share: Share | Shares = "owner"
+    #: Fields of the owner of which one that is there says that all its pods share a PodGroup after all.
+    together: Sequence[str] = ()
     split: Split | None = None
     #: The owner does not count: what it made is the owner, with the labels and annotations of both.
     skip: bool = False
@@ -148,8 +150,10 @@ class Rule(Row, frozen=True):
     #: Where fields `required` and `preferred` say the topology level of all.
     levels: str = ""
 
-    def share_of(self, family: str) -> Share:
-        """Who shares a PodGroup of a family: `volcano` or `kai`."""
+    def share_of(self, family: str, owner: object) -> Share:
+        """Who shares a PodGroup of a family (`volcano` or `kai`) below an owner, given as its document."""
+        if any(at(owner, path) is not None for path in self.together):
+            return "owner"
         if isinstance(self.share, Shares):
             return self.share.kai if family == "kai" else self.share.volcano
         return self.share

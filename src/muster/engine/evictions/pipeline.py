@@ -22,7 +22,7 @@ from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
 from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.heirs import NextTakers, hand_on
 from muster.engine.evictions.options import Limits
-from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
+from muster.engine.evictions.restraint import never_preempts, why_not_ask, why_wait, would_bounce
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
 from muster.engine.lines import Line
 from muster.engine.waiting import placeable_jobs, schedulable_tasks
@@ -227,7 +227,8 @@ class _Pipeline(Generic[C]):
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
-        refusal = None if self.strategy.piecewise else why_not_ask(self.session, self.kind, job, tasks)
+        may_ask = why_wait if self.strategy.piecewise else partial(why_not_ask, kind=self.kind)
+        refusal = may_ask(self.session, job=job, tasks=tasks)
         if refusal is not None:
             self.session.note_no_eviction(job, self.action, refusal)
             return

@@ -16,8 +16,9 @@ from numpy.typing import NDArray
 
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Evictor, Plugin, Rejection, Session, points
-from muster.framework.reasons import NEVER_PREEMPTS, OVER_FAIR_SHARE
+from muster.framework.reasons import NEVER_PREEMPTS, OVER_FAIR_SHARE, STILL_DELAYED
 from muster.snapshot import NO_ROW, UNLIMITED, Amounts, Mask, Rows
+from muster.snapshot.records import created_seconds
 
 
 def have_too_much(session: Session, tasks: Rows, wanted: Mask, units: NDArray[np.int64] | None = None) -> Mask:
@@ -141,6 +142,8 @@ def _takes_back(session: Session, kind: Eviction, evictor: Evictor, placed: Rows
 
 def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Rejection | None:
     """Why a job may not look for victims at all for these tasks; None: it may."""
+    if (refusal := why_wait(session, job, tasks)) is not None:
+        return refusal
     if never_preempts(session, kind, tasks):
         return Rejection(NEVER_PREEMPTS)
     if kind is Eviction.RECLAIM:
@@ -151,6 +154,22 @@ def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Reje
             return refusal
     # Allocate would never bind it, however much room is made.
     return session.over_quota(job, tasks)
+
+
+def why_wait(session: Session, job: int, tasks: Rows) -> Rejection | None:
+    """Whether a job has asked for time in which free room may come before anybody is evicted; None: it is over.
+
+    It begins with the youngest of the pods: whoever was evicted and made anew waits anew.
+    """
+    record = session.snapshot.jobs.records[job]
+    if record.preemption_delay <= 0:
+        return None
+    pods = session.snapshot.tasks.pods
+    until = max(created_seconds(pods[task].metadata) for task in tasks.tolist()) + record.preemption_delay
+    if until <= session.now:
+        return None
+    session.look_again(until)
+    return Rejection(STILL_DELAYED, f"{until - session.now:.0f} of {record.preemption_delay:.0f} s are left")
 
 
 def never_preempts(session: Session, kind: Eviction, tasks: Rows) -> bool:

@@ -228,7 +228,8 @@ def label_topology(session: Session, name: str) -> LabelTopology:
         if not isinstance(found, Topology):
             raise ValueError(f"there is no topology {name!r}; known: {', '.join(sorted(objects)) or 'none'}")
         labels = [level.node_label for level in found.spec.levels]
-        known[name] = build_label_topology(name, labels, nodes.labels, len(nodes))
+        made = build_label_topology(name, labels, nodes.labels, len(nodes))
+        known[name] = replace(made, aliases=found.spec.aliases)
     topology: LabelTopology = known[name]
     return topology
 

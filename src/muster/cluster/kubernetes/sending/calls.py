@@ -133,6 +133,7 @@ def write_group(resource: Resource, group: AnyGroup, standing: Standing) -> Call
     }
     if isinstance(group, KaiPodGroup):
         counts["pending"] = group.status.pending
+        counts["schedulingConditions"] = group.status.scheduling_conditions
     path = resource.status_path_of(group.key)
     return _write_status(path, group.metadata.uid, counts, _changed(status.conditions, standing))
 

@@ -95,7 +95,7 @@ class DecisionEvents:
         if update.unschedulable is None:
             return
         told = partial(KubeEvent, action="Scheduling", note=update.message, type="Warning", series=update.unschedulable)
-        events = [] if group is None else [told(group, "Unschedulable")]
+        events = [] if group is None or not update.has_group else [told(group, "Unschedulable")]
         events += [told(pod, "FailedScheduling", is_detail=group is not None) for pod in pods]
         self._tell(events)
 

@@ -15,7 +15,7 @@ from typing import Final
 from msgspec.structs import replace
 
 from muster.api import KubeObject, PersistentVolumeClaim, Pod, group_of
-from muster.api.names import VOLUME_REFUSED_ON
+from muster.api.names import KAI_SCHEDULER, VOLUME_REFUSED_ON
 from muster.api.objects.pod import PodSchedulingGate
 from muster.cluster.kubernetes.sending.assumptions import Assumption, Assumptions
 from muster.snapshot.messages import Event
@@ -102,7 +102,8 @@ class AwaitedPodGroups:
 
     They give every pod without a PodGroup one, that of a ReplicaSet or of another owner where there is one, with the
     minimum that the owner asks for. Placed before that, a pod would be a gang of one. So it is gated for a moment,
-    until it names a gang, or nobody has come. Of Muster's own only pods with an owner wait: others are alone anyway.
+    until it names a gang, or nobody has come. Of Muster's own only pods with an owner wait, as others are alone anyway,
+    and those for KAI, whose users and tools look for the PodGroup of every pod.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class AwaitedPodGroups:
         self._given_up: set[str] = set()
 
     def observe(self, event: Event, *, owned_only: bool = False) -> None:
-        """Take in a change of a pod, after the assumptions have. `owned_only`: nobody waits who has no owner."""
+        """Take in a change of a pod, after the assumptions have. `owned_only`: no lone pod waits but those for KAI."""
         pod = event.object
         if not isinstance(pod, Pod) or event.kind == "UNREADABLE" or (owned_only and not _is_of_something(pod)):
             return
@@ -150,6 +151,8 @@ class AwaitedPodGroups:
 
 def _is_of_something(pod: Pod) -> bool:
     spec = pod.spec
+    if spec.scheduler_name == KAI_SCHEDULER:
+        return True
     return bool(pod.metadata.owner_references) or spec.scheduling_group is not None or spec.workload_ref is not None
 
 

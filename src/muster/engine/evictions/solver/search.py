@@ -2,9 +2,10 @@
 
 A gang grows: victims are found for its first task, then for more, and those found are kept. While the victims at hand
 are enough, growth goes by doubling, as far as a count of free places says; else further units are offered one by one,
-and a dry run is made for the nodes of the last one, with everybody offered there. Filters pass over scenarios that
-cannot work before any dry run. The search stops at the first offer that works, which may hold more than is needed
-(everybody on a node, or a gang that a larger one made superfluous): what is not needed goes back.
+and a dry run is made for the nodes of the last one, with everybody offered there; where nodes have room and a queue's
+limit is in the way, also one with everybody. Filters pass over scenarios that cannot work before any dry run. The
+search stops at the first offer that works, which may hold more than is needed (everybody on a node, or a gang that a
+larger one made superfluous): what is not needed goes back.
 """
 
 from __future__ import annotations
@@ -251,6 +252,9 @@ class Search:
         taken = set(recorded.tolist())
         offered: list[Unit] = []
         everybody = recorded
+        # Where there is room already, a queue's limit is in the way, and it matters no more where victims are.
+        moves_only = self.kind is Eviction.CONSOLIDATE
+        is_roomy = self.options.looks_ahead and not moves_only and self.places.suffices(pending)
         counts = self.places.count(pending)
         for unit in self._all_units():
             if int(unit.tasks[0]) in taken:
@@ -259,7 +263,10 @@ class Search:
             everybody = np.concatenate((everybody, unit.tasks))
             for count in counts:
                 count.offer(unit)
+            self._refused = False
             outcome = self._try_nodes(pending, recorded, everybody, offered, counts)
+            if outcome is None and is_roomy and not self._refused:
+                outcome = self._try_all(pending, recorded, offered)
             if outcome is not None:
                 return outcome
         self._statement.rollback(mark)
@@ -311,6 +318,17 @@ class Search:
             if outcome is not None or self._refused:
                 return outcome  # what the validators refuse they refuse with this offer, whatever the node
         return None
+
+    def _try_all(self, pending: Rows, recorded: Rows, offered: list[Unit]) -> Plan | None:
+        """A dry run without all that was offered, wherever it is."""
+        units = self._within_budgets(offered)
+        if len({node for unit in units for node in unit.nodes}) < 2:  # as of its only node
+            return None
+        potential = joined([unit.tasks for unit in units])
+        both = np.concatenate((recorded, potential))
+        if not self._passes(pending, both, recorded, potential):
+            return None
+        return self._attempt(pending, both, both, going=potential)
 
     def _passes(self, pending: Rows, offered: Rows, recorded: Rows, potential: Rows) -> bool:
         """Cheap questions before a dry run: plugins' filters, budgets, and how many jobs would go."""
