@@ -322,7 +322,11 @@ class Search:
             scenario = Scenario(self.kind, self.simulation.job, pending, offered, taken, _NOBODY)
             if not all(check(scenario) for check in self._filters):
                 return False
-        return not self.budgets or bool(self.budgets.allowed(potential).all())
+        if self.budgets and not self.budgets.allowed(potential).all():
+            return False
+        # Who moves needs a place beside the beneficiary's.
+        everybody = np.concatenate((pending, taken))
+        return self.kind is not Eviction.CONSOLIDATE or self.places.hold_all(everybody, potential)
 
     def _attempt(
         self,
