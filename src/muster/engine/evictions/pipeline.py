@@ -246,7 +246,9 @@ class _Pipeline(Generic[C]):
                 need, plan = self._for_the_first(need, plan, simulation)
             if plan is None:
                 statement.rollback()
-                why = simulation.refusal or Rejection(reason, self.strategy.obstacles(job))
+                # To find the words costs as much as a search.
+                obstacles = self.strategy.obstacles(job) if self.session.explains else ""
+                why = simulation.refusal or Rejection(reason, obstacles)
                 self.session.note_no_eviction(job, self.action, why)
             else:
                 self._write_down(need, plan, statement)

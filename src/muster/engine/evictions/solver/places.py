@@ -10,6 +10,7 @@ units that make one more place, and that can be told from the counts alone. One 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -208,8 +209,9 @@ def _classes(snapshot: Snapshot, tasks: Rows) -> tuple[list[int], list[int]]:
     """Classes of tasks, and how many there are of each."""
     if len(tasks) == 1:  # most jobs have one task
         return [int(snapshot.tasks.cls[tasks[0]])], [1]
-    classes, counts = np.unique(snapshot.tasks.cls[tasks], return_counts=True)
-    return classes.tolist(), counts.tolist()
+    counts = Counter(snapshot.tasks.cls[tasks].tolist())
+    classes = sorted(counts)
+    return classes, [counts[cls] for cls in classes]
 
 
 # -- forecast --------------------------------------------------------------------------------------------------------

@@ -316,7 +316,7 @@ class Search:
         """Cheap questions before a dry run: plugins' filters, budgets, and how many jobs would go."""
         limit = self.options.most_victims
         taken = np.concatenate((recorded, potential)) if len(recorded) else potential
-        if limit >= 0 and len(np.unique(self.session.snapshot.tasks.job[taken])) > limit:
+        if limit >= 0 and len(set(self.session.snapshot.tasks.job[taken].tolist())) > limit:
             return False
         if self._filters:
             scenario = Scenario(self.kind, self.simulation.job, pending, offered, taken, _NOBODY)
