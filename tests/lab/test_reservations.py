@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from muster.api import KubeObject
+from muster.api import KubeObject, UserError
 from muster.framework import SchedulerConfig, parse_config
 from muster.framework.config import DEFAULT_YAML
 from muster.lab.cluster import EPOCH
@@ -122,6 +122,12 @@ def test_the_longer_a_job_is_the_further_back_it_stands() -> None:
     later = (*rows[:3], ("short", 4900, 36, 8, 1))
     found = starts(trace(later), "easy", nodes=1)
     assert found["short"] > found["hour"] == 1010, "nobody is there who would go before it"
+
+
+def test_a_setback_that_is_no_time_is_named() -> None:
+    config = parse_config(policy_text("easy").replace("reservation}", "reservation, arguments: {setback: soon}}"), "x")
+    with pytest.raises(UserError, match="plugin reservation: arguments: setback: "):
+        REGISTRY.make_plugins(config)
 
 
 def test_nobody_who_comes_later_overtakes_a_reservation() -> None:

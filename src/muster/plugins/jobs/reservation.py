@@ -8,7 +8,7 @@ first that cannot start, `conservative` for several.
 
 Run times come from `Session.run_times`. Of a job that nobody knows anything about the end is not waited for, and it
 never ends before anything. Reservations are made anew in every cycle: what ends early is used, and what ends late moves
-them.
+them. Whoever had one goes first.
 """
 
 from __future__ import annotations
