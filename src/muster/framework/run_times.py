@@ -30,7 +30,7 @@ _FEW: Final = 3
 #: A job that runs for longer than expected is expected to run for so much of that time again.
 _OVERRUN: Final = 0.5
 #: The part of an owner's runs that are no longer than what a job is trusted not to exceed.
-_HARDLY: Final = 0.9
+_HARDLY: Final = 0.85
 #: Whose record stands for owners who have none: everybody's.
 _ANYBODY: Final = ""
 
@@ -47,7 +47,7 @@ class Expected:
 
     @property
     def at_most(self) -> float:
-        """What it will hardly exceed: nine in ten of the runs did not; who said a time is believed."""
+        """What it will hardly exceed: 85 in a hundred of the runs did not; who said a time is believed."""
         return self.runs[math.ceil(_HARDLY * len(self.runs)) - 1] if self.runs else self.seconds
 
     def remaining(self, ran_s: float) -> float:
