@@ -25,7 +25,7 @@ ROOT: Final = Path(__file__).parents[1]
 TRACES: Final = ROOT.parent / "shared" / "traces"
 OUT: Final = ROOT / "build" / "comparison"
 PAGE: Final = ROOT / "docs" / "comparison.md"
-POLICIES: Final = ("skip", "fifo", "sjf", "easy", "easy-shortest", "muster")
+POLICIES: Final = ("skip", "fifo", "sjf", "easy", "easy-fcfs", "easy-shortest", "muster")
 _SKIP: Final = "skip"
 
 

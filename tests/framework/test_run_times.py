@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+from dataclasses import replace
+
 import msgspec
 import pytest
 
 from muster.api.names import EXPECTED_SECONDS, OWNER
 from muster.framework.run_times import Expected, RunTimes, expected_seconds
-from muster.snapshot import Mirror
+from muster.snapshot import JobRecord, Mirror
 from muster.testing.builders import node, pod, pod_group, queue
 
 
@@ -59,3 +62,26 @@ def test_the_record_of_an_owner_tells_where_nobody_says_anything() -> None:
     assert found.at_most == 40.0
     assert found.remaining(15.0) == 25.0, "of those that ran longer the middle one took 40"
     assert found.remaining(100.0) == 60.0, "longer than any before"
+
+
+def test_a_record_is_trusted_as_far_as_85_in_a_hundred_of_its_runs() -> None:
+    runs = tuple(float(seconds) for seconds in range(1, 21))
+    assert Expected(10.5, "record of ann", 2.0, runs).at_most == 17.0
+    assert Expected(30.0, "said").at_most == 30.0, "who says it is believed"
+
+
+def test_when_a_job_ends_by_its_own_word_is_asked_once_until_it_is_over() -> None:
+    record = JobRecord("default/j", "default", "j", "default", 1, 0.0, started=100.0)
+    times, asked = RunTimes(), [0]
+
+    def said() -> Expected:
+        asked[0] += 1
+        times._said["default/j"] = record, expected
+        return expected
+
+    expected = Expected(50.0, "said")
+    assert [times.end(record, said, now) for now in (100.0, 120.0, 149.0)] == [150.0, 150.0, 150.0]
+    assert asked == [1]
+    assert times.end(record, said, 200.0) == 260.0, "it runs over, and goes on for a while"
+    anew = replace(record, started=300.0)
+    assert times.end(anew, lambda: None, 310.0) == math.inf, "another run of it, of which nobody knows anything"

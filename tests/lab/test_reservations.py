@@ -8,7 +8,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from muster.api import KubeObject
+from muster.api import KubeObject, UserError
 from muster.framework import SchedulerConfig, parse_config
 from muster.framework.config import DEFAULT_YAML
 from muster.lab.cluster import EPOCH
@@ -107,10 +107,47 @@ def test_a_long_job_may_start_on_other_nodes_and_beside_the_reservation() -> Non
 
 def test_the_shortest_goes_first_among_those_that_pass() -> None:
     rows = (*BUSY, ("later", 2, 60, 8, 1), ("sooner", 2, 20, 8, 1))
-    assert starts(trace(rows), "easy")["later"] == 2
+    assert starts(trace(rows), "easy-fcfs")["later"] == 2
     found = starts(trace(rows), SHORTEST)
     assert (found["sooner"], found["gang"]) == (2, 100)
     assert found["later"] == 22
+
+
+def test_the_longer_a_job_is_the_further_back_it_stands() -> None:
+    """An hour is set back by ninety minutes, a hundredth of it by nine: as far as if it had come at 1440."""
+    rows = (("old", 0, 1000, 8, 1), ("head", 1, 10, 8, 1), ("hour", 2, 3600, 8, 1), ("short", 900, 36, 8, 1))
+    found = starts(trace(rows), "easy", nodes=1)
+    assert (found["head"], found["short"], found["hour"]) == (1000, 1010, 1046)
+    assert starts(trace(rows), "easy-fcfs", nodes=1)["hour"] == 1010
+    later = (*rows[:3], ("short", 4900, 36, 8, 1))
+    found = starts(trace(later), "easy", nodes=1)
+    assert found["short"] > found["hour"] == 1010, "nobody is there who would go before it"
+
+
+def test_a_setback_that_is_no_time_is_named() -> None:
+    config = parse_config(policy_text("easy").replace("reservation}", "reservation, arguments: {setback: soon}}"), "x")
+    with pytest.raises(UserError, match="plugin reservation: arguments: setback: "):
+        REGISTRY.make_plugins(config)
+
+
+def test_nobody_who_comes_later_overtakes_a_reservation() -> None:
+    rows = (("old", 0, 1000, 8, 1), ("hour", 2, 3600, 8, 1), ("short", 900, 36, 8, 1))
+    found = starts(trace(rows), "easy", nodes=1)
+    assert (found["hour"], found["short"]) == (1000, 4600)
+
+
+def test_who_has_no_reservation_any_more_is_not_remembered() -> None:
+    replay = begun(trace((*BUSY, ("late", 300, 10, 8, 1))), "easy")
+    seen: list[list[str]] = []
+
+    def look() -> bool:
+        session = replay.last_session
+        seen.append([] if session is None else sorted(session.memory))
+        return False
+
+    replay.run(pause=look)
+    assert ["reservation of default/gang"] in seen
+    assert seen[-1] == []
 
 
 def test_nothing_is_known_of_jobs_that_say_nothing_until_their_owner_has_a_record() -> None:
@@ -192,7 +229,7 @@ TOGETHER = [(0, 8, 2, 3), (1, 41, 4, 3), (4, 6, 4, 3), (4, 32, 1, 1), (7, 1, 4, 
 
 
 @settings(max_examples=20, deadline=None)
-@given(rows=ROWS, policy=st.sampled_from(["easy", SHORTEST, PATIENT]))
+@given(rows=ROWS, policy=st.sampled_from(["easy", "easy-fcfs", SHORTEST, PATIENT]))
 @example(rows=OVERTAKEN, policy=PATIENT)
 @example(rows=TOGETHER, policy=PATIENT)
 def test_a_reserved_start_is_kept_when_times_are_right(rows: list[tuple[int, int, int, int]], policy: str) -> None:

@@ -12,7 +12,7 @@ from __future__ import annotations
 import math
 from bisect import bisect_right
 from collections import deque
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from statistics import median
 from typing import Final
@@ -30,7 +30,7 @@ _FEW: Final = 3
 #: A job that runs for longer than expected is expected to run for so much of that time again.
 _OVERRUN: Final = 0.5
 #: The part of an owner's runs that are no longer than what a job is trusted not to exceed.
-_HARDLY: Final = 0.9
+_HARDLY: Final = 0.85
 #: Whose record stands for owners who have none: everybody's.
 _ANYBODY: Final = ""
 
@@ -47,7 +47,7 @@ class Expected:
 
     @property
     def at_most(self) -> float:
-        """What it will hardly exceed: nine in ten of the runs did not; who said a time is believed."""
+        """What it will hardly exceed: 85 in a hundred of the runs did not; who said a time is believed."""
         return self.runs[math.ceil(_HARDLY * len(self.runs)) - 1] if self.runs else self.seconds
 
     def remaining(self, ran_s: float) -> float:
@@ -99,6 +99,8 @@ class RunTimes:
     #: What PodGroups said that speak for their jobs, and what owners' records said since they last grew.
     _said: dict[str, tuple[JobRecord, Expected]] = field(default_factory=dict)
     _judged: dict[str, Expected] = field(default_factory=dict)
+    #: When jobs that run will end by their own word: the same in every cycle.
+    _ends: dict[str, tuple[JobRecord, float]] = field(default_factory=dict)
 
     def follow(self, snapshot: Snapshot, now: float) -> None:
         """Take in a picture: jobs that ran and are gone have ended."""
@@ -116,6 +118,8 @@ class RunTimes:
             self._running[job] = owner_of(record, pod), now if record.started is None else record.started
         if len(self._said) > 2 * len(jobs) + _REMEMBERED:
             self._said = {job: known for job, known in self._said.items() if job in jobs.index}
+        if len(self._ends) > 2 * len(runs) + _REMEMBERED:
+            self._ends = {job: known for job, known in self._ends.items() if job in runs}
 
     def ended(self, job: str, owner: str, seconds: float) -> None:
         """Note what a job took, where somebody knows it better than by looking now and then."""
@@ -157,6 +161,18 @@ class RunTimes:
         """When a job that runs began."""
         known = self._running.get(record.id)
         return record.started if record.started is not None else now if known is None else known[1]
+
+    def end(self, record: JobRecord, expected: Callable[[], Expected | None], now: float) -> float:
+        """When a job that runs is expected to end; infinite: nobody knows."""
+        known = self._ends.get(record.id)
+        if known is not None and known[0] is record and known[1] > now:
+            return known[1]
+        found = expected()
+        if found is None:
+            return math.inf
+        if record.started is not None and self.said(record) is found:
+            self._ends[record.id] = record, record.started + found.seconds
+        return now + found.remaining(max(0.0, now - self.since(record, now)))
 
     def by_owner(self, owner: str) -> Expected | None:
         """What is expected of a job by what its owner's took before; None: too few did to tell."""

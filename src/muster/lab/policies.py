@@ -40,15 +40,19 @@ POLICIES: Final[dict[str, tuple[str, str]]] = {
         ),
     ),
     "easy": (
-        "in the order of coming, with a reservation for the first that cannot start",
+        "in the order of coming, long jobs set back; with a reservation for the first that cannot start",
         _policy("{name: reservation}"),
+    ),
+    "easy-fcfs": (
+        "in the order of coming alone, with a reservation for the first that cannot start",
+        _policy("{name: reservation, arguments: {setback: 0}}"),
     ),
     "easy-shortest": (
         "the shortest first, room is reserved for the one overdue for longest: after a day if as large as a node",
         _policy("{name: reservation, arguments: {order: shortest, patience: 24h}}"),
     ),
     "conservative": (
-        "in the order of coming, with reservations for the first eight that cannot start",
+        "as easy, with reservations for the first eight that cannot start",
         _policy("{name: reservation, arguments: {mode: conservative}}"),
     ),
 }

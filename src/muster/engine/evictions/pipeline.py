@@ -150,11 +150,14 @@ def run(session: Session, kind: Eviction, strategy: Strategy[C], action: str) ->
         return
     waiting = placeable_jobs(session, tasks)
     hopeful = strategy.hopeful(waiting) if spares_turns else waiting
-    jobs = strategy.jobs(hopeful)
+    jobs = strategy.jobs(waiting) if hopeful else {}
     pipeline = _Pipeline(session, kind, strategy, action, dict(waiting))
     left_out = set(jobs)
     for job in strategy.line(jobs) if jobs else ():
         left_out.discard(job)
+        # Who has no victims may have the room of those who have gone for others.
+        if job not in hopeful and not session.snapshot.nodes.state[RELEASING].any():
+            continue
         with session.turn(job):
             pipeline.serve(job, jobs[job])
     for job in sorted(left_out):
@@ -247,7 +250,9 @@ class _Pipeline(Generic[C]):
                 need, plan = self._for_the_first(need, plan, simulation)
             if plan is None:
                 statement.rollback()
-                why = simulation.refusal or Rejection(reason, self.strategy.obstacles(job))
+                # To find the words costs as much as a search.
+                obstacles = self.strategy.obstacles(job) if self.session.explains else ""
+                why = simulation.refusal or Rejection(reason, obstacles)
                 self.session.note_no_eviction(job, self.action, why)
             else:
                 self._write_down(need, plan, statement)

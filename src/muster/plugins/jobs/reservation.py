@@ -8,15 +8,15 @@ first that cannot start, `conservative` for several.
 
 Run times come from `Session.run_times`. Of a job that nobody knows anything about the end is not waited for, and it
 never ends before anything. Reservations are made anew in every cycle: what ends early is used, and what ends late moves
-them.
+them. Whoever had one goes first.
 """
 
 from __future__ import annotations
 
 import math
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import TYPE_CHECKING, Annotated, ClassVar, Literal, cast
+from functools import cached_property, partial
+from typing import TYPE_CHECKING, Annotated, ClassVar, Final, Literal, cast
 
 import msgspec
 import numpy as np
@@ -37,6 +37,12 @@ from muster.snapshot.records import stamp_text
 if TYPE_CHECKING:
     from muster.framework.session import Session
 
+_HOUR: Final = 3600.0
+#: No expected run time counts for more than a year, also none that nobody knows.
+_LONGEST: Final = 365 * 24 * _HOUR
+#: Under which names the plugin remembers who has a reservation, and more than have one at a time.
+_HELD: Final = "reservation of "
+_MANY: Final = 1e6
 #: So many nodes of a reservation are named.
 _NAMED = 4
 #: Tasks that take room on their node, or are promised it, and are not about to leave.
@@ -70,9 +76,24 @@ class ReservationArguments(Arguments, frozen=True, kw_only=True):
             "queue that is overdue for longest."
         ),
     ] = msgspec.field(default=0.0)
+    setback: Annotated[
+        str | float,
+        Meta(
+            description="With `order: queue`: so much further back in its queue stands a job that is expected to run "
+            "for an hour, as if it had come so much later; one of four hours twice as far, one of fifteen minutes half "
+            "as far. 0: the queue goes in the order of coming, as in strict mode."
+        ),
+    ] = msgspec.field(default="90m")
     margin: Annotated[
         float, Meta(ge=1, le=100, description="Run times of jobs that would start early are taken so many times.")
     ] = msgspec.field(default=1.0)
+
+
+def _seconds_of(name: str, given: str | float) -> float:
+    try:
+        return parse_seconds(given)
+    except ValueError as error:
+        raise UserError(f"plugin reservation: arguments: {name}: {error}") from error
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,10 +132,9 @@ class Reservation(Plugin):
     def __init__(self, arguments: Arguments) -> None:
         super().__init__(arguments)
         self._options = cast("ReservationArguments", arguments)
-        try:
-            self._patience = parse_seconds(self._options.patience)
-        except ValueError as error:
-            raise UserError(f"plugin reservation: arguments: patience: {error}") from error
+        self._patience = _seconds_of("patience", self._options.patience)
+        has_setback = self._options.order == "queue" and self._options.mode != "strict"
+        self._setback = _seconds_of("setback", self._options.setback) if has_setback else 0.0
 
     def open(self, session: Session) -> None:
         super().open(session)
@@ -132,19 +152,38 @@ class Reservation(Plugin):
     # -- who comes first -----------------------------------------------------------------------------------------
 
     def job_order(self, job: int) -> OrderKey:
-        """The one overdue for longest first, then the shortest; without patience, only once somebody waits."""
+        """Who has a reservation first, or is overdue for longest; then as the queue has it, or the shortest.
+
+        Without patience the shortest go first only once somebody waits.
+        """
         if self._patience and job in self._foremost:
             return -1.0
+        if (place := self._holders.get(job)) is not None:
+            return place
         if self._options.order != "shortest":
-            return 0.0
+            return self._moment(job) if self._setback else 0.0
         if self._patience:
             return self._seconds(job)
         return self._seconds(job) if int(self.session.snapshot.jobs.queue[job]) in self._blocked else 0.0
 
     def job_orders(self, jobs: Rows) -> NDArray[np.float64]:
-        if self._options.order != "shortest" and not self._patience:
+        if self._options.order != "shortest" and not self._patience and not self._setback:
             return np.zeros(len(jobs))
         return np.array([self.job_order(job) for job in jobs.tolist()], np.float64)
+
+    def _moment(self, job: int) -> float:
+        """When a job would have come if its run time were a matter of indifference: the longer it is, the later."""
+        seconds = min(self._seconds(job), _LONGEST)
+        return float(self.session.snapshot.jobs.created[job]) + self._setback * math.sqrt(seconds / _HOUR)
+
+    @cached_property
+    def _holders(self) -> dict[int, float]:
+        """Jobs for which room was reserved in the last cycle: nobody who has come since overtakes them."""
+        memory, jobs = self.session.memory, self.session.snapshot.jobs
+        known = sorted((at, name) for name, at in memory.items() if name.startswith(_HELD))
+        rows = [jobs.index.get(name.removeprefix(_HELD)) for _, name in known]
+        waiting = [row for row in rows if row is not None and jobs.counts[row, TaskStatus.PENDING]]
+        return {row: float(place - len(waiting)) for place, row in enumerate(waiting)}
 
     @cached_property
     def _overdue_at(self) -> NDArray[np.float64]:
@@ -204,9 +243,23 @@ class Reservation(Plugin):
         found = self._reserve(job)
         if found is not None:
             self.reserved.append(found)
+            self._remember(found)
             self.session.look_again(found.at)
             self._tell(found)
         return is_first and self._options.order == "shortest" and not self._patience
+
+    def _remember(self, found: Reserved) -> None:
+        """Note for the next cycles who has a reservation; the order of the notes is that of their turns."""
+        if self._setback and not self._patience:
+            name = _HELD + self.session.snapshot.jobs.records[found.job].id
+            self.session.memory.setdefault(name, self.session.now + len(self.reserved) / _MANY)
+
+    def close(self) -> None:
+        """Forget those who have no reservation any more."""
+        records = self.session.snapshot.jobs.records
+        held = {_HELD + records[known.job].id for known in self.reserved}
+        for name in [name for name in self.session.memory if name.startswith(_HELD) and name not in held]:
+            del self.session.memory[name]
 
     def _tell(self, found: Reserved) -> None:
         """Add to why the job waits what it waits for."""
@@ -361,13 +414,10 @@ class Reservation(Plugin):
         """When a job that runs, or starts now, is expected to end; infinite: nobody knows."""
         if job == NO_ROW:
             return math.inf
-        expected = self._expectation(job)
-        if expected is None:
-            return math.inf
-        now, jobs = self.session.now, self.session.snapshot.jobs
+        session, jobs = self.session, self.session.snapshot.jobs
         if jobs.counts.item(job, TaskStatus.ALLOCATED) or jobs.counts.item(job, TaskStatus.PIPELINED):
-            return now + expected.seconds  # it starts now, or begins again elsewhere
-        return now + expected.remaining(max(0.0, now - self.session.run_times.since(jobs.records[job], now)))
+            return session.now + self._seconds(job)  # it starts now, or begins again elsewhere
+        return session.run_times.end(jobs.records[job], partial(self._expectation, job), session.now)
 
     def _seconds(self, job: int) -> float:
         """How long a job is expected to run; infinite: nobody knows."""

@@ -15,7 +15,17 @@ from muster.engine.evictions.solver import search
 from muster.engine.evictions.solver.places import FreePlaces, Places, forecast
 from muster.engine.evictions.solver.pool import Unit
 from muster.framework import Session
-from tests.engine.evictions.solver.solver_stage import evicted, kai, open_session, promised, run
+from tests.engine.evictions.solver.solver_stage import (
+    CLASSES,
+    evicted,
+    gang,
+    kai,
+    kai_queue,
+    nodes,
+    open_session,
+    promised,
+    run,
+)
 from tests.engine.evictions.solver.worlds import worlds
 
 EACH = pytest.mark.parametrize("action", ["consolidation", "reclaim", "preempt"])
@@ -112,6 +122,7 @@ def without_counting(go: Callable[[], Session]) -> Session:
         patch.object(search, "forecast", lambda _places, _units: []),
         patch.object(FreePlaces, "suffices", lambda _self, _pending: True),
         patch.object(FreePlaces, "reach", lambda _self, pending, _tasks: len(pending)),
+        patch.object(FreePlaces, "hold_all", lambda _self, _tasks, _going: True),
     ):
         return go()
 
@@ -125,6 +136,29 @@ def test_counting_rules_out_nothing_that_works(action: str, objects: list[KubeOb
     event(f"served: {bool(tried.committed)}")
     assert promised(counted).keys() == promised(tried).keys()
     assert evicted(counted) == evicted(tried)
+
+
+def moving(objects: list[KubeObject]) -> Session:
+    return run(open_session(objects, kai("consolidation", consolidation={"looksAhead": True})))
+
+
+@given(objects=worlds())
+def test_counting_where_movers_could_go_rules_out_nothing_that_works(objects: list[KubeObject]) -> None:
+    with patch.object(FreePlaces, "hold_all", lambda _self, _tasks, _going: True):
+        tried = moving(objects)
+    counted = moving(objects)
+    event(f"moved: {bool(tried.committed)}")
+    assert promised(counted) == promised(tried)
+    assert evicted(counted) == evicted(tried)
+
+
+def test_no_dry_run_is_made_where_who_moves_would_have_no_place() -> None:
+    """Eight GPUs are free in all, and two that would have to move find no node with as many, or one."""
+    q: list[KubeObject] = [*CLASSES, kai_queue("q"), *nodes(3, gpu=8), *gang("c", pending=1, gpu=8)]
+    q += [*gang("a", on=["n0"], gpu=2), *gang("b", on=["n1"], gpu=7)]
+    session = moving([*q, *gang("d", on=["n2"], gpu=7)])
+    assert (session.tallies["consolidation"].dry_runs, promised(session)) == (0, {})
+    assert set(promised(moving([*q, *gang("d", on=["n2"], gpu=6)]))) == {"c-0"}
 
 
 def first_served(session: Session) -> tuple[set[str], list[str]]:

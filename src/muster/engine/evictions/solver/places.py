@@ -10,6 +10,7 @@ units that make one more place, and that can be told from the counts alone. One 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 
@@ -104,6 +105,9 @@ class FreePlaces:
         self._known: dict[int, tuple[Mask, list[tuple[int, int]]]] = {}
         #: By class, as of a length of the touch log.
         self._slots_by_class: dict[int, tuple[int, Rows, int]] = {}
+        #: By class and another: whether the class may go where the other may alone.
+        self._within: dict[tuple[int, int], bool] = {}
+        self._total = snapshot.total()
 
     def _slots(self, cls: int) -> tuple[Rows, int]:
         """Slots of a class on every node, and their sum; counted once, and then where something was touched."""
@@ -133,6 +137,38 @@ class FreePlaces:
             return self._slots(int(self._snapshot.tasks.cls[pending[0]]))[1] > 0
         classes, wanted = _classes(self._snapshot, pending)
         return all(self._slots(cls)[1] >= count for cls, count in zip(classes, wanted, strict=True))
+
+    def hold_all(self, tasks: Rows, going: Rows) -> bool:
+        """Could all these have a place at once? `going`: those of them that still hold what they would leave free.
+
+        Counted for each class by the resource of which it asks for most: whoever asks for as much of it as several of
+        its tasks, and may go nowhere else, takes the places of these.
+        """
+        snapshot = self._snapshot
+        table, requests = snapshot.tasks, snapshot.classes.requests[:, 0]
+        free = snapshot.nodes.future_idle()
+        np.add.at(free, table.node[going], requests[table.cls[going]])
+        classes, counts = _classes(snapshot, tasks)
+        for cls in classes:
+            scarcest = int((requests[cls] / np.maximum(self._total, 1)).argmax())
+            share, usable = int(requests[cls, scarcest]), self._class(cls)[0]
+            if share == 0:
+                continue
+            wanted = sum(
+                count * (int(requests[other, scarcest]) // share)
+                for other, count in zip(classes, counts, strict=True)
+                if self._goes_nowhere_else(other, cls)
+            )
+            if wanted > int((np.maximum(free[usable, scarcest], 0) // share).sum()):
+                return False
+        return True
+
+    def _goes_nowhere_else(self, cls: int, other: int) -> bool:
+        """Whether a class may use no node that another one may not."""
+        known = self._within.get((cls, other))
+        if known is None:
+            known = self._within[cls, other] = not (self._class(cls)[0] & ~self._class(other)[0]).any()
+        return known
 
     def any_for(self, tasks: Rows) -> bool:
         """Is there a place left for any of these tasks?"""
@@ -173,8 +209,9 @@ def _classes(snapshot: Snapshot, tasks: Rows) -> tuple[list[int], list[int]]:
     """Classes of tasks, and how many there are of each."""
     if len(tasks) == 1:  # most jobs have one task
         return [int(snapshot.tasks.cls[tasks[0]])], [1]
-    classes, counts = np.unique(snapshot.tasks.cls[tasks], return_counts=True)
-    return classes.tolist(), counts.tolist()
+    counts = Counter(snapshot.tasks.cls[tasks].tolist())
+    classes = sorted(counts)
+    return classes, [counts[cls] for cls in classes]
 
 
 # -- forecast --------------------------------------------------------------------------------------------------------

@@ -334,13 +334,17 @@ class Search:
         """Cheap questions before a dry run: plugins' filters, budgets, and how many jobs would go."""
         limit = self.options.most_victims
         taken = np.concatenate((recorded, potential)) if len(recorded) else potential
-        if limit >= 0 and len(np.unique(self.session.snapshot.tasks.job[taken])) > limit:
+        if limit >= 0 and len(set(self.session.snapshot.tasks.job[taken].tolist())) > limit:
             return False
         if self._filters:
             scenario = Scenario(self.kind, self.simulation.job, pending, offered, taken, _NOBODY)
             if not all(check(scenario) for check in self._filters):
                 return False
-        return not self.budgets or bool(self.budgets.allowed(potential).all())
+        if self.budgets and not self.budgets.allowed(potential).all():
+            return False
+        # Who moves needs a place beside the beneficiary's.
+        everybody = np.concatenate((pending, taken))
+        return self.kind is not Eviction.CONSOLIDATE or self.places.hold_all(everybody, potential)
 
     def _attempt(
         self,
