@@ -279,7 +279,7 @@ class _Pipeline(Generic[C]):
 
     def _is_in_vain(self, heir: int, plan: Plan) -> bool:
         """Whether an heir may not have what a plan frees, or not for long."""
-        return never_preempts(self.session, self.kind, plan.placed) or would_bounce(
+        return never_preempts(self.session, plan.placed) or would_bounce(
             self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True
         )
 

@@ -141,7 +141,7 @@ def _takes_back(session: Session, kind: Eviction, evictor: Evictor, placed: Rows
 
 def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Rejection | None:
     """Why a job may not look for victims at all for these tasks; None: it may."""
-    if never_preempts(session, kind, tasks):
+    if never_preempts(session, tasks):
         return Rejection(NEVER_PREEMPTS)
     if kind is Eviction.RECLAIM:
         refusal = session.can_reclaim(job, tasks) if session.asked(points.CAN_RECLAIM) else None
@@ -153,7 +153,7 @@ def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Reje
     return session.over_quota(job, tasks)
 
 
-def never_preempts(session: Session, kind: Eviction, tasks: Rows) -> bool:
-    """Whether one of the tasks says that nobody is to be evicted for it inside its queue."""
+def never_preempts(session: Session, tasks: Rows) -> bool:
+    """Whether one of the tasks says that nobody is to be evicted for it, in whatever queue, to move or for good."""
     pods = session.snapshot.tasks.pods
-    return kind is Eviction.PREEMPT and any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())
+    return any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())
