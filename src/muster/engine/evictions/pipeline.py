@@ -24,6 +24,7 @@ from muster.engine.evictions.heirs import NextTakers, hand_on
 from muster.engine.evictions.options import Limits
 from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
+from muster.engine.gangs import next_tasks
 from muster.engine.lines import Line
 from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
@@ -227,7 +228,10 @@ class _Pipeline(Generic[C]):
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
-        refusal = None if self.strategy.piecewise else why_not_ask(self.session, self.kind, job, tasks)
+        if self.strategy.piecewise:  # allocate starts the gang as a whole, or, beyond what is guaranteed, not at all
+            refusal = self.session.over_quota(job, next_tasks(self.session, job, tasks))
+        else:
+            refusal = why_not_ask(self.session, self.kind, job, tasks)
         if refusal is not None:
             self.session.note_no_eviction(job, self.action, refusal)
             return
