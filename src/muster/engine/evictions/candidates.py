@@ -20,7 +20,7 @@ import numpy as np
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import NOBODY
 from muster.framework import Eviction, Evictor, Session
-from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, OperationKind, Rows, Snapshot, TaskStatus
 from muster.snapshot.records import stamp_text
 
 #: Pods that are on a node and can be told to leave it.
@@ -156,6 +156,11 @@ class Pool:
         own = tasks[np.isin(snapshot.tasks.job[tasks], alone)] if alone else tasks[:0]
         return np.array([task for task in own.tolist() if not pods[task].metadata.owner_references], np.intp)
 
+    def _served(self) -> Rows:
+        """Tasks that were promised places in this session by those who evict and move."""
+        done = (one for committed in self.session.committed if committed.promises for one in committed.operations)
+        return np.concatenate((NOBODY, *(one.tasks for one in done if one.kind is OperationKind.PIPELINE)))
+
     def _end(self, job: int, victims: Rows) -> float | None:
         """When the first of the jobs will no longer be protected against a job, as far as plugins know."""
         snapshot = self.session.snapshot
@@ -194,9 +199,10 @@ class Pool:
         stuck = np.zeros(len(snapshot.jobs), np.bool_)
         stuck[table.job[stays]] = True
         if not self.statuses[TaskStatus.PIPELINED]:
-            # What one action moves, the next one does not break: the move would have been for nothing.
+            # Whom one action moves or serves, the next one does not break: it would have been for nothing.
             promised = np.flatnonzero(table.status == TaskStatus.PIPELINED).tolist()
             stuck[table.job[[task for task in promised if table.pods[task].spec.node_name]]] = True
+            stuck[table.job[self._served()]] = True
         protected: Rows = owners[self.session.protected(self.kind, job, owners) | stuck[owners]]
         return protected
 

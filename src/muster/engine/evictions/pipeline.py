@@ -274,7 +274,7 @@ class _Pipeline(Generic[C]):
             owner, handed = hand_on(session, owner, plan, statement, self.waiting)
         if handed is None or (owner != need.job and self._is_in_vain(owner, handed)):
             why = f"{jobs.records[owner].id} would take the room, and may not have it, or lose it"
-        elif len(handed.evicted) and (taker := self.takers.first(owner, handed, statement)) is not None:
+        elif len(handed.victims) and (taker := self.takers.first(owner, handed, statement)) is not None:
             why = f"{jobs.records[taker].id} would take the room next"
         else:
             return (need if owner == need.job else Need(owner, handed.placed)), handed
