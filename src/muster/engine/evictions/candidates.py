@@ -19,6 +19,7 @@ import numpy as np
 
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import NOBODY
+from muster.engine.waiting import made_anew
 from muster.framework import Eviction, Evictor, Session
 from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, OperationKind, Rows, Snapshot, TaskStatus
 from muster.snapshot.records import stamp_text
@@ -134,7 +135,9 @@ class Pool:
             return Candidates(NOBODY, NOBODY, ends=partial(self._end, job))
         reach = np.append(gives, np.False_)[snapshot.tasks.job] & on_node(snapshot, self.statuses)
         asked = np.flatnonzero(reach & willing(snapshot)).astype(np.intp)
-        lost = self._lost_for_good(asked) if self.kind is Eviction.CONSOLIDATE else asked[:0]
+        # Pods without a PodGroup and without an owner would not be made anew elsewhere.
+        is_move = self.kind is Eviction.CONSOLIDATE
+        lost = made_anew(snapshot, asked, has_owner=False) if is_move else asked[:0]
         asked = asked[~np.isin(asked, lost)] if len(lost) else asked
         evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
         by_plugin: dict[str, Rows] = {}
@@ -148,13 +151,6 @@ class Pool:
             kept.append(Kept(snapshot, (f"is kept by {name}", f"are kept by {name}"), own, ends))
         found = Candidates(rows, owners, protected, tuple(kept), ends)
         return found.keeping(snapshot, protected) if self.bars and len(protected) else found
-
-    def _lost_for_good(self, tasks: Rows) -> Rows:
-        """Those of the tasks that nobody would make anew elsewhere: pods without a PodGroup and without an owner."""
-        snapshot, pods = self.session.snapshot, self.session.snapshot.tasks.pods
-        alone = [job for job in owners_of(snapshot, tasks).tolist() if snapshot.jobs.records[job].source is None]
-        own = tasks[np.isin(snapshot.tasks.job[tasks], alone)] if alone else tasks[:0]
-        return np.array([task for task in own.tolist() if not pods[task].metadata.owner_references], np.intp)
 
     def _served(self) -> Rows:
         """Tasks that were promised places in this session by those who evict and move."""

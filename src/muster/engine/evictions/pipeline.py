@@ -26,7 +26,7 @@ from muster.engine.evictions.restraint import never_preempts, why_not_ask, would
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
 from muster.engine.gangs import next_tasks
 from muster.engine.lines import Line
-from muster.engine.waiting import placeable_jobs, schedulable_tasks
+from muster.engine.waiting import placeable_jobs, schedulable_tasks, soon_anew
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
 from muster.framework.reasons import (
     NO_ROOM_BY_EVICTION,
@@ -196,10 +196,11 @@ class _Pipeline(Generic[C]):
 
     @cached_property
     def returning(self) -> dict[int, int]:
-        """By queue, the highest priority of a job that was broken in this session: it comes back before others."""
+        """By queue, the highest priority of a job that was broken and is not back yet: it comes before others then."""
         found: dict[int, int] = {}
         done = [operation for committed in self.session.committed for operation in committed.operations]
-        self._note_broken(joined([one.tasks for one in done if one.kind in _TAKES]), found)
+        evicted = joined([one.tasks for one in done if one.kind in _TAKES])
+        self._note_broken(np.concatenate((evicted, soon_anew(self.session))), found)
         return found
 
     def _note_broken(self, evicted: Rows, returning: dict[int, int]) -> None:
