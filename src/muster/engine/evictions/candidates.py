@@ -152,11 +152,6 @@ class Pool:
         found = Candidates(rows, owners, protected, tuple(kept), ends)
         return found.keeping(snapshot, protected) if self.bars and len(protected) else found
 
-    def _served(self) -> Rows:
-        """Tasks that were promised places in this session by those who evict and move."""
-        done = (one for committed in self.session.committed if committed.promises for one in committed.operations)
-        return np.concatenate((NOBODY, *(one.tasks for one in done if one.kind is OperationKind.PIPELINE)))
-
     def _end(self, job: int, victims: Rows) -> float | None:
         """When the first of the jobs will no longer be protected against a job, as far as plugins know."""
         snapshot = self.session.snapshot
@@ -198,9 +193,30 @@ class Pool:
             # Whom one action moves or serves, the next one does not break: it would have been for nothing.
             promised = np.flatnonzero(table.status == TaskStatus.PIPELINED).tolist()
             stuck[table.job[[task for task in promised if table.pods[task].spec.node_name]]] = True
-            stuck[table.job[self._served()]] = True
+            stuck[_served(self.session)] = True
         protected: Rows = owners[self.session.protected(self.kind, job, owners) | stuck[owners]]
         return protected
+
+
+@dataclass(slots=True)
+class _Served:
+    """Jobs that were promised places by those who evict and move, in so many of the session's commits."""
+
+    jobs: set[int] = field(default_factory=set)
+    commits: int = 0
+
+
+def _served(session: Session) -> list[int]:
+    """Jobs that were promised places in this session by those who evict and move."""
+    known = session.workspace.get("served")
+    if not isinstance(known, _Served):
+        known = session.workspace["served"] = _Served()
+    for committed in session.committed[known.commits :]:
+        promises = [one.tasks for one in committed.operations if one.kind is OperationKind.PIPELINE]
+        if committed.promises and promises:
+            known.jobs.update(session.snapshot.tasks.job[np.concatenate(promises)].tolist())
+    known.commits = len(session.committed)
+    return list(known.jobs)
 
 
 _MARKS = PREEMPTABLE | FOREIGN | CRITICAL
