@@ -12,6 +12,7 @@ from muster.scheduler.decisions import decisions_of
 from muster.snapshot.messages import Evict, Nominate
 from muster.testing import pod
 from muster.testing.builders import moment
+from tests.engine.evictions.eviction_stage import never_preempting
 from tests.engine.evictions.solver.solver_stage import (
     act,
     evicted,
@@ -45,6 +46,11 @@ def test_a_gang_moves_so_that_a_larger_one_has_a_whole_node() -> None:
     assert moved(session)[victim] != left
     assert promised(session) == {"new-0": left}
     assert gone(session) == []
+
+
+def test_nobody_moves_for_pods_that_never_preempt() -> None:
+    new = [never_preempting(item) if isinstance(item, Pod) else item for item in gang("new", pending=1, gpu=4)]
+    assert moved(consolidate(*halves(), *new)) == {}
 
 
 def test_the_moved_pod_is_evicted_and_the_beneficiary_is_promised_its_place() -> None:

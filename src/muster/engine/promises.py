@@ -25,9 +25,9 @@ def take_promises(session: Session, job: int, statement: Statement) -> bool:
 
     Otherwise they would start there, only to be evicted for it a moment later. Between queues a priority says nothing:
     whose room was taken back for another queue must not sit down in it again. And pods beyond a minimum take what is
-    free: nobody was evicted for them.
+    free, also while the minimum waits for the room that it was promised: nobody was evicted for them.
     """
-    if session.job_deficit(job) <= 0:
+    if session.job_pipelined_deficit(job) <= 0:
         return False
     jobs = session.snapshot.jobs
     promised = _promised_below(session, int(jobs.queue[job]), job)

@@ -21,7 +21,7 @@ from muster.framework.reasons import (
     QUARANTINED,
 )
 from muster.framework.reasons import GATED as GATED_REASON
-from muster.snapshot import BEST_EFFORT, GATED, JobPhase, Rows
+from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, JobPhase, Rows, Snapshot, TaskStatus
 
 _HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM, "namespace": NAMESPACE_ENDING}
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
@@ -75,6 +75,24 @@ def tell_gated(session: Session) -> None:
 def queue_holds(session: Session, job: int, tasks: Rows) -> bool:
     """Whether the queue of a job may hold all these tasks beside what it holds."""
     return session.queue_slots(int(session.snapshot.jobs.queue[job]), requests_of(session.snapshot, tasks)) > 0
+
+
+def soon_anew(session: Session) -> Rows:
+    """Tasks that have been asked to leave, and will be made anew when they have: not those that are overdue."""
+    snapshot, pods = session.snapshot, session.snapshot.tasks.pods
+    leaving = np.flatnonzero((snapshot.tasks.status == TaskStatus.RELEASING) & (snapshot.tasks.job != NO_ROW))
+    ends = ((task, pods[task].metadata.deletion_timestamp) for task in leaving.tolist())
+    timely = [task for task, end in ends if end is not None and end.timestamp() >= session.now]
+    return made_anew(snapshot, np.array(timely, np.intp))
+
+
+def made_anew(snapshot: Snapshot, tasks: Rows, *, has_owner: bool = True) -> Rows:
+    """Those of the tasks that somebody makes anew when they are gone, by a PodGroup or as an owner; or the others."""
+    records, job, pods = snapshot.jobs.records, snapshot.tasks.job, snapshot.tasks.pods
+    lone = [task for task in tasks.tolist() if records[job[task]].source is None]
+    lost = [task for task in lone if not pods[task].metadata.owner_references]
+    chosen: Rows = tasks[np.isin(tasks, lost, invert=has_owner)]
+    return chosen
 
 
 def gated_verdict(session: Session, job: int) -> JobVerdict:

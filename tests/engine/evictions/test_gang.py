@@ -148,6 +148,16 @@ def test_pods_that_never_preempt_do_not() -> None:
     assert evicted(session) == []
 
 
+def test_pods_that_never_preempt_take_nothing_back_from_other_queues_either() -> None:
+    own, *pods = waiting("new", 1, queue="poor", gpu=8)
+    meek = [never_preempting(item) for item in pods if isinstance(item, Pod)]
+    old = running("old", ["n"], queue="rich", gpu=8)
+    world = [node("n", gpu=8), queue("rich"), queue("poor", deserved={"gpu": 8}), *old, own]
+    config = configured("gangreclaim", share="capacity")
+    assert evicted(act([*world, *pods], config)) == ["old-0"]
+    assert evicted(act([*world, *meek], config)) == []
+
+
 @pytest.mark.parametrize("place", ["annotations", "labels"])
 def test_a_podgroup_may_refuse_for_all_its_pods(place: str) -> None:
     own, *pods = running("old", ["n"], gpu=8)

@@ -19,8 +19,9 @@ import numpy as np
 
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import NOBODY
+from muster.engine.waiting import made_anew
 from muster.framework import Eviction, Evictor, Session
-from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, OperationKind, Rows, Snapshot, TaskStatus
 from muster.snapshot.records import stamp_text
 
 #: Pods that are on a node and can be told to leave it.
@@ -134,7 +135,9 @@ class Pool:
             return Candidates(NOBODY, NOBODY, ends=partial(self._end, job))
         reach = np.append(gives, np.False_)[snapshot.tasks.job] & on_node(snapshot, self.statuses)
         asked = np.flatnonzero(reach & willing(snapshot)).astype(np.intp)
-        lost = self._lost_for_good(asked) if self.kind is Eviction.CONSOLIDATE else asked[:0]
+        # Pods without a PodGroup and without an owner would not be made anew elsewhere.
+        is_move = self.kind is Eviction.CONSOLIDATE
+        lost = made_anew(snapshot, asked, has_owner=False) if is_move else asked[:0]
         asked = asked[~np.isin(asked, lost)] if len(lost) else asked
         evictor = Evictor(job, snapshot.tasks_of(job), breaks_gangs=True, each_alone=True)
         by_plugin: dict[str, Rows] = {}
@@ -148,13 +151,6 @@ class Pool:
             kept.append(Kept(snapshot, (f"is kept by {name}", f"are kept by {name}"), own, ends))
         found = Candidates(rows, owners, protected, tuple(kept), ends)
         return found.keeping(snapshot, protected) if self.bars and len(protected) else found
-
-    def _lost_for_good(self, tasks: Rows) -> Rows:
-        """Those of the tasks that nobody would make anew elsewhere: pods without a PodGroup and without an owner."""
-        snapshot, pods = self.session.snapshot, self.session.snapshot.tasks.pods
-        alone = [job for job in owners_of(snapshot, tasks).tolist() if snapshot.jobs.records[job].source is None]
-        own = tasks[np.isin(snapshot.tasks.job[tasks], alone)] if alone else tasks[:0]
-        return np.array([task for task in own.tolist() if not pods[task].metadata.owner_references], np.intp)
 
     def _end(self, job: int, victims: Rows) -> float | None:
         """When the first of the jobs will no longer be protected against a job, as far as plugins know."""
@@ -194,11 +190,33 @@ class Pool:
         stuck = np.zeros(len(snapshot.jobs), np.bool_)
         stuck[table.job[stays]] = True
         if not self.statuses[TaskStatus.PIPELINED]:
-            # What one action moves, the next one does not break: the move would have been for nothing.
+            # Whom one action moves or serves, the next one does not break: it would have been for nothing.
             promised = np.flatnonzero(table.status == TaskStatus.PIPELINED).tolist()
             stuck[table.job[[task for task in promised if table.pods[task].spec.node_name]]] = True
+            stuck[_served(self.session)] = True
         protected: Rows = owners[self.session.protected(self.kind, job, owners) | stuck[owners]]
         return protected
+
+
+@dataclass(slots=True)
+class _Served:
+    """Jobs that were promised places by those who evict and move, in so many of the session's commits."""
+
+    jobs: set[int] = field(default_factory=set)
+    commits: int = 0
+
+
+def _served(session: Session) -> list[int]:
+    """Jobs that were promised places in this session by those who evict and move."""
+    known = session.workspace.get("served")
+    if not isinstance(known, _Served):
+        known = session.workspace["served"] = _Served()
+    for committed in session.committed[known.commits :]:
+        promises = [one.tasks for one in committed.operations if one.kind is OperationKind.PIPELINE]
+        if committed.promises and promises:
+            known.jobs.update(session.snapshot.tasks.job[np.concatenate(promises)].tolist())
+    known.commits = len(session.committed)
+    return list(known.jobs)
 
 
 _MARKS = PREEMPTABLE | FOREIGN | CRITICAL

@@ -206,7 +206,7 @@ class NextTakers:
         return self._shapes[group]
 
     def _needs(self, kind: Eviction, other: int, placed: Rows, beside: Rows, statement: Statement) -> Rows | None:
-        """Nodes on which a job that could evict the beneficiary has places without what that got (`placed`).
+        """Nodes on which a job that could evict the beneficiary has places without what that has and got (`placed`).
 
         Empty: it could only start there; None: it could not at all. `beside`: tasks of others with a place by then.
         """
@@ -224,7 +224,8 @@ class NextTakers:
         if bool((requests_of(snapshot, wanted) > room).any()):
             return None
         taken = session.evictable(kind, evictor, found)
-        without, simulation = taken[~np.isin(taken, placed)], Simulation(session, other, statement)
+        own = snapshot.tasks.job[placed[0]]
+        without, simulation = taken[snapshot.tasks.job[taken] != own], Simulation(session, other, statement)
         places = simulation.placements(wanted, without)
         if places is not None:
             return joined([one.nodes for one in places])

@@ -24,8 +24,9 @@ from muster.engine.evictions.heirs import NextTakers, hand_on
 from muster.engine.evictions.options import Limits
 from muster.engine.evictions.restraint import never_preempts, why_not_ask, why_wait, would_bounce
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
+from muster.engine.gangs import next_tasks
 from muster.engine.lines import Line
-from muster.engine.waiting import placeable_jobs, schedulable_tasks
+from muster.engine.waiting import placeable_jobs, schedulable_tasks, soon_anew
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
 from muster.framework.reasons import (
     NO_ROOM_BY_EVICTION,
@@ -198,10 +199,11 @@ class _Pipeline(Generic[C]):
 
     @cached_property
     def returning(self) -> dict[int, int]:
-        """By queue, the highest priority of a job that was broken in this session: it comes back before others."""
+        """By queue, the highest priority of a job that was broken and is not back yet: it comes before others then."""
         found: dict[int, int] = {}
         done = [operation for committed in self.session.committed for operation in committed.operations]
-        self._note_broken(joined([one.tasks for one in done if one.kind in _TAKES]), found)
+        evicted = joined([one.tasks for one in done if one.kind in _TAKES])
+        self._note_broken(np.concatenate((evicted, soon_anew(self.session))), found)
         return found
 
     def _note_broken(self, evicted: Rows, returning: dict[int, int]) -> None:
@@ -230,8 +232,11 @@ class _Pipeline(Generic[C]):
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
             return
-        may_ask = why_wait if self.strategy.piecewise else partial(why_not_ask, kind=self.kind)
-        refusal = may_ask(self.session, job=job, tasks=tasks)
+        if self.strategy.piecewise:  # allocate starts the gang as a whole, or, beyond what is guaranteed, not at all
+            refusal = why_wait(self.session, job, tasks)
+            refusal = refusal or self.session.over_quota(job, next_tasks(self.session, job, tasks))
+        else:
+            refusal = why_not_ask(self.session, self.kind, job, tasks)
         if refusal is not None:
             self.session.note_no_eviction(job, self.action, refusal)
             return
@@ -276,7 +281,7 @@ class _Pipeline(Generic[C]):
             owner, handed = hand_on(session, owner, plan, statement, self.waiting)
         if handed is None or (owner != need.job and self._is_in_vain(owner, handed)):
             why = f"{jobs.records[owner].id} would take the room, and may not have it, or lose it"
-        elif len(handed.evicted) and (taker := self.takers.first(owner, handed, statement)) is not None:
+        elif len(handed.victims) and (taker := self.takers.first(owner, handed, statement)) is not None:
             why = f"{jobs.records[taker].id} would take the room next"
         else:
             return (need if owner == need.job else Need(owner, handed.placed)), handed
@@ -285,7 +290,7 @@ class _Pipeline(Generic[C]):
 
     def _is_in_vain(self, heir: int, plan: Plan) -> bool:
         """Whether an heir may not have what a plan frees, or not for long."""
-        return never_preempts(self.session, self.kind, plan.placed) or would_bounce(
+        return never_preempts(self.session, plan.placed) or would_bounce(
             self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True
         )
 

@@ -144,7 +144,7 @@ def why_not_ask(session: Session, kind: Eviction, job: int, tasks: Rows) -> Reje
     """Why a job may not look for victims at all for these tasks; None: it may."""
     if (refusal := why_wait(session, job, tasks)) is not None:
         return refusal
-    if never_preempts(session, kind, tasks):
+    if never_preempts(session, tasks):
         return Rejection(NEVER_PREEMPTS)
     if kind is Eviction.RECLAIM:
         refusal = session.can_reclaim(job, tasks) if session.asked(points.CAN_RECLAIM) else None
@@ -172,7 +172,7 @@ def why_wait(session: Session, job: int, tasks: Rows) -> Rejection | None:
     return Rejection(STILL_DELAYED, f"{until - session.now:.0f} of {record.preemption_delay:.0f} s are left")
 
 
-def never_preempts(session: Session, kind: Eviction, tasks: Rows) -> bool:
-    """Whether one of the tasks says that nobody is to be evicted for it inside its queue."""
+def never_preempts(session: Session, tasks: Rows) -> bool:
+    """Whether one of the tasks says that nobody is to be evicted for it, in whatever queue, to move or for good."""
     pods = session.snapshot.tasks.pods
-    return kind is Eviction.PREEMPT and any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())
+    return any(pods[task].spec.preemption_policy == "Never" for task in tasks.tolist())
