@@ -11,10 +11,10 @@ turn it round in the next cycle. Whatever is not done leaves no trace but the re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar, Generic, TypeVar
+from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
@@ -36,7 +36,6 @@ from muster.framework.reasons import (
     OVER_FAIR_SHARE,
     VICTIMS_REFUSED,
 )
-from muster.kernels.planes import RELEASING
 from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
 
 _TAKES = (OperationKind.EVICT, OperationKind.RECALL)
@@ -66,6 +65,8 @@ class Strategy(ABC, Generic[C]):
     piecewise: ClassVar[bool] = False
     #: Whether every plan that it offers has passed the validators already.
     asks_validators: ClassVar[bool] = False
+    #: Who says what queues may take back: where nobody answers one of these, no queue takes from another.
+    decides_dues: ClassVar[tuple[points.Point[..., Any, Any], ...]] = (points.QUEUE_DESERVED, points.EVICTABLE)
     #: Whether beneficiaries have their minimum and want more.
     grows: ClassVar[bool] = False
 
@@ -78,16 +79,18 @@ class Strategy(ABC, Generic[C]):
         self.limits = limits
         self._budgets = Budgets(session, limits.ignore_pdb)
 
-    def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        """Those of the jobs that may be placed, given with their pending tasks in order, that look for victims."""
+    def jobs(self, waiting: dict[int, Rows], hope: Collection[int] | None) -> dict[int, Rows]:
+        """Those of the jobs that may be placed, given with their pending tasks in order, that look for victims.
+
+        `hope`: as `hopeful` says.
+        """
         session, found = self._session, dict[int, Rows]()
-        deserved = bool(session.asked(points.QUEUE_DESERVED)) or bool(session.asked(points.EVICTABLE))
-        if self._kind is Eviction.RECLAIM and not deserved:
+        if self._kind is Eviction.RECLAIM and not any(map(session.methods, self.decides_dues)):
             return found  # nobody says what queues deserve: each could take from each, for ever
-        for job, tasks in waiting.items():
+        for job in waiting if hope is None else (job for job in waiting if job in hope):
             with session.turn(job):
                 if self.asks(job):
-                    found[job] = tasks
+                    found[job] = waiting[job]
         return found
 
     def asks(self, job: int) -> bool:
@@ -96,8 +99,9 @@ class Strategy(ABC, Generic[C]):
 
     def has_settled(self, job: int) -> bool:
         """Whether a job waits for nobody to leave: who is still being served takes no more than it needs."""
-        table, own = self._session.snapshot.tasks, self._session.snapshot.tasks_of(job)
-        return not ((table.status[own] == TaskStatus.PIPELINED) | (table.nominated[own] != NO_ROW)).any()
+        snapshot = self._session.snapshot
+        is_promised = snapshot.jobs.counts[job, TaskStatus.PIPELINED] > 0
+        return not (is_promised or (snapshot.tasks.nominated[snapshot.tasks_of(job)] != NO_ROW).any())
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
         """The jobs in the order of their turns, each once; between queues, without those that have had their share."""
@@ -115,13 +119,12 @@ class Strategy(ABC, Generic[C]):
     def candidates(self, job: int) -> C:
         """Whom the job might evict; false: nobody."""
 
-    def is_in_vain(self, tasks: Rows) -> bool:
-        """Whether it is known at once that nobody goes for any of these tasks, which are ordered by job."""
-        return False
+    def hopeful(self, tasks: Rows) -> Collection[int] | None:
+        """Of the jobs that wait with these tasks, ordered by job: for whom somebody might go; None: nobody knows yet.
 
-    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        """Those of the jobs for whom somebody might go, as far as that is known at once."""
-        return waiting
+        Asked where nobody wants to hear why the others wait.
+        """
+        return None
 
     @abstractmethod
     def solve(self, need: Need, candidates: C, simulation: Simulation) -> Plan | None:
@@ -145,12 +148,11 @@ def run(session: Session, kind: Eviction, strategy: Strategy[C], action: str) ->
     session.count_for(action)
     tasks = schedulable_tasks(session)
     # What is free was given out; where nobody may go either, a turn would only find out why.
-    spares_turns = not session.explains and not session.snapshot.nodes.state[RELEASING].any()
-    if spares_turns and strategy.is_in_vain(tasks):
+    hope = None if session.explains else strategy.hopeful(tasks)
+    if hope is not None and not hope:
         return
     waiting = placeable_jobs(session, tasks)
-    hopeful = strategy.hopeful(waiting) if spares_turns else waiting
-    jobs = strategy.jobs(hopeful)
+    jobs = strategy.jobs(waiting, hope)
     pipeline = _Pipeline(session, kind, strategy, action, dict(waiting))
     left_out = set(jobs)
     for job in strategy.line(jobs) if jobs else ():

@@ -6,6 +6,7 @@ that works and is accepted is taken.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -32,6 +33,7 @@ from muster.engine.evictions.simulation import (
 )
 from muster.engine.placing import Goal, promise
 from muster.framework import Eviction, Session
+from muster.kernels.planes import RELEASING
 from muster.snapshot import BEST_EFFORT, NO_ROW, Amounts, Mask, Rows, Snapshot
 
 _PASSED: Final = "it comes first in order, but plugins, budgets or limits leave too few victims there"
@@ -58,25 +60,16 @@ class GangStrategy(Strategy[Candidates]):
     def candidates(self, job: int) -> Candidates:
         return self._pool.of(job)
 
-    def is_in_vain(self, tasks: Rows) -> bool:
-        if self._is_before_allocate:
-            return False
-        rows = np.unique(self._session.snapshot.tasks.job[tasks])
-        rows = rows[self._session.snapshot.jobs.queue[rows] != NO_ROW]
-        alike = dict(zip(self._likeness(rows), rows.tolist(), strict=True))
-        return not any(self._pool.of(job) for job in alike.values())
-
-    def _likeness(self, jobs: Rows) -> list[tuple[int, int]]:
-        """Queue and priority: jobs that are alike in these have the same candidates, so one of them is asked about."""
-        table = self._session.snapshot.jobs
-        return list(zip(table.queue[jobs].tolist(), table.priority[jobs].tolist(), strict=True))
-
-    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        if self._is_before_allocate:
-            return waiting
-        alike = self._likeness(np.fromiter(waiting, np.intp, len(waiting)))
-        hope = {key: bool(self._pool.of(job)) for key, job in dict(zip(alike, waiting, strict=True)).items()}
-        return {job: tasks for key, (job, tasks) in zip(alike, waiting.items(), strict=True) if hope[key]}
+    def hopeful(self, tasks: Rows) -> Collection[int] | None:
+        snapshot = self._session.snapshot
+        if self._is_before_allocate or snapshot.nodes.state[RELEASING].any():
+            return None
+        jobs = np.unique(snapshot.tasks.job[tasks])
+        jobs = jobs[snapshot.jobs.queue[jobs] != NO_ROW]
+        # Jobs of the same queue and priority have the same candidates, so one of them is asked about.
+        alike = list(zip(snapshot.jobs.queue[jobs].tolist(), snapshot.jobs.priority[jobs].tolist(), strict=True))
+        hope = {key: bool(self._pool.of(job)) for key, job in dict(zip(alike, jobs.tolist(), strict=True)).items()}
+        return {job for key, job in zip(alike, jobs.tolist(), strict=True) if hope[key]}
 
     def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START

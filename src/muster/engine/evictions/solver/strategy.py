@@ -7,7 +7,7 @@ no search where one that is easier to serve has failed already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -17,7 +17,7 @@ from muster.api import format_amount
 from muster.engine.boards import boards_of
 from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.pipeline import Need, Strategy
-from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
+from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
 from muster.engine.evictions.solver.search import Search, TrialsUsedUp
@@ -37,6 +37,7 @@ class SolverStrategy(Strategy[VictimLine]):
     """Victims gang by gang, by trying scenarios down the queue tree."""
 
     asks_validators = True
+    decides_dues = (points.CAN_RECLAIM,)
     _pool: VictimPool
 
     def __init__(self, session: Session, kind: Eviction, options: SolverOptions, action: str) -> None:
@@ -47,29 +48,25 @@ class SolverStrategy(Strategy[VictimLine]):
         self._failed = FailedJobs(session, kind)
         self._trials_left = options.max_trials_per_cycle
 
-    def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        session = self._session
-        if self._kind is Eviction.RECLAIM and not session.asked(points.CAN_RECLAIM):
-            return {}  # nobody says what queues may take back
-        #: Pending tasks, in order, of all jobs that could be placed.
-        self._pending = waiting
-        # Only those move others that may be moved themselves.
-        asking = dict(self._pending)
-        if self._kind is Eviction.CONSOLIDATE:
-            asking = {job: tasks for job, tasks in asking.items() if session.snapshot.jobs.preemptible[job]}
-            if not session.explains and self._options.max_jobs_per_queue is None:
-                asking = self._not_in_vain(asking)
+    def jobs(self, waiting: dict[int, Rows], hope: Collection[int] | None) -> dict[int, Rows]:
+        session, asking = self._session, super().jobs(waiting, hope)
         if not asking:
             return {}
-        options, able = self._options, self._pending
+        #: Pending tasks, in order, of all jobs that could be placed.
+        self._pending = able = waiting
+        options = self._options
         pass_over, take_back = options.pass_over_protected, options.take_back_binds
         self._pool = VictimPool(session, self._kind, pass_over_protected=pass_over, take_back_binds=take_back)
         # Who may never have what it waits for keeps nobody waiting.
         if options.pass_over_blocked:
-            able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
+            able = {job: tasks for job, tasks in waiting.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
         self._trials = Trials(session, self._waiting, self._kind, self._places, looks_ahead=options.looks_ahead)
         return asking
+
+    def asks(self, job: int) -> bool:
+        """Only those move others that may be moved themselves."""
+        return self._kind is not Eviction.CONSOLIDATE or bool(self._session.snapshot.jobs.preemptible[job])
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
         depth, known = self._options.max_jobs_per_queue, self._waiting.keys()
@@ -97,20 +94,14 @@ class SolverStrategy(Strategy[VictimLine]):
             return tasks[:0]
         return tasks
 
-    def is_in_vain(self, tasks: Rows) -> bool:
+    def hopeful(self, tasks: Rows) -> Collection[int] | None:
+        """Those for whose next tasks there is enough in all, where others only move; see `_why_moving_is_vain`."""
         if self._kind is not Eviction.CONSOLIDATE or self._options.max_jobs_per_queue is not None:
-            return False
+            return None
         snapshot = self._session.snapshot
         waiters = Waiters.of(snapshot, tasks)
         beyond = beyond_total(snapshot, waiters, snapshot.nodes.future_total())
-        return bool((beyond | ~snapshot.jobs.preemptible[waiters.jobs]).all())
-
-    def _not_in_vain(self, asking: dict[int, Rows]) -> dict[int, Rows]:
-        """Those for whose next tasks there is enough in all; the others would have a turn only to find that out."""
-        snapshot = self._session.snapshot
-        waiters = Waiters.of(snapshot, joined([*asking.values()]))
-        beyond = set(waiters.jobs[beyond_total(snapshot, waiters, snapshot.nodes.future_total())].tolist())
-        return {job: tasks for job, tasks in asking.items() if job not in beyond}
+        return set(waiters.jobs[~beyond].tolist())
 
     def _why_moving_is_vain(self, tasks: Rows) -> Rejection | None:
         """Nobody leaves the cluster by moving: what is free in all is all that there will be."""

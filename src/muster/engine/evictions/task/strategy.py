@@ -1,11 +1,13 @@
 """The task strategy: Volcano's preempt and reclaim, task by task, with the sticky domain and without needless victims.
 
 A job's tasks are placed in order, on room that there is and then on room that evictions make, while the job is in need.
-That is a plan when the job would have its minimum once the victims are gone. Equal tasks are served together; that a
-class of tasks finds no room is remembered until something is committed, so that jobs without hope cost next to nothing.
+That is a plan when the job would have its minimum once the victims are gone. Equal tasks are served together, and jobs
+for which there would not be room enough if everybody went cost a few sums.
 """
 
 from __future__ import annotations
+
+from collections.abc import Collection
 
 import numpy as np
 from numpy.typing import NDArray
@@ -47,8 +49,8 @@ class TaskStrategy(Strategy[Supply]):
         self._failed: list[int] = []
         self._domain = NO_ROW
 
-    def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        found = super().jobs(waiting)
+    def jobs(self, waiting: dict[int, Rows], hope: Collection[int] | None) -> dict[int, Rows]:
+        found = super().jobs(waiting, hope)
         self.asked = frozenset(found)
         return found
 
@@ -170,25 +172,18 @@ class TaskStrategy(Strategy[Supply]):
 
     def _place_all(self, job: int, tasks: Rows, supply: Supply) -> None:
         table = self._session.snapshot.tasks
-        first = True
         while len(tasks) and (self._session.job_starving(job) or self._session.job_pipelined_deficit(job) > 0):
-            end = self._run_end(tasks)
-            wanted = min(end, max(1, self._session.job_pipelined_deficit(job)))
-            run = tasks[:wanted]
-            cls = int(table.cls[run[0]])
+            wanted = min(self._run_end(tasks), max(1, self._session.job_pipelined_deficit(job)))
             placed = self._place_run(job, tasks, supply, wanted)
             if placed < wanted:
-                if first and self._is_plain(job, run):
-                    supply.known[cls] = placed
                 # What one of them did not find, the others will not find either.
-                alike = (table.cls[tasks] == cls) & (table.subgroup[tasks] == table.subgroup[run[0]])
+                alike = np.logical_and.reduce([own[tasks] == own[tasks[0]] for own in (table.cls, table.subgroup)])
                 alike[:placed] = True
                 tasks = tasks[~alike]
                 if len(tasks) < self._session.job_pipelined_deficit(job):
                     return
             else:
                 tasks = tasks[wanted:]
-            first = False
 
     def _run_end(self, tasks: Rows) -> int:
         """How many tasks from the first on are alike and may be served together."""
@@ -229,25 +224,12 @@ class TaskStrategy(Strategy[Supply]):
         """Whether not even everybody's eviction would give the job what it lacks."""
         needed = self._session.job_pipelined_deficit(job)
         classes, counts = np.unique(self._session.snapshot.tasks.cls[tasks], return_counts=True)
-        plain = self._is_plain(job, tasks)
         room = 0
         for cls, count in zip(classes.tolist(), counts.tolist(), strict=True):
-            known = supply.known.get(cls) if plain else None
-            if known is None or known >= count:
-                known = int(np.minimum(self._slots(cls, supply), count).sum())
-            room += min(known, count)
+            room += min(int(np.minimum(self._slots(cls, supply), count).sum()), count)
             if room >= needed:
                 return False
         return True
-
-    def _is_plain(self, job: int, tasks: Rows) -> bool:
-        """Whether room for the tasks depends on their class alone: then what one job learns holds for others."""
-        table = self._session.snapshot.tasks
-        if not self._rooms.at_once or self._session.snapshot.jobs.records[job].topology is not None:
-            return False
-        if self._session.snapshot.jobs.records[job].sub_groups or (table.nominated[tasks] != NO_ROW).any():
-            return False
-        return not self._options.topology_aware and self._live.isdisjoint(tasks.tolist())
 
     def _slots(self, cls: int, supply: Supply) -> NDArray[np.int64]:
         """How many tasks of a class each node could hold if everybody who might be evicted went."""
