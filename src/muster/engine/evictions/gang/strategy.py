@@ -20,7 +20,7 @@ from muster.engine.evictions.gang.choice import Choice, Chooser
 from muster.engine.evictions.gang.domains import DomainProposals
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
 from muster.engine.evictions.options import GangOptions
-from muster.engine.evictions.pipeline import Need, Strategy
+from muster.engine.evictions.pipeline import Strategy
 from muster.engine.evictions.restraint import why_not_ask
 from muster.engine.evictions.simulation import (
     Plan,
@@ -71,16 +71,16 @@ class GangStrategy(Strategy[Candidates]):
         hope = {key: bool(self._pool.of(job)) for key, job in dict(zip(alike, jobs.tolist(), strict=True)).items()}
         return {job for key, job in zip(alike, jobs.tolist(), strict=True) if hope[key]}
 
-    def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
+    def solve(self, tasks: Rows, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START
-        placements = simulation.placements(need.tasks, need.tasks[:0])
+        placements = simulation.placements(tasks, tasks[:0])
         if placements is None:
-            wanted = gang_need(self._session, need.job, need.tasks) if candidates else None
+            wanted = gang_need(self._session, simulation.job, tasks) if candidates else None
             return None if wanted is None else self._in_domains(wanted, candidates, simulation)
         if self._is_before_allocate or self.grows:
             return None  # a promise would only keep allocate from binding the pods at once
         simulation.statement.redo(promise(placements))
-        return Plan(need.tasks, need.tasks[:0])
+        return Plan(tasks, tasks[:0])
 
     def _in_domains(self, need: GangNeed, candidates: Candidates, simulation: Simulation) -> Plan | None:
         """Try the domains in order; take the first choice that is accepted."""
@@ -123,15 +123,15 @@ class GrowthStrategy(GangStrategy):
         found = super().candidates(job)
         return found.keeping(self._session.snapshot, found.jobs)
 
-    def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
+    def solve(self, tasks: Rows, candidates: Candidates, simulation: Simulation) -> Plan | None:
         """As many of the pods as others can make room for, the first in order."""
-        mark, count = simulation.statement.mark(), len(need.tasks)
+        mark, count = simulation.statement.mark(), len(tasks)
 
         def grown(pods: int) -> Plan | None:
-            tasks = need.tasks[:pods]
-            if pods == 0 or why_not_ask(self._session, self._kind, need.job, tasks) is not None:
+            first = tasks[:pods]
+            if pods == 0 or why_not_ask(self._session, self._kind, simulation.job, first) is not None:
                 return None
-            return super(GrowthStrategy, self).solve(Need(need.job, tasks), candidates, simulation)
+            return super(GrowthStrategy, self).solve(first, candidates, simulation)
 
         def works(left_out: int) -> bool:
             plan = grown(count - left_out)

@@ -16,7 +16,7 @@ import numpy as np
 from muster.api import format_amount
 from muster.engine.boards import boards_of
 from muster.engine.evictions.options import SolverOptions
-from muster.engine.evictions.pipeline import Need, Strategy
+from muster.engine.evictions.pipeline import Strategy
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
@@ -136,9 +136,9 @@ class SolverStrategy(Strategy[VictimLine]):
             return False
         return bool(job_surplus(self._session.snapshot, np.array([job], np.intp), promised=True)[job] >= 0)
 
-    def solve(self, need: Need, candidates: VictimLine, simulation: Simulation) -> Plan | None:
+    def solve(self, tasks: Rows, candidates: VictimLine, simulation: Simulation) -> Plan | None:
         session, options = self._session, self._options
-        if not candidates and not self._places.suffices(need.tasks):
+        if not candidates and not self._places.suffices(tasks):
             return None
         most = min(options.max_trials_per_job, self._trials_left)
         self._trials.start(simulation)
@@ -147,26 +147,26 @@ class SolverStrategy(Strategy[VictimLine]):
         )
         outcome = None
         try:
-            outcome = search.solve(need.tasks)
+            outcome = search.solve(tasks)
         except TrialsUsedUp:
             session.tally.cut_short += 1
-            session.record(need.job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {search.made} dry runs"))
+            session.record(simulation.job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {search.made} dry runs"))
         self._trials_left -= search.made
         if outcome is None:
             return None
         records = ScenarioRecords(
-            session.snapshot, need.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
+            session.snapshot, simulation.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
         )
         plan = replace(outcome, record=records)
         return plan if simulation.accepts(plan) else None
 
-    def settled(self, need: Need, plan: Plan | None) -> None:
-        job, table = need.job, self._session.snapshot.tasks
-        super().settled(need, plan)
+    def settled(self, job: int, tasks: Rows, plan: Plan | None) -> None:
+        table = self._session.snapshot.tasks
+        super().settled(job, tasks, plan)
         if plan is None:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:
-                self._failed.note(job, need.tasks, spare_only=self._takes_spare_only(job))
+                self._failed.note(job, tasks, spare_only=self._takes_spare_only(job))
             return
         self._failed.forget()
         touched = sorted({*table.job[plan.evicted].tolist(), *table.job[plan.moved].tolist()})
