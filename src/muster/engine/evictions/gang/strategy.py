@@ -44,7 +44,7 @@ class GangStrategy(Strategy[Candidates]):
 
     def __init__(self, session: Session, kind: Eviction, options: GangOptions, action: str) -> None:
         super().__init__(session, kind, options)
-        self._pool = Pool(session, kind)
+        self._pool = Pool(session, kind, budgets=self._budgets)
         self._options = options
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()
         self._is_before_allocate = "allocate" in later
