@@ -135,7 +135,9 @@ class Chooser:
     def _focuses(self, domain: int, bundles: Bundles) -> list[int]:
         """Nodes of gangs that can spare some of their pods here, but not all: where these go first, others stay."""
         safe, whole = (bundles.job[bundles.kind == kind] for kind in BundleKind)
-        spares = np.intersect1d(safe, np.union1d(whole, self.candidates.protected))
+        spares = np.intersect1d(safe, np.union1d(whole, self.candidates.protected)) if len(safe) else safe
+        if len(spares) == 0:
+            return []
         table, every = self.session.snapshot.tasks, self._inside(domain)
         nodes: list[int] = np.unique(table.node[every[np.isin(table.job[every], spares)]]).tolist()
         return nodes[:_FOCUSES]
