@@ -351,4 +351,28 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j6 found nobody, as the plan wanted pods of j1, which a budget keeps: j3 was served, and broken for j6 next.
+    "a plan that wants what a budget keeps": World(
+        nodes={f"n{k}": "" for k in range(8)},
+        racks={},
+        queues={"q0": ("", 0)},
+        jobs=[
+            Job("j1", "q0", "low", pods=3, gpus=1, minimum=1, budget=3, on=["n5", "n2", "n6"]),
+            Job("j3", "q0", "mid", pods=8, gpus=1, minimum=3),
+            Job(
+                "j4",
+                "q0",
+                "low",
+                pods=8,
+                gpus=2,
+                minimum=4,
+                firm="group",
+                on=["n2", "n0", "n3", "n7", "n6", "n0", "n3", "n7"],
+            ),
+            Job("j5", "q0", "mid", pods=5, gpus=1, minimum=3, on=["n1", "n2", "n4", "n5", "n5"]),
+            Job("j6", "q0", "high", pods=8, gpus=2, minimum=3),
+            Job("j8", "q0", "low", pods=6, gpus=1, minimum=5, budget=1, on=["n5", "n1", "n1", "n6", "n1", "n4"]),
+        ],
+        runtime=0,
+    ),
 }

@@ -262,6 +262,17 @@ def test_disruption_budgets_are_respected_and_can_be_ignored() -> None:
     assert len(evicted(act(objects, configured("gangpreempt", "ignorePDB: true")))) == 2
 
 
+def test_a_gang_that_a_budget_does_not_let_go_whole_spares_the_pod_that_helps() -> None:
+    """What is cheapest a budget closes; beside it only the pod on n2 makes a place, and one pod may go."""
+    closed = running("closed", ["n3"] * 4, minimum=2, gpu=1, labels={"app": "closed"})
+    elastic = running("elastic", ["n2", "n1", "n1"], minimum=2, gpu=1, labels={"app": "elastic"})
+    none, one = budget(0, app="closed"), budget(1, app="elastic")
+    one = msgspec.structs.replace(one, metadata=msgspec.structs.replace(one.metadata, name="one"))
+    nodes = [node("n1", gpu=2), node("n2", gpu=2), node("n3", gpu=4)]
+    objects = [*nodes, none, one, *closed, *elastic, *running("single", ["n2"], gpu=1), *waiting("new", 1, gpu=2)]
+    assert evicted(act(objects, PREEMPT)) == ["elastic-0", "single-0"]
+
+
 def test_the_disruption_ratio_is_a_limit_on_victims() -> None:
     objects = [node("n", gpu=8), *running("old", ["n"] * 2, gpu=4), *waiting("new", 1, gpu=4)]
     assert evicted(act(objects, configured("gangpreempt", "maxDisruptionRatio: 1.5"))) == []

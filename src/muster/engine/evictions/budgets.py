@@ -10,6 +10,7 @@ several budgets.
 from __future__ import annotations
 
 import logging
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from typing import Final
 
@@ -40,26 +41,34 @@ def allowed_by(
     `gone` are counted as taken already; `population` are the pods of the cluster, for budgets whose status nobody has
     written yet.
     """
-    by_namespace: dict[str, list[PodDisruptionBudget]] = {}
-    left: dict[str, int] = {}
-    for budget in budgets:
-        by_namespace.setdefault(budget.namespace, []).append(budget)
-        left[budget.key] = disruptions_allowed(budget, population)
-
-    def selecting(pod: Pod) -> list[str]:
-        return [budget.key for budget in by_namespace.get(pod.namespace, ()) if selects(budget, pod)]
-
-    for name in (name for pod in gone for name in selecting(pod)):
-        left[name] -= 1
+    books = _Books(budgets, gone, population)
     allowed, kept_by = list[bool](), set[str]()
     for pod in pods:
-        names = selecting(pod)
-        allowed.append(len(names) < 2 and all(left[name] > 0 for name in names))
+        names = books.selecting(pod)
+        allowed.append(len(names) < 2 and all(books.left[name] > 0 for name in names))
         if allowed[-1]:
-            left.update({name: left[name] - 1 for name in names})
+            books.left.subtract(names)
         else:
             kept_by.update(names)
     return allowed, kept_by
+
+
+class _Books:
+    """What budgets select, and how many disruptions each has left."""
+
+    def __init__(
+        self, budgets: Iterable[PodDisruptionBudget], gone: Iterable[Pod], population: Sequence[Pod] = ()
+    ) -> None:
+        self._by_namespace: dict[str, list[PodDisruptionBudget]] = {}
+        self.left: Counter[str] = Counter()
+        for budget in budgets:
+            self._by_namespace.setdefault(budget.namespace, []).append(budget)
+            self.left[budget.key] = disruptions_allowed(budget, population)
+        for pod in gone:
+            self.left.subtract(self.selecting(pod))
+
+    def selecting(self, pod: Pod) -> list[str]:
+        return [budget.key for budget in self._by_namespace.get(pod.namespace, ()) if selects(budget, pod)]
 
 
 def disruptions_allowed(budget: PodDisruptionBudget, population: Sequence[Pod] = ()) -> int:
@@ -112,23 +121,45 @@ class Budgets:
 
     def allowed(self, tasks: Rows) -> Mask:
         """Which of the tasks may be evicted together now, budgets being used up in the order given."""
-        pods = self._snapshot.tasks.pods
         if not self._budgets:
             return np.ones(len(tasks), np.bool_)
-        gone = [pods[task] for task in evicted_in_session(self._snapshot).tolist()]
+        pods = self._snapshot.tasks.pods
         chosen = [pods[task] for task in tasks.tolist()]
-        allowed, kept_by = allowed_by(self._budgets, chosen, gone, self._population)
+        allowed, kept_by = allowed_by(self._budgets, chosen, self._gone(), self._population)
         self.kept_by |= kept_by
         return np.array(allowed, np.bool_)
 
+    def _gone(self) -> list[Pod]:
+        return [self._snapshot.tasks.pods[task] for task in evicted_in_session(self._snapshot).tolist()]
+
+    def alone(self, tasks: Rows) -> tuple[Mask, Rows, set[str]]:
+        """Which of the tasks might go if nobody else did, and the jobs of which not all of them might, likewise.
+
+        Also the names of the budgets that say so.
+        """
+        table, wanted = self._snapshot.tasks, dict[int, Counter[str]]()
+        books, bound, kept_by = _Books(self._budgets, self._gone(), self._population), set[int](), set[str]()
+        may_go: Mask = np.ones(len(tasks), np.bool_)
+        for at, (task, job) in enumerate(zip(tasks.tolist(), table.job[tasks].tolist(), strict=True)):
+            names, own = books.selecting(table.pods[task]), wanted.setdefault(job, Counter())
+            own.update(names)
+            may_go[at] = len(names) < 2 and all(books.left[name] > 0 for name in names)
+            if not may_go[at] or any(own[name] > books.left[name] for name in names):
+                bound.add(job)
+                kept_by.update(names)
+        return may_go, np.array(sorted(bound), np.intp), kept_by
+
     def and_kept_by(self, obstacles: str) -> str:
         """What stands in the way of evicting, with the budgets that do."""
-        if not self.kept_by:
-            return obstacles
-        names = sorted(self.kept_by)
-        more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
-        budgets = f"pods are kept by PodDisruptionBudget {', '.join(names[:_NAMED])}{more}"
-        return f"{obstacles}, {budgets}" if obstacles else budgets
+        budgets = f"pods are kept by {told(self.kept_by)}" if self.kept_by else ""
+        return ", ".join(filter(None, (obstacles, budgets)))
+
+
+def told(budgets: set[str]) -> str:
+    """Budgets in a sentence."""
+    names = sorted(budgets)
+    more = f" and {len(names) - _NAMED} more" if len(names) > _NAMED else ""
+    return f"PodDisruptionBudget {', '.join(names[:_NAMED])}{more}"
 
 
 def evicted_in_session(snapshot: Snapshot) -> Rows:

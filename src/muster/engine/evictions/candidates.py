@@ -17,6 +17,7 @@ from functools import cached_property, partial
 
 import numpy as np
 
+from muster.engine.evictions.budgets import Budgets, told
 from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import NOBODY
 from muster.engine.waiting import made_anew
@@ -108,6 +109,8 @@ class Pool:
     equals: bool = False
     #: Whether protected gangs that can spare nothing are left out.
     bars: bool = True
+    #: For strategies that break gangs only whole; None: they look at budgets by themselves.
+    budgets: Budgets | None = None
     _known: dict[tuple[int, int, int], Candidates] = field(default_factory=dict)
     _commits: int = -1
 
@@ -150,7 +153,25 @@ class Pool:
         for name, own in by_plugin.items():
             kept.append(Kept(snapshot, (f"is kept by {name}", f"are kept by {name}"), own, ends))
         found = Candidates(rows, owners, protected, tuple(kept), ends)
-        return found.keeping(snapshot, protected) if self.bars and len(protected) else found
+        found = found.keeping(snapshot, protected) if self.bars and len(protected) else found
+        return self._within_budgets(found, self.budgets) if self.budgets else found
+
+    def _within_budgets(self, found: Candidates, budgets: Budgets) -> Candidates:
+        """Without pods that budgets keep whoever else goes; gangs that they let not go whole must keep their minimum.
+
+        A gang that was broken all the same could not be ended, as somebody keeps a pod of it.
+        """
+        snapshot = self.session.snapshot
+        may_go, bound, names = budgets.alone(found.tasks)
+        if len(bound) == 0:
+            return found
+        surplus = job_surplus(snapshot, bound)[bound]
+        stays = ~may_go | np.isin(snapshot.tasks.job[found.tasks], bound[surplus == 0])
+        kept = Kept(snapshot, (f"is kept by {told(names)}", f"are kept by {told(names)}"), found.tasks[stays])
+        tasks = found.tasks[~stays]
+        jobs, kept_too = owners_of(snapshot, tasks), (kept,) if stays.any() else ()
+        within = replace(found, tasks=tasks, jobs=jobs, kept=(*found.kept, *kept_too))
+        return within.keeping(snapshot, bound[surplus > 0])
 
     def _end(self, job: int, victims: Rows) -> float | None:
         """When the first of the jobs will no longer be protected against a job, as far as plugins know."""

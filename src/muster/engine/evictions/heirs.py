@@ -19,14 +19,19 @@ from typing import Final
 import numpy as np
 
 from muster.engine.evictions.candidates import Pool
-from muster.engine.evictions.restraint import why_not_ask
+from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
 from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, VictimRecords, joined
 from muster.engine.gangs import requests_of
 from muster.engine.lines import Line
 from muster.engine.placing import promise
-from muster.framework import Eviction, Evictor, Session, points
+from muster.engine.waiting import soon_anew
+from muster.framework import Eviction, Evictor, Rejection, Session, points
+from muster.framework.reasons import NOT_STEADY
 from muster.snapshot import Amounts, OperationKind, Rows, Statement
 
+TAKES: Final = (OperationKind.EVICT, OperationKind.RECALL)
+#: Below every priority.
+_LOWEST: Final = int(np.iinfo(np.int64).min)
 #: Of so many shapes of jobs, of one queue and priority, it is looked whether they would take something; so many jobs
 #: get what is left over.
 _LOOKED_AT: Final = 8
@@ -51,34 +56,6 @@ class HandedOn:
         )
 
 
-def hand_on(
-    session: Session, job: int, plan: Plan, statement: Statement, waiting: Mapping[int, Rows]
-) -> tuple[int, Plan | None]:
-    """Give what a plan frees to the first job that would take it from its beneficiary; return who has it, and the plan.
-
-    `waiting`: jobs that have not been served, with their pending tasks in order. None: an heir would take the new
-    places of those who move, too, so they would not move but go.
-    """
-    snapshot, done = session.snapshot, list(statement.operations)
-    own = snapshot.tasks_of(job)
-    for heir in _ahead(session, job, plan, waiting):
-        # Who moves is made anew, and nothing keeps its new place for it.
-        for lost in (own, np.concatenate((own, plan.moved)))[: 1 + bool(len(plan.moved))]:
-            statement.rollback(0)
-            statement.redo([one for one in done if one.kind not in _PLACES or not np.isin(one.tasks, lost).any()])
-            mark = statement.mark()
-            if Simulation(session, heir, statement).place(waiting[heir]):
-                places = promise(statement.operations[mark:])
-                statement.rollback(mark)
-                statement.redo(places)
-                placed = joined([one.tasks for one in places])
-                found = replace(plan, placed=placed)
-                return heir, _handed_on(session, job, heir, found, statement) if lost is own else None
-        statement.rollback(0)
-        statement.redo(done)
-    return job, plan
-
-
 def _handed_on(session: Session, job: int, heir: int, plan: Plan, statement: Statement) -> Plan:
     """The plan, in whose records, or in those of its operations, the heir has the places."""
     chosen_for, beneficiary = (session.snapshot.jobs.records[one].id for one in (job, heir))
@@ -90,44 +67,138 @@ def _handed_on(session: Session, job: int, heir: int, plan: Plan, statement: Sta
     return plan
 
 
-def _ahead(session: Session, job: int, plan: Plan, waiting: Mapping[int, Rows]) -> list[int]:
-    """Jobs of the queue that come before this one, and might start if it had nothing, in order."""
-    snapshot, jobs = session.snapshot, session.snapshot.jobs
-    if len(plan.evicted) + len(plan.moved) == 0:
-        return []
-    queue, priority = int(jobs.queue[job]), int(jobs.priority[job])
-    ahead = np.flatnonzero((jobs.queue == queue) & (jobs.priority > priority)).tolist()
-    requests, cls = snapshot.classes.requests, snapshot.tasks.cls
-    free = snapshot.nodes.future_total() + requests[cls[plan.placed], 0].sum(axis=0)
-    free += requests[cls[plan.moved], 0].sum(axis=0)
-    able = []
-    for other in (other for other in ahead if other in waiting):
-        tasks, lacks = waiting[other], session.job_pipelined_deficit(other)
-        if 0 < lacks <= len(tasks) and bool((lacks * requests[cls[tasks], 0].min(axis=0) <= free).all()):
-            able.append(other)
-    return sorted(able, key=session.job_key)
-
-
 @dataclass
-class NextTakers:
-    """Jobs that wait and would break the beneficiary of a plan for what it got: a higher priority, another queue."""
+class LookAhead:
+    """Who of those that wait would have in the next cycle what the plans of an action free in this one."""
 
     session: Session
+    kind: Eviction
     #: Jobs that have not been served, with their pending tasks in order.
     waiting: Mapping[int, Rows]
-    #: By queue and priority: jobs that waited at the beginning, and of those that were asked about one of each shape.
-    _groups: dict[tuple[int, int], list[int]] = field(default_factory=dict)
+    #: Of a queue and priority, the jobs that were asked about: one of each shape.
     _shapes: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
-    def __post_init__(self) -> None:
-        jobs = self.session.snapshot.jobs
+    @cached_property
+    def _groups(self) -> dict[tuple[int, int], list[int]]:
+        """By queue and priority: the jobs that waited at the beginning."""
+        jobs, groups = self.session.snapshot.jobs, dict[tuple[int, int], list[int]]()
         rows = np.fromiter(self.waiting, np.intp, len(self.waiting))
-        for job, queue, priority in zip(
-            rows.tolist(), jobs.queue[rows].tolist(), jobs.priority[rows].tolist(), strict=True
-        ):
-            self._groups.setdefault((queue, priority), []).append(job)
+        keys = zip(jobs.queue[rows].tolist(), jobs.priority[rows].tolist(), strict=True)
+        for key, job in zip(keys, rows.tolist(), strict=True):
+            groups.setdefault(key, []).append(job)
+        return groups
 
-    def first(self, job: int, plan: Plan, statement: Statement) -> int | None:
+    @cached_property
+    def _highest(self) -> dict[int, int]:
+        """By queue, the highest priority of a job that waited at the beginning."""
+        return dict(sorted(self._groups))
+
+    @cached_property
+    def _returning(self) -> dict[int, int]:
+        """By queue, the highest priority of a job that was broken and is not back yet: it comes before others then."""
+        done = [operation for committed in self.session.committed for operation in committed.operations]
+        evicted = joined([one.tasks for one in done if one.kind in TAKES])
+        return self._with_broken({}, np.concatenate((evicted, soon_anew(self.session))))
+
+    def _with_broken(self, returning: dict[int, int], evicted: Rows) -> dict[int, int]:
+        """Count those of the jobs that lost tasks, and with them their minimum, among who is returning."""
+        jobs = self.session.snapshot.jobs
+        for owner in set(self.session.snapshot.tasks.job[evicted].tolist()):
+            queue, priority = int(jobs.queue[owner]), int(jobs.priority[owner])
+            if priority > returning.get(queue, _LOWEST) and self.session.job_pipelined_deficit(owner) > 0:
+                returning[queue] = priority
+        return returning
+
+    def note(self, plan: Plan) -> None:
+        """A plan was carried out."""
+        self._with_broken(self._returning, plan.evicted)
+
+    def yields(self, job: int) -> bool:
+        """Whether a job has its minimum, and another of its queue comes before it, who would take the rest from it."""
+        session, jobs = self.session, self.session.snapshot.jobs
+        if not jobs.allocated_count(job) or session.job_starving(job) or session.job_deficit(job) > 0:
+            return False
+        return bool(jobs.priority[job] < self._highest[int(jobs.queue[job])])
+
+    def beneficiary(self, job: int, plan: Plan, simulation: Simulation) -> tuple[int, Plan | None]:
+        """Whom a plan will serve: who comes first in the queue and finds room then; None: it would not be steady."""
+        jobs, statement = self.session.snapshot.jobs, simulation.statement
+        owner: int = job
+        handed: Plan | None = plan
+        queue, priority = int(jobs.queue[job]), jobs.priority[job]
+        if priority < self._returning.get(queue, _LOWEST):
+            why = "a job of its queue that comes before it was evicted just now, and would take the room"
+        else:
+            if priority < self._highest[queue]:
+                owner, handed = self._hand_on(job, plan, statement)
+            if handed is None or (owner != job and self._is_in_vain(owner, handed)):
+                why = f"{jobs.records[owner].id} would take the room, and may not have it, or lose it"
+            elif len(handed.victims) and (taker := self._next_taker(owner, handed, statement)) is not None:
+                why = f"{jobs.records[taker].id} would take the room next"
+            else:
+                return owner, handed
+        simulation.refusal = Rejection(NOT_STEADY, why)
+        return job, None
+
+    # -- heirs -----------------------------------------------------------------------------------------------------
+
+    def _hand_on(self, job: int, plan: Plan, statement: Statement) -> tuple[int, Plan | None]:
+        """Give what a plan frees to the first job that would take it from its beneficiary; return who has it, and it.
+
+        None: an heir would take the new places of those who move, too, so they would not move but go.
+        """
+        session, done = self.session, list(statement.operations)
+        own = session.snapshot.tasks_of(job)
+        for heir in self._ahead(job, plan):
+            # Who moves is made anew, and nothing keeps its new place for it.
+            for lost in (own, np.concatenate((own, plan.moved)))[: 1 + bool(len(plan.moved))]:
+                statement.rollback(0)
+                statement.redo([one for one in done if one.kind not in _PLACES or not np.isin(one.tasks, lost).any()])
+                mark = statement.mark()
+                if Simulation(session, heir, statement).place(self.waiting[heir]):
+                    places = promise(statement.operations[mark:])
+                    statement.rollback(mark)
+                    statement.redo(places)
+                    found = replace(plan, placed=joined([one.tasks for one in places]))
+                    return heir, _handed_on(session, job, heir, found, statement) if lost is own else None
+            statement.rollback(0)
+            statement.redo(done)
+        return job, plan
+
+    def _ahead(self, job: int, plan: Plan) -> list[int]:
+        """Jobs of the queue that come before this one, and might start if it had nothing, in order."""
+        snapshot, jobs = self.session.snapshot, self.session.snapshot.jobs
+        if len(plan.victims) == 0:
+            return []
+        before = [
+            other
+            for (queue, priority), group in self._groups.items()
+            if queue == jobs.queue[job] and priority > jobs.priority[job]
+            for other in group
+        ]
+        requests, cls = snapshot.classes.requests, snapshot.tasks.cls
+        free = snapshot.nodes.future_total() + requests_of(snapshot, np.concatenate((plan.placed, plan.moved)))
+
+        def might_start(other: int) -> bool:
+            lacks = self._lacks(other)
+            return lacks > 0 and bool((lacks * requests[cls[self.waiting[other]], 0].min(axis=0) <= free).all())
+
+        return sorted(filter(might_start, before), key=self.session.job_key)
+
+    def _lacks(self, job: int) -> int:
+        """How many tasks a job lacks to start; 0: none, or more than wait."""
+        lacks = self.session.job_pipelined_deficit(job)
+        return max(lacks, 0) if lacks <= len(self.waiting.get(job, ())) else 0
+
+    def _is_in_vain(self, heir: int, plan: Plan) -> bool:
+        """Whether an heir may not have what a plan frees, or not for long."""
+        return never_preempts(self.session, plan.placed) or would_bounce(
+            self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True
+        )
+
+    # -- who takes it next -----------------------------------------------------------------------------------------
+
+    def _next_taker(self, job: int, plan: Plan, statement: Statement) -> int | None:
         """One that would have the places of the plan, which is in the statement, in the next cycle; None: nobody."""
         jobs = self.session.snapshot.jobs
         home, own = int(jobs.queue[job]), int(jobs.priority[job])
@@ -183,11 +254,9 @@ class NextTakers:
             by_queue.setdefault(queue, []).extend(group)
         heads, wanted = list[int](), list[Amounts]()
         for group in by_queue.values():
-            lacking = (job for job in group if 0 < session.job_pipelined_deficit(job) <= len(self.waiting.get(job, ())))
-            for head in nsmallest(_LOOKED_AT, lacking, key=session.job_key):
+            for head in nsmallest(_LOOKED_AT, filter(self._lacks, group), key=session.job_key):
                 heads.append(head)
-                tasks = self.waiting[head][: session.job_pipelined_deficit(head)]
-                wanted.append(requests_of(session.snapshot, tasks))
+                wanted.append(requests_of(session.snapshot, self.waiting[head][: self._lacks(head)]))
         amounts = np.array(wanted, np.int64).reshape(len(heads), len(session.snapshot.axis.index))
         return np.array(heads, np.intp), amounts
 
@@ -195,13 +264,12 @@ class NextTakers:
         """Jobs of a queue and priority that lack their minimum, one of each shape, the first in order."""
         group = queue, priority
         if group not in self._shapes:
-            shapes: dict[tuple[int, bytes], list[int]] = {}
-            for job in self._groups[group]:
-                lacks = self.session.job_pipelined_deficit(job)
-                if 0 < lacks <= len(self.waiting.get(job, ())):
-                    classes = self.session.snapshot.tasks.cls[self.waiting[job][:lacks]].tobytes()
-                    shapes.setdefault((lacks, classes), []).append(job)
-            firsts = sorted((alike[0] for alike in shapes.values()), key=self.session.job_key)
+            shapes: dict[tuple[int, bytes], int] = {}
+            for job in filter(self._lacks, self._groups[group]):
+                lacks = self._lacks(job)
+                classes = self.session.snapshot.tasks.cls[self.waiting[job][:lacks]].tobytes()
+                shapes.setdefault((lacks, classes), job)
+            firsts = sorted(shapes.values(), key=self.session.job_key)
             self._shapes[group] = firsts[:_LOOKED_AT]
         return self._shapes[group]
 

@@ -11,22 +11,20 @@ turn it round in the next cycle. Whatever is not done leaves no trace but the re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from functools import cached_property, partial
-from typing import ClassVar, Generic, TypeVar
-
-import numpy as np
+from typing import Any, ClassVar, Generic, TypeVar
 
 from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
 from muster.engine.evictions.candidates import Pool
-from muster.engine.evictions.heirs import NextTakers, hand_on
+from muster.engine.evictions.heirs import TAKES, LookAhead
 from muster.engine.evictions.options import Limits
-from muster.engine.evictions.restraint import never_preempts, why_not_ask, why_wait, would_bounce
-from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
+from muster.engine.evictions.restraint import why_not_ask, why_wait, would_bounce
+from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
 from muster.engine.gangs import next_tasks
 from muster.engine.lines import Line
-from muster.engine.waiting import placeable_jobs, schedulable_tasks, soon_anew
+from muster.engine.waiting import placeable_jobs, schedulable_tasks
 from muster.framework import MADE_ROOM, Eviction, Rejection, Scenario, Session, points
 from muster.framework.reasons import (
     NO_ROOM_BY_EVICTION,
@@ -38,21 +36,7 @@ from muster.framework.reasons import (
     VICTIMS_REFUSED,
 )
 from muster.kernels.planes import RELEASING
-from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
-
-_TAKES = (OperationKind.EVICT, OperationKind.RECALL)
-#: Below every priority.
-_LOWEST = int(np.iinfo(np.int64).min)
-
-
-@dataclass(frozen=True, slots=True)
-class Need:
-    """What a job wants room for."""
-
-    job: int
-    #: The tasks that must be placed, in order.
-    tasks: Rows
-
+from muster.snapshot import NO_ROW, Rows, Statement, TaskStatus
 
 #: Candidates in the form in which a strategy wants them.
 C = TypeVar("C")
@@ -67,6 +51,8 @@ class Strategy(ABC, Generic[C]):
     piecewise: ClassVar[bool] = False
     #: Whether every plan that it offers has passed the validators already.
     asks_validators: ClassVar[bool] = False
+    #: Who says what queues may take back: where nobody answers one of these, no queue takes from another.
+    decides_dues: ClassVar[tuple[points.Point[..., Any, Any], ...]] = (points.QUEUE_DESERVED, points.EVICTABLE)
     #: Whether beneficiaries have their minimum and want more.
     grows: ClassVar[bool] = False
 
@@ -82,8 +68,7 @@ class Strategy(ABC, Generic[C]):
     def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
         """Those of the jobs that may be placed, given with their pending tasks in order, that look for victims."""
         session, found = self._session, dict[int, Rows]()
-        deserved = bool(session.asked(points.QUEUE_DESERVED)) or bool(session.asked(points.EVICTABLE))
-        if self._kind is Eviction.RECLAIM and not deserved:
+        if self._kind is Eviction.RECLAIM and not any(map(session.methods, self.decides_dues)):
             return found  # nobody says what queues deserve: each could take from each, for ever
         for job, tasks in waiting.items():
             with session.turn(job):
@@ -97,8 +82,9 @@ class Strategy(ABC, Generic[C]):
 
     def has_settled(self, job: int) -> bool:
         """Whether a job waits for nobody to leave: who is still being served takes no more than it needs."""
-        table, own = self._session.snapshot.tasks, self._session.snapshot.tasks_of(job)
-        return not ((table.status[own] == TaskStatus.PIPELINED) | (table.nominated[own] != NO_ROW)).any()
+        snapshot = self._session.snapshot
+        is_promised = snapshot.jobs.counts[job, TaskStatus.PIPELINED] > 0
+        return not (is_promised or (snapshot.tasks.nominated[snapshot.tasks_of(job)] != NO_ROW).any())
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
         """The jobs in the order of their turns, each once; between queues, without those that have had their share."""
@@ -116,23 +102,22 @@ class Strategy(ABC, Generic[C]):
     def candidates(self, job: int) -> C:
         """Whom the job might evict; false: nobody."""
 
-    def is_in_vain(self, tasks: Rows) -> bool:
-        """Whether it is known at once that nobody goes for any of these tasks, which are ordered by job."""
-        return False
+    def hopeful(self, tasks: Rows) -> Collection[int] | None:
+        """Of the jobs that wait with these tasks, ordered by job: for whom somebody might go; None: nobody knows yet.
 
-    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        """Those of the jobs for whom somebody might go, as far as that is known at once."""
-        return waiting
+        Asked where nobody wants to hear why the others wait.
+        """
+        return None
 
     @abstractmethod
-    def solve(self, need: Need, candidates: C, simulation: Simulation) -> Plan | None:
-        """Victims that make room, left in the simulation with the beneficiary's places; None: there are none.
+    def solve(self, tasks: Rows, candidates: C, simulation: Simulation) -> Plan | None:
+        """Victims that make room for the tasks, left in the simulation with their places; None: there are none.
 
         Only what the simulation accepts is a plan; who has others tries the next one.
         """
 
-    def settled(self, need: Need, plan: Plan | None) -> None:
-        """The turn of a job is over: the plan was committed, or nothing was done."""
+    def settled(self, job: int, tasks: Rows, plan: Plan | None) -> None:
+        """A turn is over: the plan was committed for a job, or nothing was done for these tasks of it."""
         self._budgets.kept_by.clear()
 
     def obstacles(self, job: int) -> str:
@@ -146,18 +131,17 @@ def run(session: Session, kind: Eviction, strategy: Strategy[C], action: str) ->
     session.count_for(action)
     tasks = schedulable_tasks(session)
     # What is free was given out; where nobody may go either, a turn would only find out why.
-    spares_turns = not session.explains and not session.snapshot.nodes.state[RELEASING].any()
-    if spares_turns and strategy.is_in_vain(tasks):
+    hope = None if session.explains else strategy.hopeful(tasks)
+    if hope is not None and not hope:
         return
     waiting = placeable_jobs(session, tasks)
-    hopeful = strategy.hopeful(waiting) if spares_turns else waiting
-    jobs = strategy.jobs(waiting) if hopeful else {}
+    jobs = strategy.jobs(waiting)
     pipeline = _Pipeline(session, kind, strategy, action, dict(waiting))
     left_out = set(jobs)
     for job in strategy.line(jobs) if jobs else ():
         left_out.discard(job)
         # Who has no victims may have the room of those who have gone for others.
-        if job not in hopeful and not session.snapshot.nodes.state[RELEASING].any():
+        if hope is not None and job not in hope and not session.snapshot.nodes.state[RELEASING].any():
             continue
         with session.turn(job):
             pipeline.serve(job, jobs[job])
@@ -184,50 +168,14 @@ class _Pipeline(Generic[C]):
     #: Jobs that may be placed and were not served so far, with their pending tasks in order.
     waiting: dict[int, Rows]
 
-    @property
-    def looks_ahead(self) -> bool:
-        """Whether what is freed is given to the job of the queue that would take it in the next cycle."""
-        return self.strategy.limits.looks_ahead
-
     @cached_property
-    def highest(self) -> Rows:
-        """By queue, the highest priority of a job that waited at the beginning."""
-        jobs, rows = self.session.snapshot.jobs, np.fromiter(self.waiting, np.intp, len(self.waiting))
-        highest = np.full(len(self.session.snapshot.queues) + 1, _LOWEST)
-        np.maximum.at(highest, jobs.queue[rows], jobs.priority[rows])
-        return highest
-
-    @cached_property
-    def returning(self) -> dict[int, int]:
-        """By queue, the highest priority of a job that was broken and is not back yet: it comes before others then."""
-        found: dict[int, int] = {}
-        done = [operation for committed in self.session.committed for operation in committed.operations]
-        evicted = joined([one.tasks for one in done if one.kind in _TAKES])
-        self._note_broken(np.concatenate((evicted, soon_anew(self.session))), found)
-        return found
-
-    def _note_broken(self, evicted: Rows, returning: dict[int, int]) -> None:
-        """Count those of the jobs that lost tasks, and with them their minimum, among who is returning."""
-        jobs = self.session.snapshot.jobs
-        for owner in set(self.session.snapshot.tasks.job[evicted].tolist()):
-            queue, priority = int(jobs.queue[owner]), int(jobs.priority[owner])
-            if priority > returning.get(queue, _LOWEST) and self.session.job_pipelined_deficit(owner) > 0:
-                returning[queue] = priority
-
-    @cached_property
-    def takers(self) -> NextTakers:
-        return NextTakers(self.session, self.waiting)
-
-    def _yields(self, job: int) -> bool:
-        """Whether a job has its minimum, and another of its queue comes before it, who would take the rest from it."""
-        session, jobs = self.session, self.session.snapshot.jobs
-        if jobs.priority[job] >= self.highest[jobs.queue[job]] or not jobs.allocated_count(job):
-            return False
-        return not session.job_starving(job) and session.job_deficit(job) <= 0
+    def ahead(self) -> LookAhead | None:
+        """Who would take in the next cycle what is freed in this one; None: nobody asks."""
+        return LookAhead(self.session, self.kind, self.waiting) if self.strategy.limits.looks_ahead else None
 
     def serve(self, job: int, pending: Rows) -> None:
         """One job's turn."""
-        if self.looks_ahead and self._yields(job):
+        if self.ahead and self.ahead.yields(job):
             return
         tasks = self.strategy.need(job, pending)
         if len(tasks) == 0:
@@ -240,7 +188,6 @@ class _Pipeline(Generic[C]):
         if refusal is not None:
             self.session.note_no_eviction(job, self.action, refusal)
             return
-        need = Need(job, tasks)
         self.session.start_solution(self.kind, job)
         candidates = self.strategy.candidates(job)
         no_room = NO_ROOM_BY_MOVING if self.kind is Eviction.CONSOLIDATE else NO_ROOM_BY_EVICTION
@@ -249,10 +196,10 @@ class _Pipeline(Generic[C]):
         with self.session.statement(self.action, promises=True) as statement:
             # Its own reservations are not in its way.
             statement.release(self.session.snapshot.tasks_of(job))
-            simulation = Simulation(self.session, job, statement, partial(self._why_not, need))
-            plan = self.strategy.solve(need, candidates, simulation)
-            if plan is not None and self.looks_ahead:
-                need, plan = self._for_the_first(need, plan, simulation)
+            simulation = Simulation(self.session, job, statement, partial(self._why_not, job))
+            owner, plan = job, self.strategy.solve(tasks, candidates, simulation)
+            if plan is not None and self.ahead:
+                owner, plan = self.ahead.beneficiary(job, plan, simulation)
             if plan is None:
                 statement.rollback()
                 # To find the words costs as much as a search.
@@ -260,41 +207,15 @@ class _Pipeline(Generic[C]):
                 why = simulation.refusal or Rejection(reason, obstacles)
                 self.session.note_no_eviction(job, self.action, why)
             else:
-                self._write_down(need, plan, statement)
+                self._write_down(owner, plan, statement)
                 statement.commit()
-                self.waiting.pop(need.job, None)
-                if self.looks_ahead:
-                    self._note_broken(plan.evicted, self.returning)
+                self.waiting.pop(owner, None)
+                if self.ahead:
+                    self.ahead.note(plan)
                 self.session.tally.attempts[MADE_ROOM] += 1
-        self.strategy.settled(need, plan)
+        self.strategy.settled(owner, tasks, plan)
 
-    def _for_the_first(self, need: Need, plan: Plan, simulation: Simulation) -> tuple[Need, Plan | None]:
-        """Whom a plan will serve: who comes first in the queue and finds room then; None: it would not be steady."""
-        session, jobs, statement = self.session, self.session.snapshot.jobs, simulation.statement
-        owner = need.job
-        handed: Plan | None = plan
-        if jobs.priority[owner] < self.returning.get(int(jobs.queue[owner]), _LOWEST):
-            why = "a job of its queue that comes before it was evicted just now, and would take the room"
-            simulation.refusal = Rejection(NOT_STEADY, why)
-            return need, None
-        if jobs.priority[owner] < self.highest[jobs.queue[owner]]:
-            owner, handed = hand_on(session, owner, plan, statement, self.waiting)
-        if handed is None or (owner != need.job and self._is_in_vain(owner, handed)):
-            why = f"{jobs.records[owner].id} would take the room, and may not have it, or lose it"
-        elif len(handed.victims) and (taker := self.takers.first(owner, handed, statement)) is not None:
-            why = f"{jobs.records[taker].id} would take the room next"
-        else:
-            return (need if owner == need.job else Need(owner, handed.placed)), handed
-        simulation.refusal = Rejection(NOT_STEADY, why)
-        return need, None
-
-    def _is_in_vain(self, heir: int, plan: Plan) -> bool:
-        """Whether an heir may not have what a plan frees, or not for long."""
-        return never_preempts(self.session, plan.placed) or would_bounce(
-            self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True
-        )
-
-    def _why_not(self, need: Need, plan: Plan) -> Rejection | None:
+    def _why_not(self, job: int, plan: Plan) -> Rejection | None:
         """Why a plan, which is in the statement, may not be done; None: it may."""
         session, limit = self.session, self.strategy.limits.max_disruption_ratio
         victims = plan.victims
@@ -303,19 +224,19 @@ class _Pipeline(Generic[C]):
         if not within_ratio(session.snapshot, victims, plan.placed, limit):
             return Rejection(OVER_DISRUPTION, f"maxDisruptionRatio {limit:g}")
         if not self.strategy.asks_validators:
-            scenario = Scenario(self.kind, need.job, plan.placed, victims, plan.evicted, plan.moved)
+            scenario = Scenario(self.kind, job, plan.placed, victims, plan.evicted, plan.moved)
             if not session.is_valid_scenario(scenario):
                 return Rejection(VICTIMS_REFUSED)
         whole, grows = self.strategy.breaks_gangs, self.strategy.grows
-        if would_bounce(session, self.kind, need.job, plan.evicted, plan.placed, breaks_gangs=whole, grows=grows):
+        if would_bounce(session, self.kind, job, plan.evicted, plan.placed, breaks_gangs=whole, grows=grows):
             return Rejection(NOT_STEADY)
         return None
 
-    def _write_down(self, need: Need, plan: Plan, statement: Statement) -> None:
+    def _write_down(self, job: int, plan: Plan, statement: Statement) -> None:
         """Note on every operation that takes something for whom that is, and why these."""
-        beneficiary = self.session.snapshot.jobs.records[need.job].id
+        beneficiary = self.session.snapshot.jobs.records[job].id
         for operation in statement.operations:
-            if operation.kind in _TAKES:
-                operation.beneficiary = need.job
+            if operation.kind in TAKES:
+                operation.beneficiary = job
                 operation.note = f"makes room for {beneficiary}"
                 operation.record = operation.record if plan.record is None else plan.record

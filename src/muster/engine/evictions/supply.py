@@ -26,8 +26,6 @@ class Supply:
         self.found = found
         #: What is tried first: the same candidates, of whom more must keep a minimum.
         self.gentle = gentle
-        #: How many tasks of a class found room by evictions, where not all did.
-        self.known: dict[int, int] = {}
         self._room = held_on_nodes(snapshot, found.tasks)
         self._seen = snapshot.touched
 

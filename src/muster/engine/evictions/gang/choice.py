@@ -68,6 +68,11 @@ class Proposal:
     #: How many such plans it pays to improve: a closer look may find something cheaper.
     rounds: int = 0
 
+    @property
+    def works(self) -> bool:
+        """Whether there are such victims."""
+        return self.cost < _NO_PLAN
+
 
 @dataclass(frozen=True, slots=True)
 class Choice:
@@ -107,34 +112,42 @@ class Chooser:
     def propose(self, domain: int, *, polish: bool = False) -> Proposal | None:
         """The cheapest victims that places ask for; None: no victims would do.
 
-        With `polish`, also by which of its pods a gang would spare.
+        With `polish`, and where there are none otherwise, also by which of its pods a gang would spare.
         """
         need, scarce = shortage(self.session.snapshot, self.need, domain)
         bundles = self._bundles(domain, need)
         best = self._plan(Proposal(domain, need, bundles, bundles.tasks[:0]), scarce, polish=polish)
-        if polish and best is not None and (bundles.kind == BundleKind.WHOLE).any():
-            for node in self._focuses(bundles)[: max(0, best.rounds - 1)]:
+        if polish or not best.works:
+            for node in self._focuses(domain, bundles)[: max(0, best.rounds - 1)]:
                 others = self._bundles(domain, need, node)
                 other = self._plan(Proposal(domain, need, others, others.tasks[:0]), scarce, polish=True)
-                if other is not None and (other.cost[0], other.cost[1] * (1 + 1e-9)) < best.cost:
+                if (other.cost[0], other.cost[1] * (1 + 1e-9)) < best.cost:
                     best = other
-        if best is None and not self.need.exact:
-            # Places are only a guess for a mixed gang: a domain that fails by them is tried last, not left out.
-            best = Proposal(domain, need, bundles, bundles.tasks[:0])
-        if best is None or not self._queue_is_full:
+        # Places are only a guess for a mixed gang: a domain that fails by them is tried last, not left out.
+        if not best.works and self.need.exact:
+            return None
+        if not self._queue_is_full:
             return best
         # The job's own queue may hold it without the victims, or without all candidates.
         enough = self._queue_has_room(best.victims) or self._queue_has_room(best.bundles.tasks)
         return best if enough else None
 
-    def _focuses(self, bundles: Bundles) -> list[int]:
+    def _focuses(self, domain: int, bundles: Bundles) -> list[int]:
         """Nodes of gangs that can spare some of their pods here, but not all: where these go first, others stay."""
         safe, whole = (bundles.job[bundles.kind == kind] for kind in BundleKind)
-        spares = np.intersect1d(safe, whole)
-        table = self.session.snapshot.tasks
-        mine = bundles.tasks[np.isin(table.job[bundles.tasks], spares)]
-        nodes: list[int] = np.unique(table.node[mine]).tolist()
+        spares = np.intersect1d(safe, np.union1d(whole, self.candidates.protected)) if len(safe) else safe
+        if len(spares) == 0:
+            return []
+        table, every = self.session.snapshot.tasks, self._inside(domain)
+        nodes: list[int] = np.unique(table.node[every[np.isin(table.job[every], spares)]]).tolist()
         return nodes[:_FOCUSES]
+
+    def _inside(self, domain: int) -> Rows:
+        """The candidates in a domain."""
+        topology, every = self.session.snapshot.topology, self.candidates.tasks
+        nodes = self.session.snapshot.tasks.node[every]
+        found: Rows = every[(nodes >= topology.lo[domain]) & (nodes < topology.hi[domain])]
+        return found
 
     def _queue_has_room(self, victims: Rows) -> bool:
         """Whether the beneficiary's queue may hold every class of what is needed when the victims are gone."""
@@ -147,15 +160,15 @@ class Chooser:
     def _bundles(self, domain: int, need: Amounts, focus: int | None = None) -> Bundles:
         """The bundles of a domain in order; gangs spare what they have on the node `focus` before anything else."""
         snapshot = self.session.snapshot
-        every, lo, hi = self.candidates.tasks, snapshot.topology.lo[domain], snapshot.topology.hi[domain]
-        inside = (snapshot.tasks.node[every] >= lo) & (snapshot.tasks.node[every] < hi)
+        inside = self._inside(domain)
         nearness = self._nearness
         if focus is not None:
             nearness = nearness.copy()
             nearness[focus] = -1
-        bundles = make_bundles(snapshot, every[inside], need, nearness, self._surplus)
+        bundles = make_bundles(snapshot, inside, need, nearness, self._surplus)
         if self.options.evict_remainder:
-            bundles = bundles.with_rest(snapshot, every[~inside])
+            every = self.candidates.tasks
+            bundles = bundles.with_rest(snapshot, every[~np.isin(every, inside)])
         kept = self.candidates.protected if self.options.allow_whole else bundles.job
         may_go = (bundles.kind == BundleKind.SAFE) | ~np.isin(bundles.job, kept)
         bundles = bundles.taken(np.flatnonzero(may_go))
@@ -238,8 +251,8 @@ class Chooser:
         held = self._lost(self.session.snapshot.jobs.allocated[jobs])
         return _PER_GANG * float(held.mean()) if len(jobs) else 0.0
 
-    def _plan(self, proposal: Proposal, scarce: Mask, *, polish: bool) -> Proposal | None:
-        """The proposal with the cheapest tasks to take by places, whole gangs with all that they have here."""
+    def _plan(self, proposal: Proposal, scarce: Mask, *, polish: bool) -> Proposal:
+        """The proposal with the cheapest tasks to take by places, whole gangs with all that they have here; or none."""
         topology, bundles, demands = self.session.snapshot.topology, proposal.bundles, self.need.demands
         span = int(topology.lo[proposal.domain]), int(topology.hi[proposal.domain])
         levels = bundles.level
@@ -256,7 +269,7 @@ class Chooser:
         clearing = self._clearing(bundles, levels, span)
         chosen = clearing.plan(demands, polish=polish)
         if chosen is None:
-            return None
+            return replace(proposal, rounds=clearing.rounds(demands))
         going = bundles.going(chosen)
         if len(going) < int(chosen.sum()) or len(going.tasks) > int(chosen[bundles.owners()].sum()):
             # With more going of these gangs, others among the chosen may not have to.
@@ -344,7 +357,7 @@ class Chooser:
             return kept
         scarce = shortage(self.session.snapshot, self.need, proposal.domain)[1]
         plan = self._plan(replace(proposal, bundles=bundles), scarce, polish=True)
-        return None if plan is None else plan.victims
+        return plan.victims if plan.works else None
 
     def _works(self, domain: int, victims: Rows) -> bool:
         return self._placements(domain, victims) is not None

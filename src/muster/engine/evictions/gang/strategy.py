@@ -6,6 +6,7 @@ that works and is accepted is taken.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import Final
 
@@ -19,7 +20,7 @@ from muster.engine.evictions.gang.choice import Choice, Chooser
 from muster.engine.evictions.gang.domains import DomainProposals
 from muster.engine.evictions.gang.need import GangNeed, gang_need, needed_tasks
 from muster.engine.evictions.options import GangOptions
-from muster.engine.evictions.pipeline import Need, Strategy
+from muster.engine.evictions.pipeline import Strategy
 from muster.engine.evictions.restraint import why_not_ask
 from muster.engine.evictions.simulation import (
     Plan,
@@ -32,6 +33,7 @@ from muster.engine.evictions.simulation import (
 )
 from muster.engine.placing import Goal, promise
 from muster.framework import Eviction, Session
+from muster.kernels.planes import RELEASING
 from muster.snapshot import BEST_EFFORT, NO_ROW, Amounts, Mask, Rows, Snapshot
 
 _PASSED: Final = "it comes first in order, but plugins, budgets or limits leave too few victims there"
@@ -42,7 +44,7 @@ class GangStrategy(Strategy[Candidates]):
 
     def __init__(self, session: Session, kind: Eviction, options: GangOptions, action: str) -> None:
         super().__init__(session, kind, options)
-        self._pool = Pool(session, kind)
+        self._pool = Pool(session, kind, budgets=self._budgets)
         self._options = options
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()
         self._is_before_allocate = "allocate" in later
@@ -58,36 +60,27 @@ class GangStrategy(Strategy[Candidates]):
     def candidates(self, job: int) -> Candidates:
         return self._pool.of(job)
 
-    def is_in_vain(self, tasks: Rows) -> bool:
-        if self._is_before_allocate:
-            return False
-        rows = np.unique(self._session.snapshot.tasks.job[tasks])
-        rows = rows[self._session.snapshot.jobs.queue[rows] != NO_ROW]
-        alike = dict(zip(self._likeness(rows), rows.tolist(), strict=True))
-        return not any(self._pool.of(job) for job in alike.values())
+    def hopeful(self, tasks: Rows) -> Collection[int] | None:
+        snapshot = self._session.snapshot
+        if self._is_before_allocate or snapshot.nodes.state[RELEASING].any():
+            return None
+        jobs = np.unique(snapshot.tasks.job[tasks])
+        jobs = jobs[snapshot.jobs.queue[jobs] != NO_ROW]
+        # Jobs of the same queue and priority have the same candidates, so one of them is asked about.
+        alike = list(zip(snapshot.jobs.queue[jobs].tolist(), snapshot.jobs.priority[jobs].tolist(), strict=True))
+        hope = {key: bool(self._pool.of(job)) for key, job in dict(zip(alike, jobs.tolist(), strict=True)).items()}
+        return {job for key, job in zip(alike, jobs.tolist(), strict=True) if hope[key]}
 
-    def _likeness(self, jobs: Rows) -> list[tuple[int, int]]:
-        """Queue and priority: jobs that are alike in these have the same candidates, so one of them is asked about."""
-        table = self._session.snapshot.jobs
-        return list(zip(table.queue[jobs].tolist(), table.priority[jobs].tolist(), strict=True))
-
-    def hopeful(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        if self._is_before_allocate:
-            return waiting
-        alike = self._likeness(np.fromiter(waiting, np.intp, len(waiting)))
-        hope = {key: bool(self._pool.of(job)) for key, job in dict(zip(alike, waiting, strict=True)).items()}
-        return {job: tasks for key, (job, tasks) in zip(alike, waiting.items(), strict=True) if hope[key]}
-
-    def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
+    def solve(self, tasks: Rows, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START
-        placements = simulation.placements(need.tasks, need.tasks[:0])
+        placements = simulation.placements(tasks, tasks[:0])
         if placements is None:
-            wanted = gang_need(self._session, need.job, need.tasks) if candidates else None
+            wanted = gang_need(self._session, simulation.job, tasks) if candidates else None
             return None if wanted is None else self._in_domains(wanted, candidates, simulation)
         if self._is_before_allocate or self.grows:
             return None  # a promise would only keep allocate from binding the pods at once
         simulation.statement.redo(promise(placements))
-        return Plan(need.tasks, need.tasks[:0])
+        return Plan(tasks, tasks[:0])
 
     def _in_domains(self, need: GangNeed, candidates: Candidates, simulation: Simulation) -> Plan | None:
         """Try the domains in order; take the first choice that is accepted."""
@@ -130,15 +123,15 @@ class GrowthStrategy(GangStrategy):
         found = super().candidates(job)
         return found.keeping(self._session.snapshot, found.jobs)
 
-    def solve(self, need: Need, candidates: Candidates, simulation: Simulation) -> Plan | None:
+    def solve(self, tasks: Rows, candidates: Candidates, simulation: Simulation) -> Plan | None:
         """As many of the pods as others can make room for, the first in order."""
-        mark, count = simulation.statement.mark(), len(need.tasks)
+        mark, count = simulation.statement.mark(), len(tasks)
 
         def grown(pods: int) -> Plan | None:
-            tasks = need.tasks[:pods]
-            if pods == 0 or why_not_ask(self._session, self._kind, need.job, tasks) is not None:
+            first = tasks[:pods]
+            if pods == 0 or why_not_ask(self._session, self._kind, simulation.job, first) is not None:
                 return None
-            return super(GrowthStrategy, self).solve(Need(need.job, tasks), candidates, simulation)
+            return super(GrowthStrategy, self).solve(first, candidates, simulation)
 
         def works(left_out: int) -> bool:
             plan = grown(count - left_out)

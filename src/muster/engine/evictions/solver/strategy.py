@@ -7,7 +7,7 @@ no search where one that is easier to serve has failed already.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Hashable, Iterator, Mapping
+from collections.abc import Collection, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 
 import msgspec
@@ -16,8 +16,8 @@ import numpy as np
 from muster.api import format_amount
 from muster.engine.boards import boards_of
 from muster.engine.evictions.options import SolverOptions
-from muster.engine.evictions.pipeline import Need, Strategy
-from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, joined
+from muster.engine.evictions.pipeline import Strategy
+from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
 from muster.engine.evictions.solver.search import Search, TrialsUsedUp
@@ -37,6 +37,7 @@ class SolverStrategy(Strategy[VictimLine]):
     """Victims gang by gang, by trying scenarios down the queue tree."""
 
     asks_validators = True
+    decides_dues = (points.CAN_RECLAIM,)
     _pool: VictimPool
 
     def __init__(self, session: Session, kind: Eviction, options: SolverOptions, action: str) -> None:
@@ -48,28 +49,24 @@ class SolverStrategy(Strategy[VictimLine]):
         self._trials_left = options.max_trials_per_cycle
 
     def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        session = self._session
-        if self._kind is Eviction.RECLAIM and not session.asked(points.CAN_RECLAIM):
-            return {}  # nobody says what queues may take back
-        #: Pending tasks, in order, of all jobs that could be placed.
-        self._pending = waiting
-        # Only those move others that may be moved themselves.
-        asking = dict(self._pending)
-        if self._kind is Eviction.CONSOLIDATE:
-            asking = {job: tasks for job, tasks in asking.items() if session.snapshot.jobs.preemptible[job]}
-            if not session.explains and self._options.max_jobs_per_queue is None:
-                asking = self._not_in_vain(asking)
+        session, asking = self._session, super().jobs(waiting)
         if not asking:
             return {}
-        options, able = self._options, self._pending
+        #: Pending tasks, in order, of all jobs that could be placed.
+        self._pending = able = waiting
+        options = self._options
         pass_over, take_back = options.pass_over_protected, options.take_back_binds
         self._pool = VictimPool(session, self._kind, pass_over_protected=pass_over, take_back_binds=take_back)
         # Who may never have what it waits for keeps nobody waiting.
         if options.pass_over_blocked:
-            able = {job: tasks for job, tasks in self._pending.items() if self._could_run(job, tasks)}
+            able = {job: tasks for job, tasks in waiting.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
         self._trials = Trials(session, self._waiting, self._kind, self._places, looks_ahead=options.looks_ahead)
         return asking
+
+    def asks(self, job: int) -> bool:
+        """Only those move others that may be moved themselves."""
+        return self._kind is not Eviction.CONSOLIDATE or bool(self._session.snapshot.jobs.preemptible[job])
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
         depth, known = self._options.max_jobs_per_queue, self._waiting.keys()
@@ -97,20 +94,14 @@ class SolverStrategy(Strategy[VictimLine]):
             return tasks[:0]
         return tasks
 
-    def is_in_vain(self, tasks: Rows) -> bool:
+    def hopeful(self, tasks: Rows) -> Collection[int] | None:
+        """Those for whose next tasks there is enough in all, where others only move; see `_why_moving_is_vain`."""
         if self._kind is not Eviction.CONSOLIDATE or self._options.max_jobs_per_queue is not None:
-            return False
+            return None
         snapshot = self._session.snapshot
         waiters = Waiters.of(snapshot, tasks)
         beyond = beyond_total(snapshot, waiters, snapshot.nodes.future_total())
-        return bool((beyond | ~snapshot.jobs.preemptible[waiters.jobs]).all())
-
-    def _not_in_vain(self, asking: dict[int, Rows]) -> dict[int, Rows]:
-        """Those for whose next tasks there is enough in all; the others would have a turn only to find that out."""
-        snapshot = self._session.snapshot
-        waiters = Waiters.of(snapshot, joined([*asking.values()]))
-        beyond = set(waiters.jobs[beyond_total(snapshot, waiters, snapshot.nodes.future_total())].tolist())
-        return {job: tasks for job, tasks in asking.items() if job not in beyond}
+        return set(waiters.jobs[~beyond].tolist())
 
     def _why_moving_is_vain(self, tasks: Rows) -> Rejection | None:
         """Nobody leaves the cluster by moving: what is free in all is all that there will be."""
@@ -145,9 +136,9 @@ class SolverStrategy(Strategy[VictimLine]):
             return False
         return bool(job_surplus(self._session.snapshot, np.array([job], np.intp), promised=True)[job] >= 0)
 
-    def solve(self, need: Need, candidates: VictimLine, simulation: Simulation) -> Plan | None:
+    def solve(self, tasks: Rows, candidates: VictimLine, simulation: Simulation) -> Plan | None:
         session, options = self._session, self._options
-        if not candidates and not self._places.suffices(need.tasks):
+        if not candidates and not self._places.suffices(tasks):
             return None
         most = min(options.max_trials_per_job, self._trials_left)
         self._trials.start(simulation)
@@ -156,26 +147,26 @@ class SolverStrategy(Strategy[VictimLine]):
         )
         outcome = None
         try:
-            outcome = search.solve(need.tasks)
+            outcome = search.solve(tasks)
         except TrialsUsedUp:
             session.tally.cut_short += 1
-            session.record(need.job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {search.made} dry runs"))
+            session.record(simulation.job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {search.made} dry runs"))
         self._trials_left -= search.made
         if outcome is None:
             return None
         records = ScenarioRecords(
-            session.snapshot, need.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
+            session.snapshot, simulation.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
         )
         plan = replace(outcome, record=records)
         return plan if simulation.accepts(plan) else None
 
-    def settled(self, need: Need, plan: Plan | None) -> None:
-        job, table = need.job, self._session.snapshot.tasks
-        super().settled(need, plan)
+    def settled(self, job: int, tasks: Rows, plan: Plan | None) -> None:
+        table = self._session.snapshot.tasks
+        super().settled(job, tasks, plan)
         if plan is None:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
             if self._options.max_disruption_ratio is None:
-                self._failed.note(job, need.tasks, spare_only=self._takes_spare_only(job))
+                self._failed.note(job, tasks, spare_only=self._takes_spare_only(job))
             return
         self._failed.forget()
         touched = sorted({*table.job[plan.evicted].tolist(), *table.job[plan.moved].tolist()})

@@ -67,7 +67,8 @@ class Trials:
         classes = snapshot.tasks.cls[snapshot.tasks_of(job)].tolist()
         self._needs_gpus = all(self._gpu_classes[cls] for cls in classes)
         if self._needs_gpus:
-            gpus = snapshot.nodes.state[:, :, self._gpus].sum(axis=2)
+            state = snapshot.nodes.state
+            gpus = sum((state[:, :, column] for column in self._gpus), np.zeros_like(state[:, :, 0]))
             self._with_gpus = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
 
     def begin_offers(self) -> None:

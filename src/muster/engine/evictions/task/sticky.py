@@ -14,13 +14,11 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.constraints import Constraint, constraint_of, domain_of, has_topology
-from muster.engine.domains import count_classes
-from muster.engine.evictions.supply import places_in
 from muster.framework import Purpose, Session
 from muster.snapshot import NO_ROW, Mask, Rows
 
-#: Class -> how many of its tasks each node could hold at most.
-SlotsOf = Callable[[int], NDArray[np.int64]]
+#: How many of some tasks each of some domains could hold at most.
+PlacesOf = Callable[[Rows, Rows], NDArray[np.int64]]
 
 
 @dataclass(slots=True)
@@ -39,7 +37,7 @@ class NodeScope:
         return nodes if self.mask is None else nodes & self.mask
 
 
-def scope_for(session: Session, job: int, tasks: Rows, slots_of: SlotsOf, failed: Sequence[int] = ()) -> NodeScope:
+def scope_for(session: Session, job: int, tasks: Rows, places_of: PlacesOf, failed: Sequence[int] = ()) -> NodeScope:
     """The scope of the first of `tasks`, which are all that the job still wants to place.
 
     Domains in `failed` were tried for the job in vain.
@@ -54,9 +52,7 @@ def scope_for(session: Session, job: int, tasks: Rows, slots_of: SlotsOf, failed
 
     def able(domains: Rows, wanted: Rows, needed: int) -> Rows:
         """Domains that could hold what is needed of the tasks if everybody who might be evicted went."""
-        classes, counts = count_classes(snapshot.tasks.cls[wanted])
-        demands = ((slots_of(cls), count) for cls, count in zip(classes.tolist(), counts.tolist(), strict=True))
-        enough = places_in(snapshot, domains, demands) >= min(needed, len(wanted))
+        enough = places_of(domains, wanted) >= min(needed, len(wanted))
         found: Rows = domains[enough & ~np.isin(domains, failed)]
         return found
 

@@ -1,8 +1,8 @@
 """The task strategy: Volcano's preempt and reclaim, task by task, with the sticky domain and without needless victims.
 
 A job's tasks are placed in order, on room that there is and then on room that evictions make, while the job is in need.
-That is a plan when the job would have its minimum once the victims are gone. Equal tasks are served together; that a
-class of tasks finds no room is remembered until something is committed, so that jobs without hope cost next to nothing.
+That is a plan when the job would have its minimum once the victims are gone. Equal tasks are served together, and jobs
+for which there would not be room enough if everybody went cost a few sums.
 """
 
 from __future__ import annotations
@@ -11,11 +11,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
+from muster.engine.domains import ROOT, count_classes
 from muster.engine.evictions.candidates import ON_NODE, Candidates, Pool, on_node, willing
 from muster.engine.evictions.options import TaskOptions
-from muster.engine.evictions.pipeline import Need, Strategy
+from muster.engine.evictions.pipeline import Strategy
 from muster.engine.evictions.simulation import Plan, Simulation, trim
-from muster.engine.evictions.supply import Supply, held_on_nodes
+from muster.engine.evictions.supply import Supply, held_on_nodes, places_in
 from muster.engine.evictions.surplus import job_surplus, roles_hold
 from muster.engine.evictions.task.rooms import Rooms
 from muster.engine.evictions.task.sticky import NodeScope, scope_for
@@ -72,18 +73,18 @@ class TaskStrategy(Strategy[Supply]):
         found: Rows = jobs[roles_hold(snapshot, jobs) | np.isin(jobs, groups.job[groups.policy != NO_ROW])]
         return found
 
-    def solve(self, need: Need, candidates: Supply, simulation: Simulation) -> Plan | None:
-        plan = None if candidates.gentle is None else self._solve_with(need, candidates.gentle, simulation)
+    def solve(self, tasks: Rows, candidates: Supply, simulation: Simulation) -> Plan | None:
+        plan = None if candidates.gentle is None else self._solve_with(tasks, candidates.gentle, simulation)
         if plan is not None:
             return plan
         mark = simulation.statement.mark()
-        plan = self._solve_with(need, candidates, simulation)
+        plan = self._solve_with(tasks, candidates, simulation)
         if plan is None or candidates.gentle is None:
             return plan
-        return self._breaking_fewest(need, candidates.found, simulation, plan, mark)
+        return self._breaking_fewest(tasks, candidates.found, simulation, plan, mark)
 
     def _breaking_fewest(
-        self, need: Need, found: Candidates, simulation: Simulation, plan: Plan, mark: int
+        self, tasks: Rows, found: Candidates, simulation: Simulation, plan: Plan, mark: int
     ) -> Plan | None:
         """A plan that breaks no divided gang which another one could do without; `plan` is in the simulation."""
         session, snapshot = self._session, self._session.snapshot
@@ -99,7 +100,7 @@ class TaskStrategy(Strategy[Supply]):
             nonlocal best, done
             simulation.statement.rollback(mark)
             keeping = found.keeping(snapshot, np.setdiff1d(divided, kept))
-            other = self._solve_with(need, Supply(snapshot, keeping), simulation) if kept else None
+            other = self._solve_with(tasks, Supply(snapshot, keeping), simulation) if kept else None
             if other is not None:
                 best, done = other, list(simulation.statement.operations[mark:])
             return other is not None
@@ -109,15 +110,15 @@ class TaskStrategy(Strategy[Supply]):
         simulation.statement.redo(done)
         return best
 
-    def _solve_with(self, need: Need, supply: Supply, simulation: Simulation) -> Plan | None:
+    def _solve_with(self, tasks: Rows, supply: Supply, simulation: Simulation) -> Plan | None:
         self._failed.clear()
         self._rooms.begin(simulation, supply)
-        while not self._is_hopeless(need.job, need.tasks, supply):
+        while not self._is_hopeless(simulation.job, tasks, supply):
             mark = simulation.statement.mark()
             self._domain = NO_ROW
-            self._place_all(need.job, need.tasks, supply)
+            self._place_all(simulation.job, tasks, supply)
             self._session.tally.dry_runs += 1
-            plan = self._plan(need.job, supply, simulation)
+            plan = self._plan(supply, simulation)
             if plan is not None and simulation.accepts(plan):
                 return plan
             simulation.statement.rollback(mark)
@@ -137,10 +138,10 @@ class TaskStrategy(Strategy[Supply]):
         nodes = table.node[placed]
         return self._rooms.promises_beside and bool(supply.has_candidates[nodes].all())
 
-    def _plan(self, job: int, supply: Supply, simulation: Simulation) -> Plan | None:
-        """What was done for a job, trimmed; None: it is not enough."""
+    def _plan(self, supply: Supply, simulation: Simulation) -> Plan | None:
+        """What was done for the job, trimmed; None: it is not enough."""
         placed = simulation.placed()
-        if len(placed) == 0 or self._session.job_pipelined_deficit(job) > 0:
+        if len(placed) == 0 or self._session.job_pipelined_deficit(simulation.job) > 0:
             return None
         if self._live.isdisjoint(placed.tolist()):
             self._trim(simulation)
@@ -176,25 +177,18 @@ class TaskStrategy(Strategy[Supply]):
 
     def _place_all(self, job: int, tasks: Rows, supply: Supply) -> None:
         table = self._session.snapshot.tasks
-        first = True
         while len(tasks) and (self._session.job_starving(job) or self._session.job_pipelined_deficit(job) > 0):
-            end = self._run_end(tasks)
-            wanted = min(end, max(1, self._session.job_pipelined_deficit(job)))
-            run = tasks[:wanted]
-            cls = int(table.cls[run[0]])
+            wanted = min(self._run_end(tasks), max(1, self._session.job_pipelined_deficit(job)))
             placed = self._place_run(job, tasks, supply, wanted)
             if placed < wanted:
-                if first and self._is_plain(job, run):
-                    supply.known[cls] = placed
                 # What one of them did not find, the others will not find either.
-                alike = (table.cls[tasks] == cls) & (table.subgroup[tasks] == table.subgroup[run[0]])
+                alike = np.logical_and.reduce([own[tasks] == own[tasks[0]] for own in (table.cls, table.subgroup)])
                 alike[:placed] = True
                 tasks = tasks[~alike]
                 if len(tasks) < self._session.job_pipelined_deficit(job):
                     return
             else:
                 tasks = tasks[wanted:]
-            first = False
 
     def _run_end(self, tasks: Rows) -> int:
         """How many tasks from the first on are alike and may be served together."""
@@ -233,27 +227,13 @@ class TaskStrategy(Strategy[Supply]):
 
     def _is_hopeless(self, job: int, tasks: Rows, supply: Supply) -> bool:
         """Whether not even everybody's eviction would give the job what it lacks."""
-        needed = self._session.job_pipelined_deficit(job)
-        classes, counts = np.unique(self._session.snapshot.tasks.cls[tasks], return_counts=True)
-        plain = self._is_plain(job, tasks)
-        room = 0
-        for cls, count in zip(classes.tolist(), counts.tolist(), strict=True):
-            known = supply.known.get(cls) if plain else None
-            if known is None or known >= count:
-                known = int(np.minimum(self._slots(cls, supply), count).sum())
-            room += min(known, count)
-            if room >= needed:
-                return False
-        return True
+        return bool(self._places(np.array([ROOT]), tasks, supply)[0] < self._session.job_pipelined_deficit(job))
 
-    def _is_plain(self, job: int, tasks: Rows) -> bool:
-        """Whether room for the tasks depends on their class alone: then what one job learns holds for others."""
-        table = self._session.snapshot.tasks
-        if not self._rooms.at_once or self._session.snapshot.jobs.records[job].topology is not None:
-            return False
-        if self._session.snapshot.jobs.records[job].sub_groups or (table.nominated[tasks] != NO_ROW).any():
-            return False
-        return not self._options.topology_aware and self._live.isdisjoint(tasks.tolist())
+    def _places(self, domains: Rows, tasks: Rows, supply: Supply) -> NDArray[np.int64]:
+        """How many of the tasks each domain could hold if everybody who might be evicted went."""
+        classes, counts = count_classes(self._session.snapshot.tasks.cls[tasks])
+        demands = ((self._slots(cls, supply), n) for cls, n in zip(classes.tolist(), counts.tolist(), strict=True))
+        return places_in(self._session.snapshot, domains, demands)
 
     def _slots(self, cls: int, supply: Supply) -> NDArray[np.int64]:
         """How many tasks of a class each node could hold if everybody who might be evicted went."""
@@ -261,7 +241,7 @@ class TaskStrategy(Strategy[Supply]):
         return np.where(self._boards.verdicts(cls) == FITS, slots, 0)
 
     def _scope(self, job: int, tasks: Rows, supply: Supply) -> NodeScope:
-        scope = scope_for(self._session, job, tasks, lambda cls: self._slots(cls, supply), self._failed)
+        scope = scope_for(self._session, job, tasks, lambda at, own: self._places(at, own, supply), self._failed)
         self._domain = scope.domain if self._domain == NO_ROW else self._domain
         return scope
 
@@ -288,16 +268,16 @@ class WithinJobs(TaskStrategy):
         tasks = np.sort(own[(on_node(snapshot) & willing(snapshot))[own]])
         return Supply(snapshot, Candidates(tasks, np.array([job], np.intp)))
 
-    def solve(self, need: Need, candidates: Supply, simulation: Simulation) -> Plan | None:
+    def solve(self, tasks: Rows, candidates: Supply, simulation: Simulation) -> Plan | None:
         """One task after the other, until one finds nobody to replace."""
         plan = None
         self._failed.clear()
         self._rooms.begin(simulation, candidates)
-        for task in need.tasks.tolist():
+        for task in tasks.tolist():
             mark = simulation.statement.mark()
-            self._place_run(need.job, np.array([task], np.intp), candidates)
+            self._place_run(simulation.job, np.array([task], np.intp), candidates)
             self._session.tally.dry_runs += 1
-            found = self._plan(need.job, candidates, simulation)
+            found = self._plan(candidates, simulation)
             if found is None or not simulation.accepts(found):
                 simulation.statement.rollback(mark)
                 break
