@@ -102,9 +102,11 @@ def finished_jobs(snapshot: Snapshot, updates: Iterable[JobUpdate]) -> list[str]
     if not ended.any():
         return []
     is_over = (ended > 0) & (ended == jobs.counts[:, :BEST_EFFORT_PENDING].sum(axis=1))
-    rows = np.flatnonzero(jobs.live & is_over & ((jobs.phase == JobPhase.COMPLETED) | ~jobs.has_group))
+    rows = np.flatnonzero(jobs.live & is_over).tolist()
     told = {update.job for update in updates}
-    return [job for job in (jobs.records[row].id for row in rows.tolist()) if job not in told]
+    is_said = (jobs.phase == JobPhase.COMPLETED) | ~jobs.has_group
+    over = (jobs.records[row] for row in rows if is_said[row] or not _keeps_counts(jobs.records[row].source))
+    return [record.id for record in over if record.id not in told]
 
 
 def _updates(
@@ -173,12 +175,13 @@ def _differs(update: JobUpdate, group: PodGroup | KaiPodGroup) -> bool:
     status = group.status
     if update.annotations:
         return True
-    if isinstance(group, KaiPodGroup) and update.pending != group.status.pending:
-        return True
-    if (update.phase, update.running) != (status.phase, status.running):
-        return True
-    if (update.succeeded, update.failed) != (status.succeeded, status.failed):
-        return True
+    if _keeps_counts(group):
+        if isinstance(group, KaiPodGroup) and update.pending != group.status.pending:
+            return True
+        if (update.phase, update.running) != (status.phase, status.running):
+            return True
+        if (update.succeeded, update.failed) != (status.succeeded, status.failed):
+            return True
     wanted = conditions_of(update)
     standing = {
         known.type: (known.reason, known.message)
@@ -186,6 +189,16 @@ def _differs(update: JobUpdate, group: PodGroup | KaiPodGroup) -> bool:
         if known.type in CONDITIONS and known.status == "True"
     }
     return wanted != standing
+
+
+def _keeps_counts(group: PodGroup | KaiPodGroup | None) -> bool:
+    """Whether the server keeps phase and counts; newer definitions of KAI's do not, and then nothing waits for them.
+
+    They are written together with a condition, so a condition without a phase says so.
+    """
+    if not isinstance(group, KaiPodGroup) or group.status.phase:
+        return True
+    return not any(known.type in CONDITIONS for known in group.status.conditions)
 
 
 @dataclass(frozen=True, slots=True)

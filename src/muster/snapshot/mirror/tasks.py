@@ -8,6 +8,7 @@ snapshot in one pass, which costs milliseconds and cannot drift.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import replace
 
 import numpy as np
 
@@ -91,7 +92,7 @@ class TaskBook:
         if row is None:
             return
         if self.jobs.members[row]:
-            self.set_job(_groupless(job_id, self.jobs.records[row].queue), has_group=False)
+            self.set_job(_bereft(self.jobs.records[row]), has_group=False)
         else:
             self._remove_job(row)
 
@@ -326,7 +327,21 @@ class TaskBook:
         self.jobs.members = [{int(moved[row]) for row in members} for members in self.jobs.members]
 
 
-def _groupless(job_id: str, queue: str = "") -> JobRecord:
+def _groupless(job_id: str) -> JobRecord:
     """Stands for a PodGroup that pods name but that does not exist."""
     namespace, _, name = job_id.partition("/")
-    return JobRecord(job_id, namespace, name, queue, min_member=1, created=0.0)
+    return JobRecord(job_id, namespace, name, queue="", min_member=1, created=0.0)
+
+
+def _bereft(record: JobRecord) -> JobRecord:
+    """Stands for a PodGroup that is gone while pods of it run, which are worth what they were."""
+    return replace(
+        _groupless(record.id),
+        queue=record.queue,
+        created=record.created,
+        priority_class=record.priority_class,
+        priority=record.priority,
+        preemptible=record.preemptible,
+        preemptible_below=record.preemptible_below,
+        started=record.started,
+    )
