@@ -5,6 +5,8 @@ from __future__ import annotations
 import pytest
 
 from muster.api import KubeObject, NetworkTopology, Pod
+from muster.scheduler.decisions import decisions_of
+from muster.snapshot.messages import Nominate
 from muster.testing import priority_class, queue
 from tests.engine.stage import PLUGINS, binds, configured, job_row, racks_of, run, spines_of
 from tests.snapshot.networks import group, hard, hyper_node, members, parts, racks
@@ -103,4 +105,25 @@ def test_a_promise_yields_to_a_higher_priority_of_its_own_queue_alone(line: str,
     job = promised([group("job", 1), *members("job", 1, gpu=8)], "s0-r0-n0")
     boss = [group("boss", 1, queue=line, priority_class="high"), *members("boss", 1, gpu=8)]
     ranks = [queue("default"), queue("another"), priority_class("high", 1000)]
-    assert list(binds(run([*ranks, *racks({"s0": [1]}), *boss, *job]))) == [first]
+    session = run([*ranks, *racks({"s0": [1]}), *boss, *job])
+    assert list(binds(session)) == [first]
+    # What others have got is nobody's promise any more, from the same cycle on.
+    lapsed = [made.pod for made in decisions_of(session) if isinstance(made, Nominate)]
+    assert lapsed == (["default/job-0"] if first == "boss-0" else [])
+
+
+def test_the_promises_that_a_gang_does_not_use_end_when_their_room_is_taken() -> None:
+    """Of two partitions with a promise for one pod each, one starts whole: there is no room for the other then."""
+    job = [
+        group("job", 2, policies=[parts(2, 1)]),
+        *members("job", 2, part="0", gpu=4),
+        *members("job", 2, part="1", gpu=4),
+    ]
+    for pod in job:
+        if isinstance(pod, Pod) and pod.name.endswith("-0"):
+            pod.status.nominated_node_name = "s0-r0-n0"
+    session = run([*racks({"s0": [1]}), *job])
+    (kept, other) = ("0", "1") if "job-0-0" in binds(session) else ("1", "0")
+    assert binds(session) == {f"job-{kept}-0": "s0-r0-n0", f"job-{kept}-1": "s0-r0-n0"}
+    lapsed = [(made.pod, made.node) for made in decisions_of(session) if isinstance(made, Nominate)]
+    assert lapsed == [(f"default/job-{other}-0", "")]

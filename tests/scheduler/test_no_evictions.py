@@ -99,8 +99,8 @@ def test_the_budget_that_stood_in_the_way_is_named(profile_name: str) -> None:
     )
     cluster = cluster_of(node("n1", gpu=4), queue("default"), *runs("low", "n1"), budget, *high())
     scheduler = after(cluster, profile_name, 3)
-    assert "pods are kept by PodDisruptionBudget default/keep" in explained(scheduler, "high")
-    assert "pods are kept by PodDisruptionBudget default/keep" in said(cluster, "high")
+    assert "kept by PodDisruptionBudget default/keep" in explained(scheduler, "high")
+    assert "kept by PodDisruptionBudget default/keep" in said(cluster, "high")
 
 
 @pytest.mark.parametrize("profile_name", ["muster", "kai"])

@@ -12,7 +12,7 @@ from muster.engine.evictions.simulation import VictimRecords
 from muster.framework import Committed, JobVerdict, Session
 from muster.framework.reasons import PROMISED
 from muster.scheduler.job_statuses import verdict_text
-from muster.snapshot import NO_ROW, Operation, OperationKind, Snapshot, TaskStatus
+from muster.snapshot import NO_ROW, Amounts, Operation, OperationKind, Snapshot, TaskStatus
 from muster.snapshot.messages import Bind, Decision, Evict, Nominate, Ungate
 
 _PROMISED = verdict_text(JobVerdict(PROMISED))
@@ -109,10 +109,33 @@ def ungates_of(session: Session) -> list[Ungate]:
 def stale_nominations(session: Session) -> Iterator[Nominate]:
     """Nominations to take back: their node cannot have the pod any more, and the pod found no other place."""
     tasks, jobs = session.snapshot.tasks, session.snapshot.jobs
-    for task in session.snapshot.stale_nominations.tolist():
+    for task in (*session.snapshot.stale_nominations.tolist(), *_given_away(session)):
         if tasks.status[task] == TaskStatus.PENDING and tasks.job[task] != NO_ROW:
             job = jobs.records[int(tasks.job[task])].id
             yield Nominate(tasks.ids[task], "", job, "the nominated node will not have room for it")
+
+
+def _given_away(session: Session) -> Iterator[int]:
+    """Tasks that wait and whose promised room others have got in this cycle, also of their own gang."""
+    tasks, nodes = session.snapshot.tasks, session.snapshot.nodes
+    done = (operation for committed in session.committed for operation in committed.operations)
+    released = {
+        task
+        for one in done
+        if one.kind is OperationKind.RELEASE
+        for task in one.tasks.tolist()
+        if not tasks.reserved[task]
+    }
+    free: dict[int, Amounts] = {}
+    for task in sorted(released, key=lambda task: (-int(tasks.priority[task]), tasks.ids[task])):
+        if tasks.status[task] != TaskStatus.PENDING:
+            continue
+        node, request = int(tasks.nominated[task]), session.snapshot.classes.requests[tasks.cls[task], 0]
+        left = free.get(node, nodes.future_idle(slice(node, node + 1))[0]) - request
+        if (left[request > 0] < 0).any():
+            yield task
+        else:
+            free[node] = left
 
 
 def _is_promise(committed: Committed, *, someone_leaves: bool) -> bool:
