@@ -109,9 +109,9 @@ def test_the_account_of_the_controllers_is_enough_to_see_a_job_through(
         stage = Stage(cluster, kubectl)
         controllers.start()
         try:
-            kubectl.create(job("train", 2, plugins=plugins, ttlSecondsAfterFinished=1))
+            kubectl.create(job("seen-through", 2, plugins=plugins, ttlSecondsAfterFinished=1))
             kubectl.create(job("other", 1, volumes=[volume]))
-            stage.run_until(lambda: "train" not in [each["metadata"]["name"] for each in kubectl.list(KIND)], 60)
+            stage.run_until(lambda: "seen-through" not in [each["metadata"]["name"] for each in kubectl.list(KIND)], 60)
             kubectl.wait(lambda: "other-w-0" in pods_of(kubectl, "other"))
         finally:
             controllers.stop()
