@@ -259,3 +259,13 @@ def test_of_one_seed_it_is_said_how_many_times_as_much_it_is(show: Open, tmp_pat
     expect(page.locator("main")).to_contain_text("1 seed, against muster")
     expect(page.get_by_role("row", name="wait, mean")).to_contain_text("2m×2.00")
     expect(page.locator("main")).not_to_contain_text("one-seed")
+
+
+def test_who_comes_before_a_job_is_of_its_queue_or_of_others(show: Open) -> None:
+    queues = [queue("first", "weight: 9"), queue("second")]
+    waiting = [*gang("a", 1, 8, queue="first"), *gang("b", 1, 8, queue="first"), *gang("c", 1, 8, queue="second")]
+    page = show(Desk(played("line", [node("n1"), pod("held", 8, on="n1"), *queues, *waiting])), "/jobs/team/c")
+    place = panel(page, "Who has its place?")
+    expect(place).to_contain_text("In its queue it is first in line; 2 jobs of other queues come before it.")
+    page.goto(page.url.replace("/team/c", "/team/b"))
+    expect(place).to_contain_text("1 job that waits comes before it in line (behind team/a")

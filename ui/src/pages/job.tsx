@@ -174,7 +174,7 @@ function Place({ page }: { page: Page }) {
       <Holders title="Who got what it lacks while it waited" of={said.holders.filter((holder) => came.has(holder.job))} came={came} />
       <Holders title={came.size > 0 ? "Who held it before" : "Who holds what it lacks"} of={said.holders.filter((holder) => !came.has(holder.job))} came={came} />
       {Object.keys(said.heldByOthers).length > 0 && <p>Pods of other schedulers hold {amountsText(said.heldByOthers)}.</p>}
-      {ahead && <p class="after">{plural((row.line?.overall ?? 1) - 1, "job")} that wait{row.line?.overall === 2 ? "s" : ""} come{row.line?.overall === 2 ? "s" : ""} before it in line ({row.line?.why}).</p>}
+      {row.line && row.line.overall > 1 && <p class="after">{aheadText(row.line)}</p>}
       {isNobody && <p class="muted">Nobody: no other job holds what it lacks, and none of its pods was evicted.</p>}
       {said.noEvictions && (
         <>
@@ -210,6 +210,13 @@ function Keepers({ of: text }: { of: string }) {
       ))}
     </>
   );
+}
+
+/** Who waits before it in line, and why. */
+function aheadText({ overall, inQueue, why }: { overall: number; inQueue: number; why: string }): string {
+  const [before, verb] = [plural(overall - 1, "job"), overall === 2 ? "comes" : "come"];
+  if (inQueue === 1) return `In its queue it is first in line; ${before} of other queues ${verb} before it.`;
+  return `${before} that wait${overall === 2 ? "s" : ""} ${verb} before it in line (${why}).`;
 }
 
 function Holders({ title, of, came }: { title: string; of: Explanation["holders"]; came: Map<string, Page["came"][number]> }) {
