@@ -276,3 +276,18 @@ spec: {resources: {gpu: {quota: -1, limit: -1, overQuotaWeight: 1}, cpu: {quota:
     found = explain("waits", node("n1"), endless, waits, config=profile("kai"))
     assert found.queues[0].deserved == {}
     assert "2305843009213693952" not in str(found.to_json())
+
+
+def test_what_most_nodes_are_short_of_is_what_is_looked_for() -> None:
+    """In all there is enough of everything; the closest node lacks a CPU, most lack a GPU."""
+    nodes = [node("a", cpus=1), node("b"), node("c")]
+    held = [pod("cpu", 0, on="a"), pod("one", 8, on="b"), pod("two", 8, on="c")]
+    found = explain("train", *nodes, *held, *gang("train", 1, 1))
+    assert not any(need.missing for need in found.needs)
+    assert found.closest is not None
+    assert found.closest.lacks == {"cpu": 1000}
+    assert list(found.short_of.items()) == [("nvidia.com/gpu", 2), ("cpu", 1)]
+    assert [(holder.job, holder.resource) for holder in found.holders] == [
+        ("team/pod/one", "nvidia.com/gpu"),
+        ("team/pod/two", "nvidia.com/gpu"),
+    ]

@@ -20,6 +20,7 @@ from muster.ui.decisions import (
     came_since,
     cycles_document,
     evicted_at,
+    standing,
     waits_since,
 )
 from muster.ui.feeds import FileFeed, Played
@@ -272,8 +273,19 @@ def test_an_eviction_says_how_the_queues_stood() -> None:
     [cycle] = cycles_document(moments, CycleFilter())["cycles"]
     assert [group["balance"] for group in cycle["groups"]] == [told]
     assert [entry["balance"] for entry in timeline("a/mine", 0.0, moments) if entry["kind"] == "evict"] == [told]
-    assert balance(moments[0], moments[1], "q", "q") == ""
+    assert balance(moments[0], moments[1], "q", "r") == told
     assert balance(None, moments[1], "q", "r") == "", "without a session nobody knows"
+
+
+def test_an_eviction_within_a_queue_says_who_is_more_urgent() -> None:
+    def said(why: str, own: int, other: int) -> str:
+        made = {**decision("evict", "a/mine"), "beneficiaryQueue": "q", "why": why}
+        moment = Moment(1, 0.0)
+        return standing(None, moment, {**made, "priority": own, "beneficiaryPriority": other})
+
+    assert said("gangpreempt: so", 1, 9) == "its priority is 1, that of the job for which it left 9"
+    assert said("consolidation: so", 1, 9) == "", "it would have been moved for any other"
+    assert said("preempt: so", 9, 9) == ""
 
 
 def test_how_queues_stood_before_the_first_cycle_follows_from_what_it_decided(demo: FileFeed) -> None:

@@ -4,8 +4,9 @@ import { useEffect, useLayoutEffect, useMemo, useRef, useState } from "preact/ho
 import type { State, Tree } from "./api";
 import { amount, resourceWord } from "./format";
 import { arrange } from "./layout";
+import { draw, type Scene, type View } from "./draw";
+import { paint, theme, type Mode, type Paint } from "./paint";
 import { coloured, useValue } from "./store";
-import { draw, paint, theme, type Mode, type Paint, type Scene, type View } from "./paint";
 
 export interface MapProps {
   tree: Tree;
@@ -16,6 +17,8 @@ export interface MapProps {
   /** Nodes to be seen, by name; null: all. */
   lit?: ReadonlySet<string> | null;
   selected?: string | null;
+  /** Whose nodes have its colour, whoever else holds more of them. */
+  sought?: string;
   height: number;
   mini?: boolean;
   label: string;
@@ -61,7 +64,7 @@ export function useLook(): number {
 }
 
 export function NodeMap(props: MapProps) {
-  const { tree, state, mode, resource, folded, lit = null, selected = null, mini = false } = props;
+  const { tree, state, mode, resource, folded, lit = null, selected = null, sought = "", mini = false } = props;
   const canvas = useRef<HTMLCanvasElement>(null);
   const frame = useRef<HTMLDivElement>(null);
   const [width, setWidth] = useState(0);
@@ -103,7 +106,7 @@ export function NodeMap(props: MapProps) {
     return () => clearTimeout(timer);
   }, [view]);
   const colours = useMemo(() => theme(), [look]);
-  const painted = useMemo(() => paint(tree, state, mode, resource, colours), [tree, state, mode, resource, colours]);
+  const painted = useMemo(() => paint(tree, state, mode, resource, colours, sought), [tree, state, mode, resource, colours, sought]);
   useEffect(() => props.onPaint?.(painted), [painted]);
   const rows = useMemo(() => new Map(tree.nodes.map((name, row) => [name, row])), [tree]);
   const marks = useMemo(() => {

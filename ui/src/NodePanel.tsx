@@ -41,7 +41,7 @@ export function NodePanel({ name }: { name: string }) {
         {data.running.map((pod) => (
           <li key={pod.pod}>
             {pod.job ? <JobLink job={pod.job} /> : <span class="muted">of another scheduler</span>}
-            <span class="muted"> {pod.pod.split("/").at(-1)}, {podStatus(pod.status)}{asked(pod.asks)}</span>
+            <span class="muted"> {pod.job.endsWith(`/pod/${shortName(pod.pod)}`) ? "" : `${shortName(pod.pod)}, `}{podStatus(pod.status)}{asked(pod.asks)}</span>
           </li>
         ))}
       </ul>
@@ -63,6 +63,10 @@ export function NodePanel({ name }: { name: string }) {
       />
     </Panel>
   );
+}
+
+function shortName(pod: string): string {
+  return pod.slice(pod.lastIndexOf("/") + 1);
 }
 
 function asked(asks: Record<string, string>): string {

@@ -54,12 +54,14 @@ function Latest() {
   return (
     <Panel title="Decided last" aside={<Link href={linkTo("/decisions")}>all decisions</Link>}>
       {data && groups.length === 0 && <p class="muted"><NothingYet /></p>}
-      <ul class="brief">
+      <ul class="brief latest">
         {groups.map(({ card, group }, i) => (
           <li key={i}>
             <span class={`verb is-${group.kind}`}>{VERBS[group.kind] ?? group.kind}</span>
-            <JobLink job={group.job} /> <span class="muted">{plural(group.n, "pod")}</span>
-            {group.kind === "evict" && group.beneficiary && <> for <JobLink job={group.beneficiary} /></>}
+            <p>
+              <JobLink job={group.job} /> <span class="muted whole">{plural(group.n, "pod")}</span>
+              {group.kind === "evict" && group.beneficiary && <> for <JobLink job={group.beneficiary} /></>}
+            </p>
             <Link href={linkTo("/decisions", { cycle: String(card.cycle) })} class="quiet"><When time={card.time} /></Link>
           </li>
         ))}

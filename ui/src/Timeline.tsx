@@ -2,7 +2,7 @@
 
 import type { ComponentChildren } from "preact";
 import type { TimelineEntry } from "./api";
-import { clauseEnd, plural, sentence } from "./format";
+import { clauseEnd, plural, reasonText, sentence } from "./format";
 import { JobLink, Link, Reason, When } from "./parts";
 import { linkTo } from "./store";
 
@@ -91,6 +91,7 @@ function What({ entry, job }: { entry: TimelineEntry; job: string }) {
 
 /** The first clause says it; the rest is for those who ask. */
 function Told({ text }: { text: string }) {
+  text = text.replace(/^([a-z-]+): (.*)$/s, (_, code: string, said: string) => `${code}: ${reasonText(said)}`);
   const cut = clauseEnd(text);
   if (cut < 0 || text.length < 140) return <p><Reason text={text} /></p>;
   return (

@@ -116,7 +116,7 @@ export interface TimelineEntry {
   job?: string;
   beneficiary?: string;
   record?: Record<string, unknown> | null;
-  /** How the two queues stood. */
+  /** How the two queues stood, or in one queue the two priorities. */
   balance?: string;
 }
 
@@ -147,6 +147,7 @@ export interface Explanation {
   nodes: {
     total: number;
     byReason: Record<string, number>;
+    shortOf: Record<string, number>;
     groups: { reason: string; text: string; nodes: number; allocatable: Record<string, string>; examples: string[] }[];
     closest: { name: string; free: Record<string, string>; lacks: Record<string, string> } | null;
   };
@@ -165,6 +166,8 @@ export interface JobPage {
   headline: string;
   text: string[];
   explanation: Explanation;
+  /** Whether any queue but its own and those above holds something. */
+  othersHold: boolean;
   pods: { pod: string; node: string; promised: string; status: string }[];
   /** What keeps all evictions from it. */
   notPreemptible: string;

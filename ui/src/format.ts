@@ -75,9 +75,9 @@ export function plainBounds(text: string): string {
   const who = text.includes("not preemptible") ? "such jobs hold" : "holds";
   const said = text.replace(BOUND, (_, resource: string, held: string, bound: string, wanted: string) => {
     const word = resourceWord(resource, bound === "1");
-    return `${who} ${neat(held)} of ${neat(bound)} ${word}, and ${neat(wanted)} more are wanted`;
+    return `${who} ${neat(held)} of ${neat(bound)} ${word}, and ${neat(wanted)} more ${wanted === "1" ? "is" : "are"} wanted`;
   });
-  return said.replace(/\b(\d\S*) nvidia\.com\/gpu\b/g, (_, count: string) => `${count} ${resourceWord("nvidia.com/gpu", count === "1")}`);
+  return said.replace(/\b\d+m(?= free)/g, neat).replace(/\b(\d\S*) (nvidia\.com\/gpu|cpu)\b/g, (_, count: string, name: string) => `${neat(count)} ${resourceWord(name, count === "1")}`);
 }
 
 /** An amount as commands have it, without thousandths and with few digits: "63600m" is "63.6", "65336Mi" is "63.8Gi". */

@@ -86,6 +86,7 @@ EXPLAIN_FIELDS = (
     ("`queues[].deserved`, `fairShare`", "the quota and what it could have now; without `fairshare`, what it may have"),
     ("`nodes.total`, `nodes.byReason`", "nodes counted by reason code; `fits` counts those that would take it"),
     ("`nodes.groups[]`", "nodes with the same reason and the same allocatable amounts"),
+    ("`nodes.shortOf`", "on how many of the nodes that lack room each resource is short, most first"),
     ("`nodes.closest`", "the node that lacks least, of those that only lack room; or null"),
     ("`holders[]`", "who holds what it lacks, on nodes where it may run"),
     ("`heldByOthers`", "what pods of other schedulers hold of what it lacks, which queues do not share"),

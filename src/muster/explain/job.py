@@ -14,7 +14,7 @@ import numpy as np
 
 from muster.api import UserError
 from muster.explain.advice import advise
-from muster.explain.model import ClosestNode, Explanation, JobState, Need, Placement, RoleCount, Shield
+from muster.explain.model import Explanation, JobState, Placement, RoleCount, Shield
 from muster.explain.obstacles import held_by_others, holders, node_groups, why_nobody_leaves
 from muster.explain.why import Whys
 from muster.explain.words import joined
@@ -36,7 +36,7 @@ def explain_job(session: Session, job: int, now: float | None = None) -> Explana
     if base.state in (JobState.RUNNING, JobState.FINISHED):
         return base
     pods = [snapshot.tasks.pods[task] for task in needed.tolist() if snapshot.tasks.ids[task] == base.task]
-    scarce = _scarcest(base.needs, base.closest)
+    scarce = _scarcest(base)
     explanation = replace(
         base,
         selector=pods[0].spec.node_selector if pods else {},
@@ -51,13 +51,13 @@ def explain_job(session: Session, job: int, now: float | None = None) -> Explana
     return advise(explanation, view, needed)
 
 
-def _scarcest(needs: tuple[Need, ...], closest: ClosestNode | None) -> str:
-    """The resource that is most of the trouble: short in total, else short on the closest node."""
-    short = [need for need in needs if need.missing]
+def _scarcest(explanation: Explanation) -> str:
+    """The resource that is most of the trouble: short in total, else short on most nodes, else on the closest."""
+    short = [need for need in explanation.needs if need.missing]
     if short:
         return max(short, key=lambda need: (need.missing / need.needed, need.resource)).resource
-    lacks = sorted(closest.lacks) if closest else []
-    return lacks[-1] if lacks else ""
+    lacks = sorted(explanation.closest.lacks, reverse=True) if explanation.closest else []
+    return next(iter((*explanation.short_of, *lacks)), "")
 
 
 def _roles(session: Session, job: int) -> tuple[RoleCount, ...]:

@@ -214,6 +214,8 @@ class Explanation:
     closest: ClosestNode | None = None
     #: Nodes by the code of what is against them; most frequent first.
     node_counts: Named = field(default_factory=dict)
+    #: On how many of the nodes that lack room each resource is short; most first.
+    short_of: Named = field(default_factory=dict)
     #: Resources that it asks for and no node has.
     nowhere: tuple[str, ...] = ()
     holders: tuple[Holder, ...] = ()
@@ -287,6 +289,7 @@ class Explanation:
             "nodes": {
                 "total": self.n_nodes,
                 "byReason": dict(self.node_counts),
+                "shortOf": dict(self.short_of),
                 "groups": [group.to_json() for group in self.groups],
                 "closest": None if self.closest is None else self.closest.to_json(),
             },

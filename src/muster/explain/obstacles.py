@@ -116,6 +116,14 @@ class NodeView:
         return ClosestNode(names[row], free, self.snapshot.axis.amounts(lacks[row]))
 
     @cached_property
+    def short_of(self) -> Named:
+        """On how many of the nodes that lack room each resource is short; most first."""
+        near = self.verdicts == INSUFFICIENT.number
+        counts = ((self.request > np.maximum(self.idle, 0)) & near[:, None]).sum(axis=0)
+        found = {self.snapshot.axis.names[column]: int(counts[column]) for column in np.flatnonzero(counts)}
+        return dict(sorted(found.items(), key=lambda pair: (-pair[1], "/" not in pair[0], pair[0])))
+
+    @cached_property
     def nowhere(self) -> tuple[str, ...]:
         """Resources that the task asks for and no node has, ready or not."""
         most = self.snapshot.nodes.allocatable().max(axis=0, initial=0)

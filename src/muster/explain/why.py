@@ -251,6 +251,7 @@ class Whys:
             queues=queues,
             closest=None if view is None else view.closest,
             node_counts={} if view is None else view.counts,
+            short_of={} if view is None else view.short_of,
             nowhere=() if view is None else view.nowhere,
             has_eligible_nodes=view is not None and bool(view.eligible.any()),
         )

@@ -96,7 +96,7 @@ def groups_of(moment: Moment, previous: Moment | None, wanted: CycleFilter) -> l
             "n": len(group),
             "pods": [{"pod": made["pod"], "node": made["node"]} for made in group[:_MAX_PODS]],
             "record": next((made["record"] for made in group if made.get("record")), None),
-            "balance": balance(previous, moment, group[0]["queue"], group[0]["beneficiaryQueue"]),
+            "balance": standing(previous, moment, group[0]),
         }
         for (kind, job, beneficiary, why), group in alike.items()
     ]
@@ -133,6 +133,17 @@ def came_since(jobs: Iterable[str], since: float, moments: Iterable[Moment]) -> 
                 if made["kind"] == "bind" and made["job"] in wanted:
                     found[made["job"]] = {"job": made["job"], "time": moment.time, "cycle": moment.cycle}
     return sorted(found.values(), key=lambda each: (-each["cycle"], each["job"]))
+
+
+def standing(before: Moment | None, moment: Moment, made: Json) -> str:
+    """What spoke for whom a pod left: how their queues stood, or in one queue who is more urgent; "": not known."""
+    own, other = made.get("priority"), made.get("beneficiaryPriority")
+    if made["queue"] != made["beneficiaryQueue"]:
+        return balance(before, moment, made["queue"], made["beneficiaryQueue"])
+    is_preempted = "preempt" in made["why"].partition(":")[0]
+    if not is_preempted or own is None or other is None or other <= own:
+        return ""
+    return f"its priority is {own}, that of the job for which it left {other}"
 
 
 def balance(before: Moment | None, moment: Moment, giver: str, taker: str) -> str:

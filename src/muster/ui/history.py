@@ -240,8 +240,21 @@ def moment_of(
 
 
 def with_queues(session: Session, made: Json) -> Json:
-    """A decision with the queues of its job and of the one that it is for."""
-    return {**made, "queue": _queue(session, made["job"]), "beneficiaryQueue": _queue(session, made["beneficiary"])}
+    """A decision with the queues and priorities of its job and of the one that it is for."""
+    job, beneficiary = made["job"], made["beneficiary"]
+    return {
+        **made,
+        "queue": _queue(session, job),
+        "beneficiaryQueue": _queue(session, beneficiary),
+        "priority": _priority(session, job),
+        "beneficiaryPriority": _priority(session, beneficiary),
+    }
+
+
+def _priority(session: Session, job: str) -> int | None:
+    jobs = session.snapshot.jobs
+    row = jobs.index.get(job)
+    return None if row is None else int(jobs.priority[row])
 
 
 def _queue(session: Session, job: str) -> str:

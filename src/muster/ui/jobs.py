@@ -13,7 +13,7 @@ from typing import Final
 from muster.explain import explain_job, explanation_lines, find_job, headline, job_rows
 from muster.framework import Session
 from muster.snapshot import NO_ROW, TaskStatus
-from muster.ui.decisions import balance, came_since, evicted_at, until, waits_since
+from muster.ui.decisions import came_since, evicted_at, standing, until, waits_since
 from muster.ui.history import Json, Moment
 from muster.ui.questions import WIDTH
 
@@ -111,6 +111,8 @@ def job_document(moment: Moment, moments: Iterable[Moment], wanted: str) -> Json
 def _job(session: Session, row: int, now: float) -> Json:
     explanation = explain_job(session, row, now)
     tasks, nodes = session.snapshot.tasks, session.snapshot.nodes
+    queues, own = session.snapshot.queues, {queue.name for queue in explanation.queues}
+    names = [record.name for record in queues.records]
     pods = [
         {
             "pod": tasks.ids[task],
@@ -124,6 +126,7 @@ def _job(session: Session, row: int, now: float) -> Json:
         "headline": headline(explanation),
         "text": explanation_lines(explanation, WIDTH),
         "explanation": explanation.to_json(),
+        "othersHold": any(queues.tree_allocated[row].any() for row, name in enumerate(names) if name not in own),
         "pods": sorted(pods, key=lambda pod: pod["pod"]),
         "notPreemptible": _why_not_preemptible(session, row),
     }
@@ -179,7 +182,7 @@ def _decided(job: str, moment: Moment, previous: Moment | None) -> Iterator[Json
             job=of,
             beneficiary=beneficiary,
             record=next((made["record"] for made in group if made.get("record")), None),
-            balance=balance(previous, moment, group[0]["queue"], group[0]["beneficiaryQueue"]),
+            balance=standing(previous, moment, group[0]),
         )
 
 

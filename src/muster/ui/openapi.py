@@ -147,6 +147,8 @@ SCHEMAS: dict[str, Json] = {
         text=_list(_TEXT),
         # As `muster explain --output json`.
         explanation=_open(job=_TEXT, queue=_TEXT, state=_TEXT, reason=_ANY, advice=_list(_TEXT), holders=_list(_ANY)),
+        # Whether any queue but its own and those above holds something.
+        othersHold=_TRUTH,
         pods=_list(_thing(pod=_TEXT, node=_TEXT, promised=_TEXT, status=_TEXT)),
         # What keeps all evictions from it; "": nothing does.
         notPreemptible=_TEXT,
@@ -217,7 +219,7 @@ SCHEMAS: dict[str, Json] = {
         n=_COUNT,
         pods=_list(_PLACED),
         record=_ANY,
-        # How the two queues stood when one gave to the other, as a sentence.
+        # How the two queues stood when one gave to the other, or in one queue the two priorities, as a sentence.
         balance=_TEXT,
     ),
     "Decisions": _thing(

@@ -1,5 +1,6 @@
 """What a reader is told where a page has little to show, too much, or something that is easily overlooked."""
 
+import json
 import re
 from collections.abc import Iterable
 from pathlib import Path
@@ -220,5 +221,51 @@ def test_a_job_that_lost_its_place_waits_since_then(show: Open, tmp_path: Path) 
     expect(page.locator(".facts")).to_contain_text(re.compile("waits again for[0-9]+s"))
     place = panel(page, "Who has its place?")
     expect(place.locator(".amounts")).to_contain_text(re.compile("team/highsince .5m"))
+    expect(place.locator(".lost")).to_contain_text("Its priority is 0, that of the job for which it left 9")
     expect(panel(page, "To pass on")).to_contain_text("copy the link to this cycle")
     expect(panel(page, "To pass on")).not_to_contain_text("kubectl")
+
+
+def test_it_is_said_what_nodes_are_short_of_in_numbers_that_people_read(show: Open) -> None:
+    nodes = [node("n1", cpus=1), node("n2"), node("n3")]
+    half = pod("half", 0, on="n1").replace('cpu: "1"', "cpu: 500m")
+    held = [half, pod("one", 8, on="n2"), pod("two", 8, on="n3")]
+    page = show(Desk(played("short", [*nodes, *held, *gang("train", 1, 1)])), "/jobs/team/train")
+    why = panel(page, "Why does it wait?")
+    expect(why).to_contain_text("lack free resources: GPUs on 2, CPUs on 1 (n1, n2, n3)")
+    expect(why).to_contain_text("Closest: n1, which lacks 0.5 CPUs")
+
+
+def test_where_there_is_one_queue_nothing_is_said_of_others(show: Open) -> None:
+    """Also amounts without thousandths, and why nobody of the same queue leaves."""
+    node_and_pods = [node("n1", 0, 2), pod("held", 0, on="n1").replace('cpu: "1"', "cpu: 1500m")]
+    page = show(Desk(played("one", [*node_and_pods, *gang("train", 2, 0), *gang("more", 2, 0)])), "/jobs/team/train")
+    why, place = panel(page, "Why does it wait?"), panel(page, "Who has its place?")
+    expect(why.get_by_role("row", name="CPUs 2 0.5 1.5")).to_be_visible()
+    expect(place.locator(".amounts")).to_contain_text("1.5 CPUs")
+    expect(place).to_contain_text("nobody in its queue who holds nodes has a lower priority")
+    expect(page.locator(".answers")).not_to_contain_text("other queue")
+
+
+def test_of_one_seed_it_is_said_how_many_times_as_much_it_is(show: Open, tmp_path: Path) -> None:
+    judged = {"mean": 60.0, "low": None, "high": None, "ratio": None, "verdict": None}
+    twice = {**judged, "mean": 120.0, "ratio": 2.0, "verdict": "one-seed"}
+    case = {"jobs": 3, "figures": {"wait_s.mean": {"muster": judged, "kai": twice}}}
+    told = {"seeds": [0], "vary": "none", "baseline": "muster", "cases": {"a trace": case}}
+    (tmp_path / "compare.json").write_text(json.dumps(told))
+    feed = Feed(Label("replay", "replays"), default_config())
+    feed.has_ended = True
+    page = show(Desk(feed, Runs((tmp_path,))), "/lab")
+    expect(page.locator("main")).to_contain_text("1 seed, against muster")
+    expect(page.get_by_role("row", name="wait, mean")).to_contain_text("2m×2.00")
+    expect(page.locator("main")).not_to_contain_text("one-seed")
+
+
+def test_who_comes_before_a_job_is_of_its_queue_or_of_others(show: Open) -> None:
+    queues = [queue("first", "weight: 9"), queue("second")]
+    waiting = [*gang("a", 1, 8, queue="first"), *gang("b", 1, 8, queue="first"), *gang("c", 1, 8, queue="second")]
+    page = show(Desk(played("line", [node("n1"), pod("held", 8, on="n1"), *queues, *waiting])), "/jobs/team/c")
+    place = panel(page, "Who has its place?")
+    expect(place).to_contain_text("In its queue it is first in line; 2 jobs of other queues come before it.")
+    page.goto(page.url.replace("/team/c", "/team/b"))
+    expect(place).to_contain_text("1 job that waits comes before it in line (behind team/a")

@@ -142,6 +142,7 @@ export function ClusterPage() {
               resource={resource}
               folded={folded}
               lit={lit}
+              sought={(mode === "queue" ? queue : job) ?? ""}
               selected={selected}
               height={height}
               label={summary(tree, state, resource)}

@@ -2,9 +2,9 @@
 
 import { useMemo } from "preact/hooks";
 import type { ComponentChildren } from "preact";
-import type { Explanation, JobPage as Page, Remedies, TimelineEntry, Tree } from "../api";
+import type { Config, Explanation, JobPage as Page, Remedies, TimelineEntry, Tree } from "../api";
 import { Flow, type Stream } from "../Flow";
-import { actionWord, amountsText, duration, lacksText, nodesSay, number, plainBounds, plural, podStatus, resourceWord, sentence } from "../format";
+import { actionWord, amountsText, duration, lacksText, neat, nodesSay, number, plainBounds, plural, podStatus, resourceWord, sentence } from "../format";
 import { NodeMap } from "../NodeMap";
 import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, useSource, When } from "../parts";
 import { address, linkTo, status, useData, useValue, withQuery } from "../store";
@@ -47,7 +47,7 @@ export function JobPage({ name }: { name: string }) {
       </header>
       {waits && (
         <div class="answers">
-          <Why said={said} reason={row.reason} text={data.text} />
+          <Why page={data} />
           <Place page={data} />
           <Help said={said} remedies={remedies} isLeaving={data.pods.some((pod) => podStatus(pod.status) === "leaving")} />
         </div>
@@ -89,25 +89,27 @@ function Fact({ name, children }: { name: string; children: ComponentChildren })
 
 // -- the three questions ---------------------------------------------------------------------------------------------
 
-function Why({ said, reason, text }: { said: Explanation; reason: string; text: string[] }) {
+function Why({ page }: { page: Page }) {
+  const { explanation: said, text } = page;
+  const { reason } = page.row;
   // Where room is not the trouble, the words say nothing about it.
   const isAboutRoom = text.some((line) => line.startsWith("  needs"));
   const lacks = isAboutRoom ? said.needs.filter((need) => need.missing !== "0") : [];
   const nodes = Object.entries(said.nodes.byReason);
   // A queue that is below its share may be kept from taking back all the same: by how much one gang asks for.
-  const share = /reclaim: (its queue would have more than its fair share[^;]*)/.exec(said.noEvictions)?.[1];
+  const share = page.othersHold && /reclaim: (its queue would have more than its fair share[^;]*)/.exec(said.noEvictions)?.[1];
   const isOneOfMany = said.task !== "" && Object.values(said.tasks).reduce((sum, count) => sum + count, 0) > 1;
   return (
     <Panel title={said.state === "growing" ? "Why does it not grow?" : "Why does it wait?"} class="warn">
       <p class="reason"><Reason text={reason || `${said.reason.code}: ${said.reason.text}`} /></p>
       {share && <p class="after">With this job, {plainBounds(share)}. So nobody of another queue is evicted for it.</p>}
-      {said.roles.length > 0 && <p>Roles that have a minimum: {said.roles.map((role) => `${role.name} ${role.ready} of ${role.minimum}`).join(", ")}</p>}
+      {said.roles.length > 0 && <p class="after">Roles that have a minimum: {said.roles.map((role) => `${role.name} ${role.ready} of ${role.minimum}`).join(", ")}</p>}
       {lacks.length > 0 && (
-        <table class="small">
+        <table class="after">
           <thead><tr><th>it lacks</th><th class="n">needed</th><th class="n">free where it may run</th><th class="n">missing</th></tr></thead>
           <tbody>
             {lacks.map((need) => (
-              <tr key={need.resource}><td>{resourceWord(need.resource)}</td><td class="n">{need.needed}</td><td class="n">{need.free}</td><td class="n"><b>{need.missing}</b></td></tr>
+              <tr key={need.resource}><td>{resourceWord(need.resource)}</td><td class="n">{neat(need.needed)}</td><td class="n">{neat(need.free)}</td><td class="n"><b>{neat(need.missing)}</b></td></tr>
             ))}
           </tbody>
         </table>
@@ -123,7 +125,7 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
               return (
                 <li key={code}>
                   <span class="count">{number(count)}</span>
-                  <span>{code === "fits" ? "could take one pod" : nodesSay(count, groups[0]?.text ?? code)} <span class="muted">({named.join(", ")}{count > named.length ? `, ${number(count - named.length)} more` : ""})</span></span>
+                  <span>{code === "fits" ? "could take one pod" : nodesSay(count, groups[0]?.text ?? code)}{code === SHORT && shortText(said.nodes.shortOf, count)} <span class="muted">({named.join(", ")}{count > named.length ? `, ${number(count - named.length)} more` : ""})</span></span>
                   <span class="track" aria-hidden="true"><i style={{ width: `${(100 * count) / said.nodes.total}%` }} /></span>
                 </li>
               );
@@ -136,6 +138,15 @@ function Why({ said, reason, text }: { said: Explanation; reason: string; text: 
       )}
     </Panel>
   );
+}
+
+/** The code of nodes that only lack room. */
+const SHORT = "insufficient-resources";
+
+/** What so many nodes are short of: ": GPUs on 129, CPUs on 6", or of one thing only its name. */
+function shortText(shortOf: Record<string, number>, count: number): string {
+  const parts = Object.entries(shortOf).map(([resource, nodes]) => resourceWord(resource) + (nodes === count ? "" : ` on ${number(nodes)}`));
+  return parts.length ? `: ${parts.join(", ")}` : "";
 }
 
 const SHOWN_EVICTIONS = 2;
@@ -163,21 +174,49 @@ function Place({ page }: { page: Page }) {
       <Holders title="Who got what it lacks while it waited" of={said.holders.filter((holder) => came.has(holder.job))} came={came} />
       <Holders title={came.size > 0 ? "Who held it before" : "Who holds what it lacks"} of={said.holders.filter((holder) => !came.has(holder.job))} came={came} />
       {Object.keys(said.heldByOthers).length > 0 && <p>Pods of other schedulers hold {amountsText(said.heldByOthers)}.</p>}
-      {ahead && <p class="after">{plural((row.line?.overall ?? 1) - 1, "job")} that wait{row.line?.overall === 2 ? "s" : ""} come{row.line?.overall === 2 ? "s" : ""} before it in line ({row.line?.why}).</p>}
+      {row.line && row.line.overall > 1 && <p class="after">{aheadText(row.line)}</p>}
       {isNobody && <p class="muted">Nobody: no other job holds what it lacks, and none of its pods was evicted.</p>}
       {said.noEvictions && (
         <>
           <h3>Why nobody is evicted for it</h3>
           <ul class="plain">
-            {said.noEvictions.split("; ").map((line) => {
+            {whyNobodyLeaves(page).map((line) => {
               const cut = /^([a-z]+): (.*)$/s.exec(line);
-              return <li key={line}>{cut ? <><b>{actionWord(cut[1] ?? "")}</b> <code class="code">{cut[1]}</code>: {plainBounds(cut[2] ?? "")}</> : plainBounds(line)}</li>;
+              return <li key={line}>{cut ? <><b>{actionWord(cut[1] ?? "")}</b> <code class="code">{cut[1]}</code>: {plainBounds(cut[2] ?? "")}</> : sentence(plainBounds(line))}</li>;
             })}
           </ul>
+          <Keepers of={said.noEvictions} />
         </>
       )}
     </Panel>
   );
+}
+
+/** What each action ran into; of other queues nothing is said where they hold nothing. */
+function whyNobodyLeaves({ explanation: said, othersHold }: Page): string[] {
+  const lines = said.noEvictions.split("; ").filter((line) => othersHold || !/^[a-z]*reclaim: /.test(line));
+  // Whoever is kept from leaving would be named.
+  return lines.map((line) => line.replace(/^([a-z]*preempt): nobody may be evicted for it$/, "$1: nobody in its queue who holds nodes has a lower priority"));
+}
+
+/** What the rules are about that keep pods where they are. */
+function Keepers({ of: text }: { of: string }) {
+  const names = [...new Set([...text.matchAll(/kept by ([a-z-]+)/g)].map((found) => found[1] as string))];
+  const { data } = useData<Config>(names.length ? "/api/config" : null, false);
+  return (
+    <>
+      {names.filter((name) => data?.summaries[name]).map((name) => (
+        <p key={name} class="after muted"><code class="code">{name}</code> is a rule of this scheduler: {data?.summaries[name]}</p>
+      ))}
+    </>
+  );
+}
+
+/** Who waits before it in line, and why. */
+function aheadText({ overall, inQueue, why }: { overall: number; inQueue: number; why: string }): string {
+  const [before, verb] = [plural(overall - 1, "job"), overall === 2 ? "comes" : "come"];
+  if (inQueue === 1) return `In its queue it is first in line; ${before} of other queues ${verb} before it.`;
+  return `${before} that wait${overall === 2 ? "s" : ""} ${verb} before it in line (${why}).`;
 }
 
 function Holders({ title, of, came }: { title: string; of: Explanation["holders"]; came: Map<string, Page["came"][number]> }) {
@@ -190,7 +229,7 @@ function Holders({ title, of, came }: { title: string; of: Explanation["holders"
           <li key={holder.job + holder.resource}>
             <JobLink job={holder.job} />
             {since && <Link href={linkTo("/decisions", { cycle: String(since.cycle) })} class="quiet">since <When time={since.time} /></Link>}
-            <span>{holder.amount} {resourceWord(holder.resource, holder.amount === "1")}</span>
+            <span>{neat(holder.amount)} {resourceWord(holder.resource, holder.amount === "1")}</span>
           </li>
         );
       })}
@@ -303,6 +342,7 @@ function Where({ page }: { page: Page }) {
         resource={state.scarce}
         folded={folded}
         lit={nodes}
+        sought={page.row.job}
         height={220}
         mini
         label={`Its pods are on ${[...nodes].slice(0, 8).join(", ")}`}

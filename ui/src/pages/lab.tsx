@@ -169,7 +169,7 @@ function Compared({ comparison, figures }: { comparison: Comparison; figures: Fi
       {Object.entries(comparison.cases).map(([name, one]) => {
         const configs = [...new Set(Object.values(one.figures).flatMap((row) => Object.keys(row)))];
         return (
-          <Panel key={name} title={`${comparison.name}: ${name}`} aside={<span class="muted">{comparison.seeds.length} seeds, against {comparison.baseline}</span>}>
+          <Panel key={name} title={`${comparison.name}: ${name}`} aside={<span class="muted">{plural(comparison.seeds.length, "seed")}, against {comparison.baseline}</span>}>
             <Scroll label={name}>
               <table class="compare">
                 <thead><tr><th>figure</th>{configs.map((config) => <th key={config} class="n">{config}</th>)}</tr></thead>
@@ -183,7 +183,7 @@ function Compared({ comparison, figures }: { comparison: Comparison; figures: Fi
                           <td key={config} class={`n is-${judged?.verdict ?? "none"}`}>
                             {judged ? written(figure, judged.mean) : "–"}
                             {judged?.low != null && judged.high != null && judged.high > judged.low && <span class="muted"> ± {written(figure, (judged.high - judged.low) / 2)}</span>}
-                            {judged?.verdict && <span class="verdict">{judged.verdict}</span>}
+                            {judged?.verdict && <span class="verdict">{verdictText(judged)}</span>}
                           </td>
                         );
                       })}
@@ -192,12 +192,18 @@ function Compared({ comparison, figures }: { comparison: Comparison; figures: Fi
                 </tbody>
               </table>
             </Scroll>
-            <p class="muted">{WORDS} What follows ± holds the mean with a confidence of 95 %; the verdict compares runs of the same seed.</p>
+            <p class="muted">{WORDS} {comparison.seeds.length > 1 ? "What follows ± holds the mean with a confidence of 95 %; the verdict compares runs of the same seed." : `× is how many times as much as ${comparison.baseline} has. With more seeds it would be said which differences are none of chance.`}</p>
           </Panel>
         );
       })}
     </>
   );
+}
+
+/** One seed bears no verdict: how many times as much it is says more. */
+function verdictText({ verdict, ratio }: Judged): string {
+  if (verdict !== "one-seed") return verdict ?? "";
+  return ratio === null ? "" : `×${ratio.toFixed(2)}`;
 }
 
 const WORDS = "p90: nine of ten jobs waited less. Largest 1 %: the jobs that ask for most GPUs.";

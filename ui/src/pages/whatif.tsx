@@ -234,7 +234,6 @@ function Answer({ data, asker }: { data: Comparison; asker: string | null }) {
   const feed = useValue(status);
   const mine = data.jobs.find((job) => job.job === asker);
   const changed = data.jobs.filter((job) => job !== mine && (job.difference !== "same" || grown(job) !== 0));
-  const same = data.jobs.length - changed.length - (mine ? 1 : 0);
   return (
     <>
       {mine && (
@@ -268,7 +267,7 @@ function Answer({ data, asker }: { data: Comparison; asker: string | null }) {
             </table>
           </Scroll>
         )}
-        {same > 0 && <p class="muted">{number(same)} {changed.length ? "other " : ""}{same === 1 ? "job fares" : "jobs fare"} the same.</p>}
+        {changed.length > 0 && <p class="after muted">All other jobs fare the same.</p>}
       </Panel>
     </>
   );
@@ -310,9 +309,9 @@ function FateText({ fate }: { fate: Fate | null }) {
   return (
     <>
       <Chip state={fate.outcome} />{" "}
-      {fate.startsInSeconds !== null && <span>{fate.evictions.length > 0 ? "has its minimum for good" : "has its minimum"} {fate.startsInSeconds > 0 ? `${duration(fate.startsInSeconds)} from then` : "at once"} </span>}
+      {fate.startsInSeconds !== null && <span>{fate.evictions.length > 0 ? "has its minimum for good" : "has its minimum"} {fate.startsInSeconds > 0 ? `${duration(fate.startsInSeconds)} from then` : "at once"}: </span>}
       {fate.placed + fate.pending === 0 && <span class="muted">its pods have ended by then</span>}
-      {fate.placed + fate.pending > 0 && <span class="muted">{fate.placed} of {fate.placed + fate.pending} pods{fate.nodes.length ? ` on ${fate.nodes.slice(0, 3).join(", ")}${fate.nodes.length > 3 ? ` and ${fate.nodes.length - 3} more` : ""}` : ""}</span>}
+      {fate.placed + fate.pending > 0 && <span class="muted">{fate.placed} of {plural(fate.placed + fate.pending, "pod")}{fate.nodes.length ? ` on ${fate.nodes.slice(0, 3).join(", ")}${fate.nodes.length > 3 ? ` and ${fate.nodes.length - 3} more` : ""}` : ""}</span>}
       {fate.reason && <p><Reason text={fate.reason} /></p>}
       {fate.evictions.map((eviction, i) => (
         <p key={i} class="warn">{plural(eviction.pods.length, "pod")} evicted by {eviction.action}{eviction.beneficiary ? <> for <JobLink job={eviction.beneficiary} /></> : ""}</p>
