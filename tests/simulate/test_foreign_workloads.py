@@ -75,6 +75,28 @@ def test_a_gang_of_others_starts_whole_or_not_at_all() -> None:
     assert result.workloads["default/big"].running == 4
 
 
+def test_a_gang_whose_workers_go_with_their_launcher_is_complete() -> None:
+    text = """
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: pi}
+spec:
+  runPolicy: {cleanPodPolicy: Running}
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        metadata: {annotations: {muster.sh/run-seconds: "20"}}
+        spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}}
+"""
+    nodes = load_files([EXAMPLES / "nodes.yaml"]).objects
+    result = simulate([*nodes, *load_text(text).objects])
+    assert result.workloads["default/pi"].phase == "Completed"
+    assert [(job.phase, job.reason) for job in result.jobs.values()] == [("Completed", "")]
+
+
 def test_pods_that_an_eviction_took_are_made_again() -> None:
     text = """
 apiVersion: apps/v1
