@@ -70,7 +70,7 @@ def test_everything_that_is_wrong_is_said_at_once() -> None:
 def test_an_ordinary_job_is_admitted() -> None:
     master = task("master", replicas=1, policies=[policy(event="TaskCompleted", action="CompleteJob")])
     given = job(
-        minAvailable=3, tasks=[master, task(dependsOn={"name": ["master"]})], plugins={"mpi": ["--master=master"]}
+        minAvailable=1, tasks=[master, task(dependsOn={"name": ["master"]})], plugins={"mpi": ["--master=master"]}
     )
     verdict = create(given)
     assert (verdict.message, verdict.warnings) == ("", [])

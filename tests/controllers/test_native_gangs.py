@@ -180,3 +180,14 @@ def test_a_gang_starts_whole_or_not_at_all() -> None:
     for cpus, running in ((2, 0), (3, 3)):
         result = simulate(load_text("---".join([nodes(cpus), group(version), pods(3)])).objects)
         assert result.jobs["default/native-train"].running == running
+
+
+def test_a_simulation_ends_though_a_gang_never_comes() -> None:
+    """On a cluster somebody has to look for it again and again; here it would be news."""
+    objects = load_text(f"{nodes(4)}---{pods(3)}").objects
+    result = simulate(objects, cycles=50)
+    assert result.settled
+    assert [job.running for job in result.jobs.values()] == [0]
+    gang = yaml.safe_load(group("scheduling.k8s.io/v1beta1"))
+    late = parse_timeline(yaml.safe_dump([{"at": "60s", "add": [gang]}]))
+    assert [job.running for job in simulate(objects, timeline=late).jobs.values()] == [3]

@@ -124,6 +124,52 @@ def test_what_depends_on_outputs_is_passed_over() -> None:
     assert waiting_steps(world) == ["w[1].c"]
 
 
+def test_numbers_that_another_step_would_write_are_passed_over() -> None:
+    steps = """    steps:
+    - - {name: a, template: leaf}
+    - - {name: b, template: leaf, withSequence: {count: "{{steps.a.outputs.result}}"}}
+      - {name: c, template: leaf, withSequence: {start: "2", end: "3"}}
+"""
+    world = world_of(steps)
+    world.set_pods("Succeeded")
+    assert waiting_steps(world) == ["w[1].c(0)", "w[1].c(1)"]
+
+
+def test_a_claim_of_a_step_is_made_and_not_waited_for() -> None:
+    text = """    dag:
+      tasks:
+      - {name: disk, template: disk}
+      - name: use
+        template: use
+        dependencies: [disk]
+        arguments: {parameters: [{name: claim, value: "{{tasks.disk.outputs.parameters.pvc-name}}"}]}
+  - name: disk
+    resource:
+      action: create
+      manifest: |
+        apiVersion: v1
+        kind: PersistentVolumeClaim
+        metadata: {name: disk}
+        spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}
+  - name: use
+    inputs: {parameters: [{name: claim}]}
+    container: {image: x}
+    volumes:
+    - {name: disk, persistentVolumeClaim: {claimName: "{{inputs.parameters.claim}}"}}
+    - {name: known, persistentVolumeClaim: {claimName: "{{workflow.name}}-known"}}
+"""
+    world = world_of(text)
+    assert world.cluster.store.find("PersistentVolumeClaim", "default/disk") is not None
+    [pod] = world.pods.values()
+    claims = [each.persistent_volume_claim for each in pod.spec.volumes]
+    assert [each.claim_name for each in claims if each is not None] == ["w-known"], "nobody knows the other's name"
+
+
+def test_a_workflow_without_a_beginning_is_told() -> None:
+    with pytest.raises(UserError, match=r'spec\.entrypoint: expected the name of a template, got ""'):
+        GroupingWorld(f"{HEAD}spec:\n  templates:\n  {LEAF}")
+
+
 def test_an_object_of_a_step_is_made_and_waited_for() -> None:
     manifest = """    resource:
       action: create

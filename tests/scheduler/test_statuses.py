@@ -41,6 +41,12 @@ def row(*statuses: TaskStatus) -> Rows:
         (JobPhase.RUNNING, 1, (TaskStatus.RELEASING,), 1, JobPhase.RUNNING),
         (JobPhase.RUNNING, 2, (R, P), 0, JobPhase.PENDING),
         (JobPhase.RUNNING, 2, (P, P), 0, JobPhase.PENDING),
+        (JobPhase.RUNNING, 3, (S,), 0, JobPhase.COMPLETED),
+        (JobPhase.UNKNOWN, 3, (F,), 0, JobPhase.COMPLETED),
+        (JobPhase.COMPLETED, 3, (S,), 0, JobPhase.COMPLETED),
+        (JobPhase.INQUEUE, 3, (S,), 0, JobPhase.INQUEUE),
+        (JobPhase.RUNNING, 3, (S, P), 0, JobPhase.PENDING),
+        (JobPhase.RUNNING, 3, (S, TaskStatus.RELEASING), 1, JobPhase.PENDING),
         (JobPhase.INQUEUE, 0, (), 0, JobPhase.INQUEUE),
         (JobPhase.PENDING, 0, (P,), 0, JobPhase.PENDING),
     ],
@@ -106,3 +112,10 @@ def test_a_gang_that_is_ending_is_left_out() -> None:
     assert unschedulable_jobs(session, [job]) == {}
     status = job_statuses(session, [job], {})[job]
     assert (status.phase, status.running, status.pending) == (JobPhase.RUNNING, 1, 0)
+
+
+@pytest.mark.parametrize(("phase", "waiting"), [("Running", 0), ("Inqueue", 1)])
+def test_a_gang_of_which_only_ended_pods_are_left_waits_for_nothing_once_it_ran(phase: str, waiting: int) -> None:
+    done = pod("g-0", group="g", phase="Succeeded")
+    session = session_of(node("n1"), pod_group("g", minimum=3, phase=phase), done)
+    assert len(unschedulable_jobs(session, [session.snapshot.jobs.index["default/g"]])) == waiting

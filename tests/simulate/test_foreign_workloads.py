@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from muster.api import load_files, load_text
+from muster.api import UserError, load_files, load_text
 from muster.framework import load_config
 from muster.simulate import simulate
 
@@ -75,6 +75,33 @@ def test_a_gang_of_others_starts_whole_or_not_at_all() -> None:
     assert result.workloads["default/big"].running == 4
 
 
+def test_a_gang_whose_workers_go_with_their_launcher_is_complete() -> None:
+    text = """
+apiVersion: kubeflow.org/v2beta1
+kind: MPIJob
+metadata: {name: pi}
+spec:
+  runPolicy: {cleanPodPolicy: Running}
+  mpiReplicaSpecs:
+    Launcher:
+      template:
+        metadata: {annotations: {muster.sh/run-seconds: "20"}}
+        spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+    Worker:
+      replicas: 2
+      template: {spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}}
+"""
+    nodes = load_files([EXAMPLES / "nodes.yaml"]).objects
+    result = simulate([*nodes, *load_text(text).objects])
+    assert result.workloads["default/pi"].phase == "Completed"
+    assert [(job.phase, job.reason) for job in result.jobs.values()] == [("Completed", "")]
+
+
+def test_an_error_of_a_workload_says_where_it_was_written() -> None:
+    with pytest.raises(UserError, match=r"^job.yaml: document 1 \(PyTorchJob default/big\): spec.pytorchReplicaSpecs"):
+        simulate(load_text(GANG.replace("replicas: 5", "replicas: many"), "job.yaml"))
+
+
 def test_pods_that_an_eviction_took_are_made_again() -> None:
     text = """
 apiVersion: apps/v1
@@ -129,7 +156,10 @@ def test_kais_queue_is_there_for_those_who_name_it(label: str) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        (("replicas: 5", "replicas: many"), "PyTorchJob default/big: spec.Worker.replicas: expected a number of pods"),
+        (
+            ("replicas: 5", "replicas: many"),
+            "default/big: spec.pytorchReplicaSpecs.Worker.replicas: expected a number of pods",
+        ),
         (
             ("nvidia.com/gpu: 8", "nvidia.com/gpu: some"),
             r"PyTorchJob default/big\): spec.pytorchReplicaSpecs.Worker.template.spec.containers\[0\].resources.limits",

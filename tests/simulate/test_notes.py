@@ -23,6 +23,13 @@ def job(spec: str) -> str:
     return f"{head}\nspec: {{{spec}, tasks: [{{name: w, replicas: 2, {PODS}}}]}}\n"
 
 
+def chain(spec: str, rest: str = "replicas: 2") -> str:
+    """A Job of three pods, and others that follow them."""
+    head = "apiVersion: batch.volcano.sh/v1alpha1\nkind: Job\nmetadata: {name: j, namespace: a}"
+    after = f"{{name: b, {rest}, dependsOn: {{name: [a]}}, {PODS}}}"
+    return f"{head}\nspec: {{{spec}tasks: [{{name: a, replicas: 3, {PODS}}}, {after}]}}\n"
+
+
 FLOW = "apiVersion: flow.volcano.sh/v1alpha1\nkind: JobFlow\nmetadata: {name: f, namespace: a}\n"
 NOTED = [
     ([rack("r1"), rack("r2")], f"text: document 2 (HyperNode r1): spec.members: node 'n1' is in 'r2' too; {CORRECT}"),
@@ -34,6 +41,14 @@ NOTED = [
             "the job can only fail"
         ),
     ),
+    (
+        [chain("")],
+        (
+            "text: document 2 (Job a/j): spec.minAvailable: expected at most 3, the pods of tasks that depend on no "
+            "others, got 5; the job waits for pods that wait for it to run"
+        ),
+    ),
+    ([chain("minAvailable: 4, ")], "spec.minAvailable: expected at most 3"),
     ([FLOW], "text: document 2 (JobFlow a/f): spec.flows: expected at least one flow, got none; no job is started"),
     ([rack("r1"), job("networkTopology: {mode: hard, highestTierName: row}")], "spec.networkTopology.highestTierName"),
 ]
@@ -48,3 +63,5 @@ def test_what_may_not_be_meant_is_noted(objects: list[str], line: str) -> None:
 def test_what_is_in_order_is_not_noted() -> None:
     objects = [NODE, rack("r1"), job("minSuccess: 2, networkTopology: {mode: hard, highestTierAllowed: 1}")]
     assert not list(notes_on(load_text("---\n".join(objects))))
+    for order in (chain("minAvailable: 3, "), chain("", "replicas: 2, minAvailable: 0")):
+        assert not list(notes_on(load_text("---\n".join([NODE, order]))))

@@ -94,6 +94,20 @@ def _out_of_reach(spec: JobSpec) -> Findings:
     if spec.min_success is not None and spec.min_success > pods:
         text = f"expected at most the replicas of all tasks, {pods}, got {spec.min_success}; the job can only fail"
         yield Caution("spec.minSuccess", text)
+    at_once = sum(max(task.replicas, 0) for task in spec.tasks if task.depends_on is None or not task.depends_on.name)
+    least = spec.min_available or sum(map(_least, spec.tasks))
+    if least > at_once:
+        whose = "the pods of tasks that depend on no others"
+        text = f"expected at most {at_once}, {whose}, got {least}; the job waits for pods that wait for it to run"
+        yield Caution("spec.minAvailable", text)
+
+
+def _least(task: JobTask) -> int:
+    """How many pods of a task count where nobody says how many of the job have to start."""
+    policy = task.partition_policy
+    if task.min_available is not None or policy is None or not policy.min_partitions:
+        return task.replicas if task.min_available is None else task.min_available
+    return policy.min_partitions * policy.partition_size
 
 
 def _plugins(spec: JobSpec, settings: Settings) -> Problems:

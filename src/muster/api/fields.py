@@ -33,6 +33,11 @@ _UNREAD: Final[Mapping[type, str]] = {
         allocatedResources containerStatuses ephemeralContainerStatuses extendedResourceClaimStatus hostIP hostIPs
         initContainerStatuses nodeAllocatableResourceClaimStatuses observedGeneration podIP podIPs qosClass resize
         resources""",
+    pod.ContainerStatus: """
+        allocatedResources allocatedResourcesStatus containerID image imageID lastState resources started stopSignal
+        user volumeMounts""",
+    pod.ContainerState: "running waiting",
+    pod.ContainerTerminated: "containerID message reason signal startedAt",
     pod.Container: """
         args command env envFrom imagePullPolicy lifecycle livenessProbe readinessProbe resizePolicy restartPolicyRules
         securityContext startupProbe stdin stdinOnce terminationMessagePath terminationMessagePolicy tty volumeDevices

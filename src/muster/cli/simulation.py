@@ -27,6 +27,7 @@ from muster.explain.words import counted, duration_text
 from muster.framework import SchedulerConfig, default_config, find_config
 from muster.scheduler import builtin_registry
 from muster.simulate import Run, SimulationResult, WorkloadReport
+from muster.simulate.run import places_told
 from muster.snapshot import Aside
 from muster.whatif.remedies import with_remedies
 
@@ -79,7 +80,7 @@ class Prepared:
             scheduler_names=self.options.source.scheduler_names,
             repeats=until is not None or cycles is not None,
         )
-        with progress_line("simulating ...") as say:
+        with progress_line("simulating ...") as say, places_told(self.objects):
             run.go_on(
                 cycles=cycles,
                 until=until,

@@ -53,7 +53,8 @@ def served(server: EmbeddedServer, *, repeats: bool = False, table: Table | None
     """
     jobs = JobController(make_keys=lambda: ("simulated", "simulated"))
     made: list[Controller] = [CronController(repeats=repeats), FlowController(), jobs, QueueController()]
-    return EmbeddedControllers(server, [*made, WorkloadPlayer(repeats=repeats), GroupingController(table, lone=False)])
+    grouping = GroupingController(table, lone=False, asks_again=False)
+    return EmbeddedControllers(server, [*made, WorkloadPlayer(repeats=repeats), grouping])
 
 
 class EmbeddedServer(Protocol):

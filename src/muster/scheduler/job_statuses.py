@@ -1,8 +1,9 @@
 """How jobs are at the end of a cycle: phase, counts, and why a gang is not complete.
 
 The rules are Volcano's. A task that was bound in this very cycle does not count yet: the cluster has
-not confirmed it, so the phase follows one cycle later. One rule differs: a job with no scheduled task at all
-is never Running or Completed, even when its minimum is zero.
+not confirmed it, so the phase follows one cycle later. Two rules differ: a job with no scheduled task at all
+is never Running or Completed, even when its minimum is zero; and one that ran, and of which nothing is left but pods
+that have ended, is complete although the others are gone, as workers are when their launcher is done.
 """
 
 from __future__ import annotations
@@ -16,13 +17,15 @@ from numpy.typing import NDArray
 from muster.engine.promises import has_promise
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, PROMISED, QUARANTINED
-from muster.snapshot import NO_ROW, JobPhase, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import BEST_EFFORT_PENDING, NO_ROW, JobPhase, Mask, Rows, Snapshot, TaskStatus
 
 #: Counts as scheduled, beside tasks that are leaving a node.
 SCHEDULED_STATUSES = (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 COMPLETED_STATUSES = (TaskStatus.SUCCEEDED, TaskStatus.FAILED)
 _UNPLACED_STATUSES = (TaskStatus.PENDING, TaskStatus.PIPELINED)
 _INQUEUE, _PENDING = np.int8(JobPhase.INQUEUE), np.int8(JobPhase.PENDING)
+#: Phases of jobs that have started.
+_STARTED = (JobPhase.RUNNING, JobPhase.UNKNOWN, JobPhase.COMPLETED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +65,8 @@ def phase_after(before: JobPhase, minimum: int, counts: Rows, leaving: int, *, u
     """Return the phase that follows from a job's counters."""
     if unschedulable and counts[TaskStatus.RUNNING]:
         return JobPhase.UNKNOWN
+    if before in _STARTED and have_ended(counts).all():
+        return JobPhase.COMPLETED
     scheduled = scheduled_count(counts) + leaving
     if scheduled and scheduled >= minimum:
         completed = sum(int(counts[status]) for status in COMPLETED_STATUSES)
@@ -81,9 +86,17 @@ def phases_after(snapshot: Snapshot, broken: Mask) -> NDArray[np.int8]:
     started = (scheduled > 0) & (scheduled >= jobs.min_member)
     phases[started] = JobPhase.RUNNING
     phases[started & (completed == scheduled)] = JobPhase.COMPLETED
+    phases[np.isin(jobs.phase, _STARTED) & have_ended(counts)] = JobPhase.COMPLETED
     if broken.any():
         phases[broken & (counts[TaskStatus.RUNNING] > 0)] = JobPhase.UNKNOWN
     return phases
+
+
+def have_ended(counts: Rows) -> Mask:
+    """Which jobs have pods that have all ended; `counts` has a row per state, or is that of one job."""
+    completed = sum_of(counts, COMPLETED_STATUSES)
+    ended: Mask = (completed > 0) & (completed == counts[:BEST_EFFORT_PENDING].sum(axis=0))
+    return ended
 
 
 def sum_of(counts: Rows, statuses: Sequence[TaskStatus]) -> Rows:
@@ -130,7 +143,7 @@ def unschedulable_jobs(session: Session, jobs: Iterable[int]) -> dict[int, JobVe
         elif not snapshot.jobs.task_count(job):
             if snapshot.jobs.phase[job] == JobPhase.PENDING and job in session.verdicts:
                 found[job] = session.verdicts[job]
-        elif session.job_deficit(job) and not _only_leaving(snapshot, job):
+        elif session.job_deficit(job) and not _is_over(snapshot, job) and not _only_leaving(snapshot, job):
             promised = JobVerdict(PROMISED) if has_promise(session, job) else None
             found[job] = promised or session.verdicts.get(job) or JobVerdict(GANG_INCOMPLETE)
     return found
@@ -141,6 +154,10 @@ def growing_jobs(session: Session, jobs: Iterable[int]) -> dict[int, JobVerdict]
     waiting = session.snapshot.jobs.counts[:, TaskStatus.PENDING]
     found = ((job, session.verdicts.get(job)) for job in jobs if waiting[job])
     return {job: verdict for job, verdict in found if verdict is not None and not session.job_deficit(job)}
+
+
+def _is_over(snapshot: Snapshot, job: int) -> bool:
+    return snapshot.jobs.phase[job] in _STARTED and bool(have_ended(snapshot.jobs.counts[job]).all())
 
 
 def _only_leaving(snapshot: Snapshot, job: int) -> bool:

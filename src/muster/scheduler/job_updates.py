@@ -27,16 +27,15 @@ from muster.framework import NO_CLASS, JobVerdict, Session, Verdicts
 from muster.scheduler.job_statuses import (
     JobStatus,
     growing_jobs,
+    have_ended,
     job_status,
     job_statuses,
     leaving_counts,
     phases_after,
-    sum_of,
     unschedulable_jobs,
     verdict_text,
 )
 from muster.snapshot import NO_ROW, GroupTable, JobPhase, JobRecord, Mask, OperationKind, Rows, Snapshot, TaskStatus
-from muster.snapshot.columns import BEST_EFFORT_PENDING, FINISHED_STATUSES
 from muster.snapshot.messages import CONDITIONS, JobUpdate, conditions_of
 from muster.snapshot.records import stamp_text
 
@@ -98,11 +97,9 @@ def bare_updates_of(session: Session, before: NDArray[np.int8]) -> list[JobUpdat
 def finished_jobs(snapshot: Snapshot, updates: Iterable[JobUpdate]) -> list[str]:
     """Jobs of which all pods have finished and nothing is left to write: their PodGroup says so, or there is none."""
     jobs = snapshot.jobs
-    ended = sum_of(jobs.counts.T, FINISHED_STATUSES)
-    if not ended.any():
+    rows = np.flatnonzero(jobs.live & have_ended(jobs.counts.T)).tolist()
+    if not rows:
         return []
-    is_over = (ended > 0) & (ended == jobs.counts[:, :BEST_EFFORT_PENDING].sum(axis=1))
-    rows = np.flatnonzero(jobs.live & is_over).tolist()
     told = {update.job for update in updates}
     is_said = (jobs.phase == JobPhase.COMPLETED) | ~jobs.has_group
     over = (jobs.records[row] for row in rows if is_said[row] or not _keeps_counts(jobs.records[row].source))

@@ -220,17 +220,20 @@ def simulate(
         scheduler_names=scheduler_names,
         repeats=until is not None or cycles is not None,
     )
-    try:
+    with places_told(given):
         run.go_on(cycles=cycles, until=until, progress=progress, observe=observe)
-    except UserError as error:
-        raise error.located(place=_place_of(error.subject, given)) from None
     return run.result()
 
 
-def _place_of(subject: str, given: Iterable[KubeObject | Loaded]) -> str:
-    """Where the object that an error names was written; "": that is not known."""
-    loaded = (each for each in given if isinstance(each, Loaded))
-    return next((str(each.source) for each in loaded if subject == f"{each.object.kind} {each.object.key}"), "")
+@contextmanager
+def places_told(given: Iterable[KubeObject | Loaded]) -> Iterator[None]:
+    """Let errors that name an object say where it was written, where that is known."""
+    try:
+        yield
+    except UserError as error:
+        loaded = (each for each in given if isinstance(each, Loaded))
+        places = (str(each.source) for each in loaded if error.subject == f"{each.object.kind} {each.object.key}")
+        raise error.located(place=next(places, "")) from None
 
 
 def check_workloads(objects: Iterable[KubeObject], places: Mapping[int, str]) -> None:

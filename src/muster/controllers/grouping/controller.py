@@ -89,7 +89,8 @@ class GroupingController(Keeper):
     """Makes PodGroups.
 
     `scheduler_names`: whose pods; None: all. `lone`: also those of pods that nobody owns. `families`: of whose
-    PodGroups there can be any; where there are none, nothing is done.
+    PodGroups there can be any; where there are none, nothing is done. `asks_again`: whether owners that come later are
+    no news, so that somebody has to look for them.
     """
 
     name = "grouping"
@@ -101,12 +102,14 @@ class GroupingController(Keeper):
         *,
         lone: bool = True,
         families: Callable[[], Collection[Family]] = lambda: FAMILIES,
+        asks_again: bool = True,
     ) -> None:
         super().__init__()
         self._families = families
         self._table = table or own_table()
         self._names = None if scheduler_names is None else frozenset(scheduler_names)
         self._lone = lone
+        self._asks_again = asks_again
         #: Pods by what they are looked at together with, and by name.
         self._units: dict[str, dict[str, Pod]] = {}
         self._groups: dict[str, PodGroup | KaiPodGroup] = {}
@@ -284,7 +287,8 @@ class GroupingController(Keeper):
             if is_ungrouped(pod)
         ]
         if owner is None:
-            self.agenda.remind(unit, now + _LOOK_AGAIN_SECONDS)
+            if self._asks_again:
+                self.agenda.remind(unit, now + _LOOK_AGAIN_SECONDS)
             return list(marks)
         return [*self._native_group(native, owner, pods, now), *marks]
 

@@ -32,13 +32,18 @@ def replica_specs(field: str, operator: str) -> Player:
     """The player of a kind that has its roles in a field of the spec."""
 
     def play(scene: Scene) -> Wish:
-        return _replicated(scene, mapping(scene.spec.get(field)), operator)
+        return _replicated(scene, field, operator)
 
     return play
 
 
-def _replicated(scene: Scene, roles: Json, operator: str) -> Wish:
+def _replicated(scene: Scene, field: str, operator: str) -> Wish:
     thing, policy = scene.thing, {**scene.spec, **mapping(scene.spec.get("runPolicy"))}
+    roles = mapping(scene.spec.get(field))
+    counts = {
+        role: count_of(mapping(given).get("replicas"), 1, f"spec.{field}.{role}.replicas")
+        for role, given in roles.items()
+    }
     if policy.get("suspend") is True:
         return Wish(leaving=sorted(name for name, pod in scene.pods.items() if is_active(pod)))
     master = next((role for role in _MASTERS if role in roles), "")
@@ -50,17 +55,15 @@ def _replicated(scene: Scene, roles: Json, operator: str) -> Wish:
     wished: list[Json] = []
     for role, given in roles.items():
         entry = mapping(given)
-        count = count_of(entry.get("replicas"), 1, f"spec.{role}.replicas")
-        if role == late and not _are_running(scene, "Worker", roles, operator):
+        if role == late and not _are_running(scene, "Worker", counts.get("Worker", 1), operator):
             continue
-        for number in range(count):
+        for number in range(counts[role]):
             labels = _labels(thing, role, number, operator, is_master=role == master)
             wished.append(pod_of(thing, _pod_name(thing, role, number, operator), entry.get("template"), labels))
     return Wish(wished)
 
 
-def _are_running(scene: Scene, role: str, roles: Json, operator: str) -> bool:
-    count = count_of(mapping(roles.get(role)).get("replicas"), 1, f"spec.{role}.replicas")
+def _are_running(scene: Scene, role: str, count: int, operator: str) -> bool:
     names = (_pod_name(scene.thing, role, number, operator) for number in range(count))
     return all(is_running(scene.pods.get(name)) for name in names)
 

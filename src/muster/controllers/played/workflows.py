@@ -15,7 +15,7 @@ from typing import Final
 
 from msgspec.structs import replace as replace_struct
 
-from muster.api import UserError
+from muster.api import WORKLOADS, UserError
 from muster.api.documents import read_yaml
 from muster.controllers.contract import Json
 from muster.controllers.played.conditions import holds, is_met
@@ -40,10 +40,10 @@ def workflow(scene: Scene) -> Wish:
     if spec.get("suspend") is True or spec.get("shutdown"):
         return Wish(leaving=active)
     play = _Play(scene, spec)
-    state = play.template(play.own(spec.get("entrypoint")), play.name, play.given(spec.get("arguments"), {}), 0)
+    state = play.template(play.own("entrypoint"), play.name, play.given(spec.get("arguments"), {}), 0)
     if state != _RUNNING and spec.get("onExit"):
         ended = {**play.variables, "workflow.status": state}
-        if play.template(play.own(spec["onExit"]), f"{play.name}.onExit", ended, 0) == _RUNNING:
+        if play.template(play.own("onExit"), f"{play.name}.onExit", ended, 0) == _RUNNING:
             state = _RUNNING
     status: Json = {"phase": state, "progress": f"{play.n_done}/{play.n_steps}"}
     if state != _RUNNING:
@@ -139,9 +139,9 @@ class _Play:
 
     # -- templates -----------------------------------------------------------------------------------------
 
-    def own(self, name: object) -> _Template:
-        """A template of the Workflow itself. Raises UserError for one that is not there."""
-        return _named(str(name or ""), _entries(self.spec.get("templates")))
+    def own(self, field: str) -> _Template:
+        """The template of the Workflow itself that a field of its spec names. Raises UserError."""
+        return _named(str(self.spec.get(field) or ""), _entries(self.spec.get("templates")), f"spec.{field}")
 
     def template(self, template: _Template, path: str, variables: Variables, depth: int) -> str:
         """Play a template; returns how far it is. Raises UserError for one inside itself."""
@@ -184,6 +184,8 @@ class _Play:
 
     def _pod_document(self, name: str, template: Json, containers: Sequence[Json], path: str) -> Json:
         spec: Json = {key: value for key in _OF_PODS if (value := template.get(key) or self.spec.get(key))}
+        # The claim that another step would name is one that nobody knows here.
+        spec["volumes"] = [each for each in _entries(spec.get("volumes")) if "{{" not in _claim(each)]
         sidecars = _entries(template.get("sidecars"))
         spec |= {"containers": [_plain(each) for each in (*containers, *sidecars)], "restartPolicy": "Never"}
         if init := _entries(template.get("initContainers")):
@@ -219,10 +221,12 @@ class _Play:
     def _object(self, document: Json, resource: Json, path: str) -> str:
         metadata, kind = mapping(document.get("metadata")), str(document.get("kind") or "")
         name = str(metadata.get("name") or f"{metadata.get('generateName') or ''}{digest(path, 5)}")
-        standing = self.scene.child(kind, name)
+        api_version, standing = str(document.get("apiVersion") or ""), self.scene.child(kind, name)
         spec = mapping(document.get("spec")) if standing is None else standing.spec
-        made = child_of(self.scene.thing, str(document.get("apiVersion") or ""), kind, name, spec, metadata)
+        made = child_of(self.scene.thing, api_version, kind, name, spec, metadata)
         self.objects.append(made)
+        if (api_version, kind) not in WORKLOADS:
+            return _DONE  # a claim, a setting: nobody here says how it is
         seen: Json = {} if standing is None else {"metadata": made["metadata"], "spec": spec, "status": standing.status}
         if holds(str(resource.get("failureCondition") or ""), seen):
             return _FAILED
@@ -321,6 +325,8 @@ def _items(items: object, step: Json, variables: Variables) -> Iterator[object]:
     sequence = mapping(_filled(step.get("withSequence"), variables))
     if isinstance(items, list):
         yield from items
+    elif "{{" in str(sequence):
+        return  # numbers that another step would write
     elif sequence:
         yield from map(str, _numbers(sequence))
     elif step.get("withParam") is not None:
@@ -359,6 +365,11 @@ def _filled(value: object, variables: Variables) -> object:
     if isinstance(value, dict):
         return {key: _filled(each, variables) for key, each in value.items()}
     return value
+
+
+def _claim(volume: Json) -> str:
+    """The claim that a volume names, "" for none."""
+    return str(mapping(volume.get("persistentVolumeClaim")).get("claimName") or "")
 
 
 def _plain(container: Json) -> Json:
