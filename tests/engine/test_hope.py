@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import numpy as np
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from muster.api import KubeObject
 from muster.engine.gangs import next_tasks, requests_of
-from muster.engine.hope import Room, Waiters, beyond_total, without_room
+from muster.engine.hope import Crowd, Room, Waiters, beyond_total, without_room
 from muster.engine.waiting import schedulable_tasks, why_not_schedulable
 from muster.framework import Session
+from muster.kernels.placement import IDLE
 from muster.lab.policies import find_policy
+from muster.snapshot import Rows
 from muster.testing import node, pod, pod_group, queue
 from tests.engine.stage import open_session
 
@@ -55,6 +58,31 @@ def test_only_those_without_room_are_counted_out(jobs: list[tuple[int, int, int,
         assert beyond[place] == (len(chunk) == 0 or bool((wanted > snapshot.nodes.future_total()).any()))
     kept = waiters.pieces(~lost)
     assert set(snapshot.tasks.job[kept].tolist()) == set(waiters.jobs[~lost].tolist())
+
+
+def test_a_crowd_loses_more_of_its_jobs_as_room_becomes_less() -> None:
+    session = opened([(8, 1, 1, 0), (4, 1, 1, 0), (2, 1, 1, 0), (4, 1, 1, 0)], [2])
+    large, middle, small, other = (session.snapshot.jobs.index[f"default/g{number}"] for number in range(4))
+    crowd = Crowd(session, schedulable_tasks(session), is_tree=False)
+    assert crowd.may_leave
+    assert crowd.count_out() == [large]
+    assert crowd.count_out() == []
+    with session.statement("allocate") as statement:
+        statement.place_batch(session.snapshot.tasks_of(middle), np.array([0], np.intp), IDLE)
+        statement.commit()
+    assert other in crowd.count_out()
+    assert small not in crowd.lost
+    assert job_names(session, crowd.tasks) == {"g2"}
+
+
+def job_names(session: Session, tasks: Rows) -> set[str]:
+    return {session.snapshot.jobs.records[job].name for job in session.snapshot.tasks.job[tasks].tolist()}
+
+
+@pytest.mark.parametrize(("policy", "may_leave"), [("policy:skip", True), ("policy:easy", False)])
+def test_nobody_leaves_the_line_where_somebody_wants_to_know_who_waits(policy: str, may_leave: bool) -> None:
+    session = opened([(8, 1, 1, 0)], [3], policy)
+    assert Crowd(session, schedulable_tasks(session), is_tree=False).may_leave == may_leave
 
 
 @settings(max_examples=20, deadline=None)

@@ -51,6 +51,15 @@ def drain(line: Line) -> list[int]:
     return found
 
 
+def test_those_who_are_left_out_have_no_turn() -> None:
+    session = open_shares({"a": 1, "b": 2}, {"a1": "a", "a2": "a", "b1": "b", "b2": "b"}, {"b2": 1})
+    line = Line(session, rows(session, "a1", "a2", "b1", "b2"))
+    assert line.pop() == job_row(session, "a1")
+    gone = set(rows(session, "a1", "a2", "b1"))
+    assert line.leave_out(gone) == rows(session, "a2", "b1")
+    assert drain(line) == rows(session, "b2")
+
+
 @given(st.permutations(range(4)))
 def test_jobs_of_a_queue_come_out_by_key(keys: list[int]) -> None:
     names = ["j0", "j1", "j2", "j3"]

@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from muster.engine.constraints import has_topology
 from muster.engine.gates import open_gates
-from muster.engine.hope import InVain, Room, Waiters, without_room
+from muster.engine.hope import Crowd, InVain
 from muster.engine.lines import Line
 from muster.engine.placing import EVERYWHERE, Door, Found, Options, Scope
 from muster.engine.promises import left_without_share, take_promises
@@ -50,44 +50,51 @@ class Allocate(Action):
         assert isinstance(self.arguments, AllocateArguments)
         door = session.workspace["door"] = Door(session, self.arguments)
         is_tree = bool(session.asked(points.QUEUE_TURN))
-        waiting, lost = self._line_up(session, is_tree=is_tree)
+        waiting, crowd = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())
         line = Line(session, waiting, is_tree=is_tree, turns_away=not is_tree)
         in_vain, told = InVain(session), session.asked(points.JOB_WAITS)
         while (job := line.pop()) is not None:
             tasks, waiting[job] = waiting[job], waiting[job][:0]
+            was_in_vain = False
             with session.turn(job):
-                if job in lost:
+                if crowd is not None and job in crowd.lost:
                     session.record(job, _NO_ROOM)
                 else:
                     where = session.start_nodes(job, tasks)
                     if promises or not in_vain.tell(job, tasks, where):
                         waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
-                        in_vain.note(job, tasks, where)
+                        was_in_vain = in_vain.note(job, tasks, where)
                 if told and not _has_started(session, job):
                     _tell_wait(session, line, job)
             if len(waiting[job]):
                 line.push(job)
+            if was_in_vain and crowd is not None and crowd.count_out() and crowd.may_leave:
+                session.verdicts.update(dict.fromkeys(line.leave_out(crowd.lost), _NO_ROOM))
         open_gates(session)
 
-    def _line_up(self, session: Session, *, is_tree: bool) -> tuple[dict[int, Rows], set[int]]:
+    def _line_up(self, session: Session, *, is_tree: bool) -> tuple[dict[int, Rows], Crowd | None]:
         """Pending tasks of every job that can be allocated; the others get their verdicts, and keep no room.
 
-        The second part are those of them for which there is none. Where queues do not form a tree, tasks that ask for
-        nothing are left to backfill.
+        The second part tells for which of them there is none; None: nobody counts. Where queues do not form a tree,
+        tasks that ask for nothing are left to backfill.
         """
         tell_gated(session)
         tasks = schedulable_tasks(session, best_effort=None if is_tree else False)
-        lost: set[int] = set()
+        crowd = None
         promises = bool(session.snapshot.tasks.reserved.any())
         if len(tasks) > _FEW and not promises and not session.explains:
-            tasks, lost = _leave_out(session, tasks, is_tree=is_tree)
+            crowd = Crowd(session, tasks, is_tree=is_tree)
+            lost = crowd.count_out()
+            if crowd.may_leave:
+                session.verdicts.update(dict.fromkeys(lost, _NO_ROOM))
+                tasks = crowd.tasks
         waiting = placeable_jobs(session, tasks, tell=True)
         if promises:
             with session.statement(self.name) as statement:
                 statement.release(tasks[~np.isin(session.snapshot.tasks.job[tasks], list(waiting))])
                 statement.hold()
-        return waiting, lost
+        return waiting, crowd
 
     def _give_turn(
         self,
@@ -125,20 +132,6 @@ class Allocate(Action):
             else:
                 statement.rollback()
         return outcome.left
-
-
-def _leave_out(session: Session, tasks: Rows, *, is_tree: bool) -> tuple[Rows, set[int]]:
-    """The tasks without those of jobs for which there is too little room; where somebody minds, with them, and whose.
-
-    Somebody may want to know who waits, and in which order; and in a tree a queue is judged by its first job.
-    """
-    waiters = Waiters.of(session.snapshot, tasks)
-    lost = without_room(session, waiters, Room(session.snapshot))
-    jobs, queues = waiters.jobs[lost].tolist(), session.snapshot.jobs.queue[waiters.jobs]
-    if session.asked(points.JOB_WAITS) or (is_tree and (queues != queues[0]).any()):
-        return tasks, set(jobs)
-    session.verdicts.update(dict.fromkeys(jobs, _NO_ROOM))
-    return waiters.pieces(~lost), set()
 
 
 def _tell_wait(session: Session, line: Line, job: int) -> None:

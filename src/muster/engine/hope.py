@@ -13,9 +13,9 @@ from typing import NamedTuple
 import numpy as np
 
 from muster.engine.constraints import has_topology
-from muster.framework import JobVerdict, Session
+from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import INSUFFICIENT
-from muster.snapshot import ACTIVE_STATUSES, Amounts, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import ACTIVE_STATUSES, Amounts, Mask, Rows, Snapshot, TaskStatus, run_bounds
 
 #: They follow each other.
 _ACTIVE = slice(min(ACTIVE_STATUSES), max(ACTIVE_STATUSES) + 1)
@@ -34,8 +34,9 @@ class Waiters(NamedTuple):
     @classmethod
     def of(cls, snapshot: Snapshot, tasks: Rows) -> Waiters:
         owners = snapshot.tasks.job[tasks]
-        starts = np.flatnonzero(np.diff(owners, prepend=-2))
-        return cls(tasks, owners[starts], starts, np.diff(starts, append=len(tasks)))
+        bounds = run_bounds(owners)
+        starts = bounds[:-1]
+        return cls(tasks, owners[starts], starts, bounds[1:] - starts)
 
     def pieces(self, wanted: Mask) -> Rows:
         """The tasks of some of the jobs."""
@@ -67,8 +68,10 @@ def without_room(session: Session, waiters: Waiters, room: Room) -> Mask:
     countable: Mask = snapshot.jobs.is_plain[waiters.jobs]
     if len(kinds) > len(first):
         countable &= np.logical_and.reduceat(kinds == np.repeat(first, waiters.sizes), waiters.starts)
-    classes, which = np.unique(first, return_inverse=True)
-    slots = np.array([room.slots(cls) for cls in classes.tolist()], np.intp)[which]
+    by_class: Rows = np.zeros(len(snapshot.classes.requests), np.intp)
+    for cls in set(first.tolist()):
+        by_class[cls] = room.slots(cls)
+    slots = by_class[first]
     lost: Mask = countable & (slots < 1)
     # How many tasks of a gang must have a place is asked only where there are too few for all.
     for place in np.flatnonzero(countable & (slots >= 1) & (slots < waiters.sizes)).tolist():
@@ -88,6 +91,39 @@ def beyond_total(snapshot: Snapshot, waiters: Waiters, free: Amounts) -> Mask:
         amounts = np.add.reduceat(amounts * next_ones[:, None], waiters.starts, axis=0)
     beyond: Mask = jobs.is_plain[waiters.jobs] & ((waiters.sizes < missing) | (amounts > free).any(axis=1))
     return beyond
+
+
+class Crowd:
+    """Jobs that wait in a cycle, and for which of them there is too little room, which becomes less and less."""
+
+    def __init__(self, session: Session, tasks: Rows, *, is_tree: bool) -> None:
+        self._session = session
+        self._waiters = Waiters.of(session.snapshot, tasks)
+        queues = session.snapshot.jobs.queue[self._waiters.jobs]
+        #: Whether those without room need not stand in line. Somebody may want to know who waits, and in which order;
+        #: and in a tree a queue is judged by its first job.
+        self.may_leave = not session.asked(points.JOB_WAITS) and not (is_tree and (queues != queues[0]).any())
+        #: Jobs that were found to be without room.
+        self.lost: set[int] = set()
+        #: What had been touched when room was counted last.
+        self._counted = -1
+
+    @property
+    def tasks(self) -> Rows:
+        """The tasks of the others."""
+        return self._waiters.tasks
+
+    def count_out(self) -> list[int]:
+        """Jobs that have no room as things stand, without those that were told before."""
+        snapshot, waiters = self._session.snapshot, self._waiters
+        if self._counted == snapshot.touched or len(waiters.jobs) == 0:
+            return []
+        self._counted = snapshot.touched
+        lost = without_room(self._session, waiters, Room(snapshot))
+        self._waiters = Waiters.of(snapshot, waiters.pieces(~lost))
+        found: list[int] = waiters.jobs[lost].tolist()
+        self.lost.update(found)
+        return found
 
 
 class InVain:
@@ -120,14 +156,15 @@ class InVain:
         self._session.record(job, verdict)
         return True
 
-    def note(self, job: int, tasks: Rows, where: object) -> None:
-        """Remember a job that found no room."""
+    def note(self, job: int, tasks: Rows, where: object) -> bool:
+        """Remember a job that found no room; whether it was one."""
         if self._session.verdicts[job].reason is not INSUFFICIENT or _has_places(self._session, job):
-            return
+            return False
         self._wheres.append(where)
         kind, needed = self._kind(job, tasks, where), self._needed(job, tasks)
         if kind and (kind not in self._failed or needed < self._failed[kind][0]):
             self._failed[kind] = needed, self._session.verdicts[job]
+        return True
 
     def _needed(self, job: int, tasks: Rows) -> int:
         """How many of the tasks must find room together."""

@@ -9,7 +9,7 @@ stands first below it, even if that one has just been served, as in KAI. A turn 
 from __future__ import annotations
 
 from bisect import insort
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Mapping, Sequence
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -182,6 +182,17 @@ class Line:
             insort(line, (self._session.job_key(job), job))
         line[:] = line[: self._depth]
         self._tree.changed(int(self._session.snapshot.jobs.queue[job]), self._queue_key, occupied=bool(line))
+
+    def leave_out(self, jobs: Container[int]) -> list[int]:
+        """Take out those of the jobs that are in line."""
+        gone: list[int] = []
+        for queue, line in self._jobs.items():
+            left = [entry for entry in line if entry[1] not in jobs]
+            if len(left) < len(line):
+                gone += [job for _, job in line if job in jobs]
+                line[:] = left
+                self._tree.changed(queue, self._queue_key, occupied=bool(left))
+        return gone
 
     def close(self, queue: int) -> list[int]:
         """Take out all jobs of a queue."""

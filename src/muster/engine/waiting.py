@@ -21,7 +21,7 @@ from muster.framework.reasons import (
     QUARANTINED,
 )
 from muster.framework.reasons import GATED as GATED_REASON
-from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, JobPhase, Rows, Snapshot, TaskStatus
+from muster.snapshot import BEST_EFFORT, GATED, NO_ROW, JobPhase, Rows, Snapshot, TaskStatus, run_bounds
 
 _HOLDS = {"gpu-part": GPU_PART, "device-claim": DEVICE_CLAIM, "namespace": NAMESPACE_ENDING}
 #: Members of an enum are slow to look up, and these are asked for with every job that waits.
@@ -110,9 +110,7 @@ def tasks_by_job(session: Session, tasks: Rows) -> list[tuple[int, Rows]]:
     owners = session.snapshot.tasks.job[tasks]
     if len(tasks) < 2:  # one is the usual case, and arrays are slow to begin
         return [(owner, tasks) for owner in owners.tolist()]
-    starts = np.flatnonzero(np.diff(owners, prepend=owners[0] - 1))
-    bounds = [*starts.tolist(), len(tasks)]
-    return [(int(owners[start]), tasks[start:end]) for start, end in pairwise(bounds)]
+    return [(int(owners[start]), tasks[start:end]) for start, end in pairwise(run_bounds(owners).tolist())]
 
 
 def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:

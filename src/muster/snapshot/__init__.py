@@ -18,6 +18,7 @@ from muster.snapshot.columns import (
     ResourceAxis,
     Rows,
     TaskStatus,
+    run_bounds,
     slots_in,
 )
 from muster.snapshot.mirror import Mirror
@@ -82,5 +83,6 @@ __all__ = [
     "TaskStatus",
     "TaskTable",
     "TopologyTable",
+    "run_bounds",
     "slots_in",
 ]

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from enum import Enum, IntEnum
-from typing import Final, TypeVar
+from typing import Any, Final, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -44,6 +44,14 @@ class Pieces:
 
     def sizes(self) -> Rows:
         return np.diff(self.bounds)
+
+
+def run_bounds(values: NDArray[Any]) -> Rows:  # Any: whatever can be compared
+    """Where each run of equal values begins, and where the last one ends."""
+    begins = np.ones(len(values) + 1, np.bool_)
+    np.not_equal(values[1:], values[:-1], out=begins[1:-1])
+    bounds: Rows = begins.nonzero()[0]
+    return bounds
 
 
 Amounts = NDArray[np.int64]

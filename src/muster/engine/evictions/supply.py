@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from muster.engine.evictions.candidates import Candidates
 from muster.kernels.totals import sum_requests
-from muster.snapshot import Amounts, Mask, Rows, Snapshot, TaskStatus, slots_in
+from muster.snapshot import Amounts, Mask, Rows, Snapshot, TaskStatus, run_bounds, slots_in
 
 
 class Supply:
@@ -84,7 +84,7 @@ def sums_by_node(amounts: Amounts, where: NDArray[np.int64], n_nodes: int) -> Am
     """Add up rows that are sorted by the position of their node; int64[nodes, resources]."""
     sums: Amounts = np.zeros((n_nodes, amounts.shape[1]), np.int64)
     if len(where):
-        starts = np.flatnonzero(np.diff(where, prepend=-1))
+        starts = run_bounds(where)[:-1]
         sums[where[starts]] = np.add.reduceat(amounts, starts, axis=0)
     return sums
 

@@ -7,7 +7,17 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.snapshot import BEST_EFFORT, BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Mask, Rows, Snapshot, TaskStatus
+from muster.snapshot import (
+    BEST_EFFORT,
+    BEST_EFFORT_PENDING,
+    NO_ROW,
+    READY_STATUSES,
+    Mask,
+    Rows,
+    Snapshot,
+    TaskStatus,
+    run_bounds,
+)
 
 _NO_LIMIT: Final = 2**30
 #: Counts towards a minimum, and has not got its place in this very cycle.
@@ -125,9 +135,9 @@ def safe_tasks(snapshot: Snapshot, tasks: Rows, surplus: NDArray[np.int64]) -> M
 def _before(groups: NDArray[np.integer]) -> NDArray[np.int64]:
     """For each position, how many of the same group stand before it."""
     order = np.argsort(groups, kind="stable")
-    starts = np.flatnonzero(np.diff(groups[order], prepend=-2))
+    bounds = run_bounds(groups[order])
     before = np.empty(len(groups), np.int64)
-    before[order] = np.arange(len(groups)) - np.repeat(starts, np.diff(np.append(starts, len(groups))))
+    before[order] = np.arange(len(groups)) - np.repeat(bounds[:-1], np.diff(bounds))
     return before
 
 

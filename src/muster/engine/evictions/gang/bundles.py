@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.surplus import job_surplus, safe_tasks
-from muster.snapshot import Amounts, Mask, Rows, Snapshot
+from muster.snapshot import Amounts, Mask, Rows, Snapshot, run_bounds
 
 _MINUTE = 60.0
 
@@ -84,7 +84,7 @@ class Bundles:
         core = self._cores(int(self.job.max(initial=0)) + 1, chosen)[self.job]
         into = np.where(core >= 0, core, np.where(chosen, np.arange(len(self)), len(self)))
         order = np.argsort(into, kind="stable")[: int((into < len(self)).sum())]
-        parts, cuts = self.taken(order), np.flatnonzero(np.diff(into[order], prepend=-1))
+        parts, cuts = self.taken(order), run_bounds(into[order])[:-1]
         if len(cuts) == len(parts):
             return parts
         local, cost = (np.add.reduceat(amounts, cuts, axis=0) for amounts in (parts.local, parts.cost))

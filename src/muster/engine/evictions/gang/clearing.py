@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from muster.engine.evictions.gang.bundles import BundleKind, Bundles
 from muster.engine.evictions.gang.need import Demand
 from muster.kernels.clearing import clear_nodes
-from muster.snapshot import Amounts, Mask, Snapshot, slots_in
+from muster.snapshot import Amounts, Mask, Snapshot, run_bounds, slots_in
 
 #: Where a task may not go counts as having less than nothing free.
 _CLOSED: Final = -(2**60)
@@ -68,7 +68,7 @@ class Clearing:
         """Sum tasks up to pieces (what a bundle holds on a node), sorted by node and, once more, by bundle."""
         keys = nodes * len(self._costs) + units
         order = np.argsort(keys, kind="stable")
-        firsts = np.flatnonzero(np.diff(keys[order], prepend=-1))
+        firsts = run_bounds(keys[order])[:-1]
         self._amounts = np.add.reduceat(requests[order], firsts, axis=0) if len(firsts) else requests
         piece_node, piece_unit = nodes[order][firsts], units[order][firsts]
         by_unit = np.argsort(piece_unit, kind="stable")

@@ -14,7 +14,7 @@ import numpy as np
 
 from muster.api import format_amount
 from muster.engine.evictions.budgets import disruption_ratio
-from muster.engine.evictions.candidates import Candidates, Pool
+from muster.engine.evictions.candidates import Candidates, Pool, owners_of
 from muster.engine.evictions.gang.bundles import BundleKind
 from muster.engine.evictions.gang.choice import Choice, Chooser
 from muster.engine.evictions.gang.domains import DomainProposals
@@ -64,12 +64,13 @@ class GangStrategy(Strategy[Candidates]):
         snapshot = self._session.snapshot
         if self._is_before_allocate or snapshot.nodes.state[RELEASING].any():
             return None
-        jobs = np.unique(snapshot.tasks.job[tasks])
+        jobs = owners_of(snapshot, tasks)
         jobs = jobs[snapshot.jobs.queue[jobs] != NO_ROW]
         # Jobs of the same queue and priority have the same candidates, so one of them is asked about.
         alike = list(zip(snapshot.jobs.queue[jobs].tolist(), snapshot.jobs.priority[jobs].tolist(), strict=True))
-        hope = {key: bool(self._pool.of(job)) for key, job in dict(zip(alike, jobs.tolist(), strict=True)).items()}
-        return {job for key, job in zip(alike, jobs.tolist(), strict=True) if hope[key]}
+        one_of_each = dict(zip(alike, jobs.tolist(), strict=True))
+        hope = {key for key, job in one_of_each.items() if self._pool.of(job)}
+        return {job for key, job in zip(alike, jobs.tolist(), strict=True) if key in hope} if hope else ()
 
     def solve(self, tasks: Rows, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START

@@ -95,14 +95,26 @@ def _sum(left: list[int] | None, right: list[int]) -> list[int]:
     return right if left is None else [a + b for a, b in zip(left, right, strict=True)]
 
 
+@dataclass(frozen=True, slots=True)
+class _Class:
+    """What matters here of a class of tasks."""
+
+    #: Nodes that it may use.
+    usable: Mask
+    #: What one task asks for, of every resource; and (resource, amount) without those of which it asks for nothing.
+    amounts: list[int]
+    request: list[tuple[int, int]]
+    #: The resource of which it asks for most, as part of what there is.
+    scarcest: int
+
+
 class FreePlaces:
     """Places for tasks in the present state of the snapshot."""
 
     def __init__(self, snapshot: Snapshot, boards: Boards) -> None:
         self._snapshot = snapshot
         self._boards = boards
-        #: By class: the nodes it may use, and what one task asks for.
-        self._known: dict[int, tuple[Mask, list[tuple[int, int]]]] = {}
+        self._known: dict[int, _Class] = {}
         #: By class, as of a length of the touch log.
         self._slots_by_class: dict[int, tuple[int, Rows, int]] = {}
         #: By class and another: whether the class may go where the other may alone.
@@ -123,12 +135,17 @@ class FreePlaces:
         self._slots_by_class[cls] = snapshot.touched, slots, total
         return slots, total
 
-    def _class(self, cls: int) -> tuple[Mask, list[tuple[int, int]]]:
+    def _class(self, cls: int) -> _Class:
         known = self._known.get(cls)
         if known is None:
-            asked = enumerate(self._snapshot.classes.requests[cls, 0].tolist())
-            known = np.isfinite(self._boards.fixed(cls)), [(r, amount) for r, amount in asked if amount]
-            self._known[cls] = known
+            asked = self._snapshot.classes.requests[cls, 0]
+            amounts: list[int] = asked.tolist()
+            known = self._known[cls] = _Class(
+                usable=np.isfinite(self._boards.fixed(cls)),
+                amounts=amounts,
+                request=[(resource, amount) for resource, amount in enumerate(amounts) if amount],
+                scarcest=int((asked / np.maximum(self._total, 1)).argmax()),
+            )
         return known
 
     def suffices(self, pending: Rows) -> bool:
@@ -150,16 +167,17 @@ class FreePlaces:
         np.add.at(free, table.node[going], requests[table.cls[going]])
         classes, counts = _classes(snapshot, tasks)
         for cls in classes:
-            scarcest = int((requests[cls] / np.maximum(self._total, 1)).argmax())
-            share, usable = int(requests[cls, scarcest]), self._class(cls)[0]
+            known = self._class(cls)
+            share = known.amounts[known.scarcest]
             if share == 0:
                 continue
             wanted = sum(
-                count * (int(requests[other, scarcest]) // share)
+                count * (self._class(other).amounts[known.scarcest] // share)
                 for other, count in zip(classes, counts, strict=True)
                 if self._goes_nowhere_else(other, cls)
             )
-            if wanted > int((np.maximum(free[usable, scarcest], 0) // share).sum()):
+            left = free[:, known.scarcest][known.usable]
+            if wanted > int((np.maximum(left, 0) // share).sum()):
                 return False
         return True
 
@@ -167,7 +185,7 @@ class FreePlaces:
         """Whether a class may use no node that another one may not."""
         known = self._within.get((cls, other))
         if known is None:
-            known = self._within[cls, other] = not (self._class(cls)[0] & ~self._class(other)[0]).any()
+            known = self._within[cls, other] = not (self._class(cls).usable & ~self._class(other).usable).any()
         return known
 
     def any_for(self, tasks: Rows) -> bool:
@@ -191,12 +209,13 @@ class FreePlaces:
         classes, wanted = _classes(snapshot, pending)
         counts = []
         for cls, count in zip(classes, wanted, strict=True):
-            (slots, have), (usable, request) = self._slots(cls), self._class(cls)
+            (slots, have), known = self._slots(cls), self._class(cls)
+            usable = known.usable
             if hi is not None:
                 have = int(slots[lo:hi].sum())
                 usable = usable.copy()
                 usable[:lo] = usable[hi:] = False
-            counts.append(Places(request, count, have, snapshot.nodes.future_idle_of, usable))
+            counts.append(Places(known.request, count, have, snapshot.nodes.future_idle_of, usable))
         return counts
 
 

@@ -30,7 +30,7 @@ from muster.engine.evictions.task.sticky import NodeScope
 from muster.engine.placing import Goal, Scope
 from muster.framework import FITS, Eviction, Evictor, Session
 from muster.kernels.placement import ANYHOW, FUTURE, fits
-from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows
+from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, run_bounds
 
 #: Makes every priority positive, so that one victim of negative priority counts less than two.
 _PRIORITY_OFFSET = 2**31
@@ -259,8 +259,8 @@ class Rooms:
         complete = ~np.isin(np.arange(len(nodes)), refused)
         chosen = fewest_victims(offers, request, np.where(complete, np.minimum(offers.slots(request), 1), 0))
         victims, where = offers.candidates[chosen], offers.where[chosen]
-        bounds = np.flatnonzero(np.diff(where, prepend=-1))
-        return dict(zip(nodes[where[bounds]].tolist(), np.split(victims, bounds[1:]), strict=False))
+        starts = run_bounds(where)[:-1]
+        return dict(zip(nodes[where[starts]].tolist(), np.split(victims, starts[1:]), strict=False))
 
 
 def _by_victims(session: Session, found: Mapping[int, Rows]) -> Rows:
