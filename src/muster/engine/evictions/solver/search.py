@@ -2,16 +2,17 @@
 
 A gang grows: victims are found for its first task, then for more, and those found are kept. While the victims at hand
 are enough, growth goes by doubling, as far as a count of free places says; else further units are offered one by one,
-and a dry run is made for the nodes of the last one, with everybody offered there; where nodes have room and a queue's
-limit is in the way, also one with everybody. Filters pass over scenarios that cannot work before any dry run. The
-search stops at the first offer that works, which may hold more than is needed (everybody on a node, or a gang that a
-larger one made superfluous): what is not needed goes back.
+and a dry run is made for the nodes of the last one, with everybody offered there. Where a queue's limit is in the way,
+room on nodes does not suffice, and others go with them, wherever they are. Filters pass over scenarios that cannot work
+before any dry run. The search stops at the first offer that works, which may hold more than is needed (everybody on a
+node, or a gang that a larger one made superfluous): what is not needed goes back.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
 import numpy as np
 
@@ -26,6 +27,7 @@ from muster.engine.evictions.solver.trial import Trials
 from muster.engine.evictions.surplus import keep_minimum
 from muster.engine.placing import PROMISES
 from muster.engine.placing.contract import Modes
+from muster.engine.waiting import queue_holds
 from muster.framework import Eviction, Purpose, Scenario, ScenarioFilter, Session
 from muster.kernels.placement import FUTURE
 from muster.snapshot import OperationKind, Rows, Statement, TaskStatus
@@ -101,19 +103,21 @@ class Search:
                 return outcome
         if has_topology(self.session, self.simulation.job):
             return self._solve_in_domains(pending)
+        chosen: Sequence[Unit] = ()
         counts = self.places.count(pending)
         if len(counts) == 1:
             # Without trimming, growth takes somebody for its first pods too where there is room for some of them.
             can_tell = self.options.trim or counts[0].have == 0
-            chosen = forecast(counts[0], self._all_units())
-            if chosen is None:
+            told = forecast(counts[0], self._all_units())
+            if told is None:
                 return None
+            chosen = told
             if chosen and can_tell:
                 outcome = self._follow(pending, chosen)
                 if outcome is not None and (self.options.trim or _holds(outcome, chosen)):
                     return self._trimmed(pending, outcome)
                 self._statement.rollback(self._base)
-        return self._solve_by_steps(pending)
+        return self._solve_by_steps(pending) or self._solve_within_limits(pending, chosen)
 
     def _solve_in_domains(self, pending: Rows) -> Plan | None:
         """As `solve`, for a gang that must, or would rather, stay inside a domain: one domain after the other.
@@ -125,12 +129,35 @@ class Search:
             constraint_of(session, self.simulation.job),
             domain_of(session.snapshot, self.simulation.job),
         )
+        roomy: Sequence[Unit] | None = None
         for domain in search_space(session, self.simulation.job, constraint, placed, Purpose.EVICT).tolist():
             lo, hi = int(topology.lo[domain]), int(topology.hi[domain])
             inside = [unit for unit in self._all_units() if any(lo <= node < hi for node in unit.nodes)]
             counts = self.places.count(pending, lo, hi)
             chosen = forecast(counts[0], inside) if len(counts) == 1 else inside
             outcome = self._follow(pending, self._with_spared_parts(chosen)) if chosen else None
+            if outcome is not None:
+                return self._trimmed(pending, outcome)
+            roomy = chosen if roomy is None else roomy
+        return None if roomy is None else self._solve_within_limits(pending, roomy)
+
+    def _solve_within_limits(self, pending: Rows, chosen: Sequence[Unit]) -> Plan | None:
+        """Where a queue's limit is in the way: units that make room, with as many more as it takes, wherever they are.
+
+        In KAI such a job waits. Who moves gives nothing back.
+        """
+        fits = partial(queue_holds, self.session, self.simulation.job, pending)
+        if not self.options.looks_ahead or self.kind is Eviction.CONSOLIDATE or fits():
+            return None
+
+        def helps(units: Sequence[Unit]) -> bool:
+            return self.simulation.without(joined([unit.tasks for unit in units]), fits)
+
+        taken = set(chosen)
+        further = [unit for unit in self._all_units() if unit not in taken]
+        for count in range(1, len(further) + 1) if helps([*chosen, *further]) else ():
+            going = self._within_budgets(self._with_spared_parts([*chosen, *further[:count]]))
+            outcome = self._follow(pending, going) if helps(going) else None
             if outcome is not None:
                 return self._trimmed(pending, outcome)
         return None
@@ -192,7 +219,7 @@ class Search:
         gone = set(outcome.victims.tolist())
         return [unit for unit in self.units if not gone.isdisjoint(unit.tasks.tolist())]
 
-    def _follow(self, pending: Rows, chosen: list[Unit]) -> Plan | None:
+    def _follow(self, pending: Rows, chosen: Sequence[Unit]) -> Plan | None:
         """Dry-run what the forecast says."""
         victims = joined([unit.tasks for unit in chosen])
         if not self._passes(pending, victims, _NOBODY, victims):
@@ -252,9 +279,6 @@ class Search:
         taken = set(recorded.tolist())
         offered: list[Unit] = []
         everybody = recorded
-        # Where there is room already, a queue's limit is in the way, and it matters no more where victims are.
-        moves_only = self.kind is Eviction.CONSOLIDATE
-        is_roomy = self.options.looks_ahead and not moves_only and self.places.suffices(pending)
         counts = self.places.count(pending)
         for unit in self._all_units():
             if int(unit.tasks[0]) in taken:
@@ -263,10 +287,7 @@ class Search:
             everybody = np.concatenate((everybody, unit.tasks))
             for count in counts:
                 count.offer(unit)
-            self._refused = False
             outcome = self._try_nodes(pending, recorded, everybody, offered, counts)
-            if outcome is None and is_roomy and not self._refused:
-                outcome = self._try_all(pending, recorded, offered)
             if outcome is not None:
                 return outcome
         self._statement.rollback(mark)
@@ -318,17 +339,6 @@ class Search:
             if outcome is not None or self._refused:
                 return outcome  # what the validators refuse they refuse with this offer, whatever the node
         return None
-
-    def _try_all(self, pending: Rows, recorded: Rows, offered: list[Unit]) -> Plan | None:
-        """A dry run without all that was offered, wherever it is."""
-        units = self._within_budgets(offered)
-        if len({node for unit in units for node in unit.nodes}) < 2:  # as of its only node
-            return None
-        potential = joined([unit.tasks for unit in units])
-        both = np.concatenate((recorded, potential))
-        if not self._passes(pending, both, recorded, potential):
-            return None
-        return self._attempt(pending, both, both, going=potential)
 
     def _passes(self, pending: Rows, offered: Rows, recorded: Rows, potential: Rows) -> bool:
         """Cheap questions before a dry run: plugins' filters, budgets, and how many jobs would go."""
