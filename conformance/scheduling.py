@@ -82,8 +82,8 @@ def config_of(case: Case) -> SchedulerConfig:
     configurations = {entry["name"]: entry.get("arguments") or {} for entry in config.get("configurations") or ()}
     actions = tuple(config.get("actions") or ())
     if "allocate" in actions:
-        # Volcano lets a hard gang wait for room for all of it; Muster starts it with its minimum unless told so.
-        configurations["allocate"] = {"hardStartsWhole": True, **configurations.get("allocate", {})}
+        # Volcano lets a constrained gang wait for room for all of it; Muster starts it with its minimum unless told so.
+        configurations["allocate"] = {"startsWhole": True, **configurations.get("allocate", {})}
     for action in actions:
         if action in ("gangpreempt", "gangreclaim"):
             # In Volcano a gang that has its minimum takes nothing from others.

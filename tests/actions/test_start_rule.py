@@ -88,11 +88,24 @@ def test_a_promise_that_cannot_be_kept_is_given_up_and_that_is_said() -> None:
 
 
 @pytest.mark.parametrize(("whole", "bound"), [(False, 1), (True, 0)])
-def test_a_hard_gang_waits_for_room_for_all_of_it_only_where_that_is_asked_for(whole: bool, bound: int) -> None:
+@pytest.mark.parametrize("constraint", [hard(1), NetworkTopology(mode="soft")])
+@pytest.mark.parametrize("pods", [2, 3])  # what the cluster could hold if it were empty, and more than that
+def test_a_gang_waits_for_room_for_all_of_it_only_where_that_is_asked_for(
+    pods: int, constraint: NetworkTopology, whole: bool, bound: int
+) -> None:
     busy = [group("old", 1), *members("old", 1, on=["s0-r0-n0"], gpu=8)]
-    job = [group("job", 1, hard(1)), *members("job", 2, gpu=8)]
-    config = configured(*PLUGINS, allocate={"hardStartsWhole": whole})
+    job = [group("job", 1, constraint), *members("job", pods, gpu=8)]
+    config = configured(*PLUGINS, allocate={"startsWhole": whole})
     assert len(binds(run([*racks({"s0": [2]}), *busy, *job], config))) == bound
+
+
+def test_room_for_all_of_a_gang_counts_as_it_was_before_anything_was_placed() -> None:
+    """As in Volcano: what the job before it has taken does not keep the gang from starting with what is left."""
+    ranks = [priority_class("high", 1000)]
+    first = [group("first", 1, priority_class="high"), *members("first", 1, gpu=8)]
+    job = [group("job", 1, hard(1)), *members("job", 2, gpu=8)]
+    config = configured(*PLUGINS, allocate={"startsWhole": True})
+    assert len(binds(run([*ranks, *racks({"s0": [2]}), *first, *job], config))) == 2
 
 
 def test_a_preference_in_a_cluster_without_nodes_is_no_fault() -> None:

@@ -46,13 +46,13 @@ class Options(Arguments, frozen=True, kw_only=True):
     search_steps_per_cycle: Annotated[
         int, Meta(ge=0, description="Steps of the exact search for all gangs of a cycle together.")
     ] = msgspec.field(default=4_000_000, name="searchStepsPerCycle")
-    hard_starts_whole: Annotated[
+    starts_whole: Annotated[
         bool,
         Meta(
-            description="Let a gang with a hard topology constraint wait for a domain that has as much free as all its "
-            "pods ask for, as Volcano does, also where its minimum has room."
+            description="Let a gang with a topology constraint, also a soft one, wait for a domain that had as much "
+            "free, when the action began, as all its pods ask for, as Volcano does, also where its minimum has room."
         ),
-    ] = msgspec.field(default=False, name="hardStartsWhole")
+    ] = msgspec.field(default=False, name="startsWhole")
     groups_start_small: Annotated[
         bool,
         Meta(

@@ -38,7 +38,7 @@ from muster.engine.placing.search import Answer, Search, is_entangled
 from muster.framework import JobVerdict
 from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import NO_ROW, Operation, OperationKind, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Amounts, Operation, OperationKind, Rows, Statement, TaskStatus
 from muster.snapshot.columns import quick_to_name
 
 #: Gangs with more waiting tasks than this grow without a plan for the rest.
@@ -70,6 +70,8 @@ class StartRule:
         self._session = runs.session
         self._runs = runs
         self._search = search
+        #: What nodes have free before anything is placed.
+        self._free_at_first = self._session.snapshot.nodes.future_idle() if runs.options.starts_whole else None
 
     # -- anywhere ----------------------------------------------------------------------------------------------
 
@@ -100,9 +102,8 @@ class StartRule:
         found = Found.NOTHING if work.whole else self._where_promised(work, constraint, steps)
         if found:
             return found
-        starts_whole = self._runs.options.hard_starts_whole and not constraint.soft and not work.is_divided
-        if starts_whole and scope.domain is None:
-            steps = self._roomy_by_totals(work, constraint, placed, steps)
+        if self._free_at_first is not None and scope.domain is None and not work.is_divided:
+            steps = self._roomy_at_first(work, constraint, placed, steps, self._free_at_first)
         if placed == NO_ROW and work.whole:  # tasks that are moved are best near to where they were
             table = session.snapshot.tasks
             left = table.node[work.tasks[table.status[work.tasks] == TaskStatus.RELEASING]]
@@ -152,16 +153,13 @@ class StartRule:
         is_new = bool(constraint) and placed == NO_ROW
         return is_new and max(1, self._runs.deficit(work.job, part)) < len(part.tasks)
 
-    def _roomy_by_totals(self, work: Work, constraint: Constraint, placed: int, steps: list[Rows]) -> list[Rows]:
-        """Only domains with as much free as the whole gang asks for; all, if none could ever have that."""
-        snapshot, tasks = self._session.snapshot, work.tasks
-        capacity = snapshot.nodes.allocatable() * snapshot.nodes.ready[:, None]
-        if not self._wants_room(work, work.parts[0], constraint, placed) or not any(
-            holding_by_totals(snapshot, tasks, capacity, step).any() for step in steps
-        ):
+    def _roomy_at_first(
+        self, work: Work, constraint: Constraint, placed: int, steps: list[Rows], free: Amounts
+    ) -> list[Rows]:
+        """Only domains that had as much free, by totals, as the whole gang asks for."""
+        if not self._wants_room(work, work.parts[0], constraint, placed):
             return steps
-        free = snapshot.nodes.future_idle()
-        kept = (step[holding_by_totals(snapshot, tasks, free, step)] for step in steps)
+        kept = (step[holding_by_totals(self._session.snapshot, work.tasks, free, step)] for step in steps)
         return [step for step in kept if len(step)]
 
     # -- what was promised -------------------------------------------------------------------------------------
