@@ -17,7 +17,7 @@ from functools import cached_property, partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
-from muster.engine.evictions.candidates import Pool
+from muster.engine.evictions.candidates import Pool, served
 from muster.engine.evictions.heirs import TAKES, LookAhead
 from muster.engine.evictions.options import Limits
 from muster.engine.evictions.restraint import why_not_ask, why_wait, would_bounce
@@ -208,6 +208,7 @@ class _Pipeline(Generic[C]):
                 self.session.note_no_eviction(job, self.action, why)
             else:
                 self._write_down(owner, plan, statement)
+                served(self.session).update(self.session.snapshot.tasks.job[simulation.placed()].tolist())
                 statement.commit()
                 self.waiting.pop(owner, None)
                 if self.ahead:

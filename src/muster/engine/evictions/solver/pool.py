@@ -15,7 +15,7 @@ from operator import itemgetter
 import numpy as np
 
 from muster.engine.evictions.candidates import Candidates, Pool, willing
-from muster.engine.evictions.surplus import holds_minimum, job_surplus, keep_minimum
+from muster.engine.evictions.surplus import broken_by, holds_minimum, job_surplus
 from muster.engine.gangs import next_victims, requests_of
 from muster.engine.lines import Key, QueueTree
 from muster.framework import Eviction, Session
@@ -252,7 +252,7 @@ class VictimLine:
             own = self.left(job)
             gone = own[~np.isin(own, rest)]
             # A protected job must have its minimum with what is left, or all later scenarios would be refused.
-            if keep_minimum(snapshot, np.array([job], np.intp), gone, gone[:0]):
+            if not broken_by(snapshot, gone, gone[:0]):
                 return make_unit(snapshot, job, tasks)
             self._ended = self._ends_there
         return None

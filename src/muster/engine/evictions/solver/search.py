@@ -23,7 +23,7 @@ from muster.engine.evictions.simulation import Plan, Simulation, joined, trim
 from muster.engine.evictions.solver.places import FreePlaces, Places, could_suffice, forecast, of_jobs_on
 from muster.engine.evictions.solver.pool import Unit, VictimLine
 from muster.engine.evictions.solver.trial import Trials
-from muster.engine.evictions.surplus import keep_minimum
+from muster.engine.evictions.surplus import broken_by
 from muster.engine.placing import PROMISES
 from muster.engine.placing.contract import Modes
 from muster.framework import Eviction, Purpose, Scenario, ScenarioFilter, Session
@@ -80,19 +80,12 @@ class Search:
             self._statement.rollback(self._base)
             going = outcome.victims
             outcome = self._attempt(pending, going, going, going=going, opening=taken, modes=(FUTURE,))
-            if outcome is not None and self._leaves_broken(outcome):
+            broken = () if outcome is None else broken_by(self.session.snapshot, outcome.evicted, outcome.moved)
+            if outcome is not None and any(not np.isin(self.line.left(job), outcome.evicted).all() for job in broken):
+                # A gang that was to move would lose its minimum, and not go whole.
                 self._statement.rollback(self._base)
                 return None
         return outcome
-
-    def _leaves_broken(self, outcome: Plan) -> bool:
-        """Whether a gang that was to move would lose its minimum, and not go whole."""
-        snapshot = self.session.snapshot
-        for job in np.unique(snapshot.tasks.job[outcome.evicted]).tolist():
-            stays = np.setdiff1d(self.line.left(job), outcome.evicted)
-            if len(stays) and not keep_minimum(snapshot, np.array([job], np.intp), outcome.evicted, outcome.moved):
-                return True
-        return False
 
     def _find(self, pending: Rows) -> Plan | None:
         if self.options.trim and self.places.suffices(pending):
@@ -141,8 +134,7 @@ class Search:
         going = joined([unit.tasks for unit in chosen])
         places = (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
         promised = np.flatnonzero(np.isin(snapshot.tasks.status, places)).astype(np.intp)
-        taken, jobs = set(chosen), {unit.job for unit in chosen}
-        broken = {job for job in jobs if not keep_minimum(snapshot, np.array([job], np.intp), going, promised)}
+        taken, broken = set(chosen), set(broken_by(snapshot, going, promised))
         return [unit for unit in self.units if unit.job in broken or unit in taken]
 
     def _trimmed(self, pending: Rows, outcome: Plan) -> Plan:
