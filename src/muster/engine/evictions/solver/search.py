@@ -20,7 +20,7 @@ from muster.engine.domains import search_space
 from muster.engine.evictions.budgets import Budgets, within_ratio
 from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.simulation import Plan, Simulation, joined, trim
-from muster.engine.evictions.solver.places import FreePlaces, Places, could_suffice, forecast, of_jobs_on
+from muster.engine.evictions.solver.places import FreePlaces, could_suffice, forecast, of_jobs_on
 from muster.engine.evictions.solver.pool import Unit, VictimLine
 from muster.engine.evictions.solver.trial import Trials
 from muster.engine.evictions.surplus import broken_by
@@ -234,7 +234,7 @@ class Search:
 
     def _grow(self, pending: Rows, recorded: Rows) -> Plan | None:
         """Find places for `pending`, beginning with the victims `recorded`."""
-        mark = self._statement.mark()
+        snapshot, mark = self.session.snapshot, self._statement.mark()
         self.trials.begin_offers()
         self.simulation.evict(recorded)
         if len(recorded) and self.places.suffices(pending):
@@ -255,10 +255,10 @@ class Search:
             everybody = np.concatenate((everybody, unit.tasks))
             for count in counts:
                 count.offer(unit)
-            self._refused = False
-            outcome = self._try_nodes(pending, recorded, everybody, offered, counts)
-            if outcome is None and is_roomy and not self._refused:
-                outcome = self._try_all(pending, recorded, offered)
+            nodes = sorted(set(snapshot.tasks.node[snapshot.tasks_of(unit.job)].tolist()))
+            choices = [of_jobs_on(node, offered) for node in nodes if could_suffice(counts, node)]
+            choices += [offered] if is_roomy else []
+            outcome = self._try_each(choices, pending, recorded, everybody)
             if outcome is not None:
                 return outcome
         self._statement.rollback(mark)
@@ -290,14 +290,13 @@ class Search:
                 found.append(unit)
         return found
 
-    def _try_nodes(
-        self, pending: Rows, recorded: Rows, everybody: Rows, offered: list[Unit], counts: list[Places]
+    def _try_each(
+        self, choices: Sequence[list[Unit]], pending: Rows, recorded: Rows, everybody: Rows
     ) -> Plan | None:
-        """Dry runs for the nodes of the job offered last, each with all that was offered of the jobs there."""
-        snapshot = self.session.snapshot
+        """Dry runs, each without some of those that were offered, as far as budgets let these go."""
+        self._refused = False
         tried: list[list[Unit]] = [[]]
-        for node in sorted(set(snapshot.tasks.node[snapshot.tasks_of(offered[-1].job)].tolist())):
-            units = self._within_budgets(of_jobs_on(node, offered)) if could_suffice(counts, node) else []
+        for units in map(self._within_budgets, choices):
             if units in tried:
                 continue
             tried.append(units)
@@ -310,17 +309,6 @@ class Search:
             if outcome is not None or self._refused:
                 return outcome  # what the validators refuse they refuse with this offer, whatever the node
         return None
-
-    def _try_all(self, pending: Rows, recorded: Rows, offered: list[Unit]) -> Plan | None:
-        """A dry run without all that was offered, wherever it is."""
-        units = self._within_budgets(offered)
-        if len({node for unit in units for node in unit.nodes}) < 2:  # as of its only node
-            return None
-        potential = joined([unit.tasks for unit in units])
-        both = np.concatenate((recorded, potential))
-        if not self._passes(pending, both, recorded, potential):
-            return None
-        return self._attempt(pending, both, both, going=potential)
 
     def _passes(self, pending: Rows, offered: Rows, recorded: Rows, potential: Rows) -> bool:
         """Cheap questions before a dry run: plugins' filters, budgets, and how many jobs would go."""
