@@ -10,7 +10,6 @@ whose turn comes first.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
@@ -206,23 +205,20 @@ class LookAhead:
                     return other
                 if nodes is not None:
                     elsewhere.append((kind, other, nodes))
-        return self._first_left_out(job, plan.placed, elsewhere, statement) if elsewhere else None
-
-    def _first_left_out(
-        self, job: int, placed: Rows, elsewhere: Sequence[tuple[Eviction, int, Rows]], statement: Statement
-    ) -> int | None:
-        """The first of those with places elsewhere (on the nodes given) that loses them to whose turn comes first."""
+        # Those with places elsewhere may lose them to whose turn comes first.
         mark = statement.mark()
-        beside = self._give_out(job, statement)
-        taken = np.unique(self.session.snapshot.tasks.node[beside])
-        for kind, other, nodes in elsewhere if len(beside) else ():
-            if np.isin(nodes, taken).any():
-                left = self._needs(kind, other, placed, beside, statement)
-                if left is not None and len(left) == 0:
-                    statement.rollback(mark)
-                    return other
+        beside = self._give_out(job, statement) if elsewhere else _NOBODY
+        taken = self.session.snapshot.tasks.node[beside]
+        left_out = (
+            other
+            for kind, other, nodes in elsewhere
+            if np.isin(nodes, taken).any()
+            and (left := self._needs(kind, other, plan.placed, beside, statement)) is not None
+            and len(left) == 0
+        )
+        first = next(left_out, None)
         statement.rollback(mark)
-        return None
+        return first
 
     def _give_out(self, job: int, statement: Statement) -> Rows:
         """Let those whose turn comes first have what the beneficiary leaves, as allocate will; return their tasks."""
