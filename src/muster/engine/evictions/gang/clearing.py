@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.engine.evictions.gang.bundles import BundleKind, Bundles
-from muster.engine.evictions.gang.need import Demand
+from muster.engine.evictions.supply import Demand
 from muster.kernels.clearing import clear_nodes
 from muster.snapshot import Amounts, Mask, Snapshot, slots_in
 

@@ -15,6 +15,7 @@ from operator import itemgetter
 import numpy as np
 
 from muster.engine.evictions.candidates import Candidates, Pool, willing
+from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.surplus import broken_by, holds_minimum, job_surplus
 from muster.engine.gangs import next_victims, requests_of
 from muster.engine.lines import Key, QueueTree
@@ -85,11 +86,9 @@ _Entry = tuple[Key, int, Rows]
 class VictimPool(Pool):
     """The pool with all jobs that the action may take from, by queue, in the order in which they go."""
 
-    def __init__(
-        self, session: Session, kind: Eviction, *, pass_over_protected: bool = True, take_back_binds: bool = False
-    ) -> None:
-        statuses = _OR_TAKEN_BACK if take_back_binds else _TAKEABLE
-        super().__init__(session, kind, statuses, bars=pass_over_protected)
+    def __init__(self, session: Session, kind: Eviction, options: SolverOptions) -> None:
+        statuses = _OR_TAKEN_BACK if options.take_back_binds else _TAKEABLE
+        super().__init__(session, kind, statuses, bars=options.pass_over_protected)
         snapshot, tasks = session.snapshot, session.snapshot.tasks
         #: By queue and priority of the beneficiary.
         self._givers: dict[tuple[int, int], Givers] = {}

@@ -290,9 +290,7 @@ class Search:
                 found.append(unit)
         return found
 
-    def _try_each(
-        self, choices: Sequence[list[Unit]], pending: Rows, recorded: Rows, everybody: Rows
-    ) -> Plan | None:
+    def _try_each(self, choices: Sequence[list[Unit]], pending: Rows, recorded: Rows, everybody: Rows) -> Plan | None:
         """Dry runs, each without some of those that were offered, as far as budgets let these go."""
         self._refused = False
         tried: list[list[Unit]] = [[]]

@@ -53,14 +53,12 @@ class SolverStrategy(Strategy[VictimLine]):
             return {}
         #: Pending tasks, in order, of all jobs that could be placed.
         self._pending = able = waiting
-        options = self.options
-        pass_over, take_back = options.pass_over_protected, options.take_back_binds
-        self._pool = VictimPool(session, self.kind, pass_over_protected=pass_over, take_back_binds=take_back)
+        self._pool = VictimPool(session, self.kind, self.options)
         # Who may never have what it waits for keeps nobody waiting.
-        if options.pass_over_blocked:
+        if self.options.pass_over_blocked:
             able = {job: tasks for job, tasks in waiting.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
-        self._trials = Trials(session, self._waiting, self.kind, self._places, looks_ahead=options.looks_ahead)
+        self._trials = Trials(session, self._waiting, self.kind, self._places, looks_ahead=self.options.looks_ahead)
         return asking
 
     def asks(self, job: int) -> bool:

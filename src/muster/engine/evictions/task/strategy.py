@@ -8,20 +8,18 @@ for which there would not be room enough if everybody went cost a few sums.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from muster.engine.boards import boards_of
-from muster.engine.domains import ROOT, count_classes
+from muster.engine.domains import ROOT
 from muster.engine.evictions.candidates import ON_NODE, Candidates, Pool, on_node, willing
 from muster.engine.evictions.options import TaskOptions
 from muster.engine.evictions.pipeline import Strategy
 from muster.engine.evictions.simulation import Plan, Simulation, trim
-from muster.engine.evictions.supply import Supply, held_on_nodes, places_in
+from muster.engine.evictions.supply import Supply, demands_of, held_on_nodes
 from muster.engine.evictions.surplus import job_surplus, roles_hold
 from muster.engine.evictions.task.rooms import Rooms
 from muster.engine.evictions.task.sticky import NodeScope, scope_for
 from muster.engine.gangs import requests_of
-from muster.framework import FITS, Eviction, Session
+from muster.framework import Eviction, Session
 from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, TaskStatus
 
 _RUNNING: Mask = np.arange(len(TaskStatus)) == TaskStatus.RUNNING
@@ -37,7 +35,6 @@ class TaskStrategy(Strategy[Supply]):
         super().__init__(session, kind, options, action)
         # Across queues only pods that run may go; inside a queue plugins are asked about those of equal priority too.
         self._pool = Pool(session, kind, _RUNNING if kind is Eviction.RECLAIM else ON_NODE, equals=True)
-        self._boards = boards_of(session)
         self._live = session.live_tasks()
         self._rooms = Rooms(session, kind, self._budgets, options)
         #: The jobs that were in need when the action began.
@@ -226,21 +223,11 @@ class TaskStrategy(Strategy[Supply]):
 
     def _is_hopeless(self, job: int, tasks: Rows, supply: Supply) -> bool:
         """Whether not even everybody's eviction would give the job what it lacks."""
-        return bool(self._places(np.array([ROOT]), tasks, supply)[0] < self.session.job_pipelined_deficit(job))
-
-    def _places(self, domains: Rows, tasks: Rows, supply: Supply) -> NDArray[np.int64]:
-        """How many of the tasks each domain could hold if everybody who might be evicted went."""
-        classes, counts = count_classes(self.session.snapshot.tasks.cls[tasks])
-        demands = ((self._slots(cls, supply), n) for cls, n in zip(classes.tolist(), counts.tolist(), strict=True))
-        return places_in(self.session.snapshot, domains, demands)
-
-    def _slots(self, cls: int, supply: Supply) -> NDArray[np.int64]:
-        """How many tasks of a class each node could hold if everybody who might be evicted went."""
-        slots = supply.slots(self.session.snapshot.classes.requests[cls, 0])
-        return np.where(self._boards.verdicts(cls) == FITS, slots, 0)
+        places = supply.places(np.array([ROOT]), demands_of(self.session, tasks))
+        return bool(places[0] < self.session.job_pipelined_deficit(job))
 
     def _scope(self, job: int, tasks: Rows, supply: Supply) -> NodeScope:
-        scope = scope_for(self.session, job, tasks, lambda at, own: self._places(at, own, supply), self._failed)
+        scope = scope_for(self.session, job, tasks, supply, self._failed)
         self._domain = scope.domain if self._domain == NO_ROW else self._domain
         return scope
 
