@@ -17,7 +17,7 @@ from muster.engine.evictions.simulation import Plan, Simulation, trim
 from muster.engine.evictions.supply import Supply, demands_of, held_on_nodes
 from muster.engine.evictions.surplus import job_surplus, roles_hold
 from muster.engine.evictions.task.rooms import Rooms
-from muster.engine.evictions.task.sticky import NodeScope, scope_for
+from muster.engine.evictions.task.sticky import scope_for
 from muster.engine.gangs import requests_of
 from muster.framework import Eviction, Session
 from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, TaskStatus
@@ -175,16 +175,14 @@ class TaskStrategy(Strategy[Supply]):
         table = self.session.snapshot.tasks
         while len(tasks) and (self.session.job_starving(job) or self.session.job_pipelined_deficit(job) > 0):
             wanted = min(self._run_end(tasks), max(1, self.session.job_pipelined_deficit(job)))
-            placed = self._place_run(job, tasks, supply, wanted)
-            if placed < wanted:
+            placed = self._place(job, tasks, supply, wanted)
+            if placed == 0:
                 # What one of them did not find, the others will not find either.
                 alike = np.logical_and.reduce([own[tasks] == own[tasks[0]] for own in (table.cls, table.subgroup)])
-                alike[:placed] = True
                 tasks = tasks[~alike]
                 if len(tasks) < self.session.job_pipelined_deficit(job):
                     return
-            else:
-                tasks = tasks[wanted:]
+            tasks = tasks[placed:]
 
     def _run_end(self, tasks: Rows) -> int:
         """How many tasks from the first on are alike and may be served together."""
@@ -198,19 +196,13 @@ class TaskStrategy(Strategy[Supply]):
             differs |= np.fromiter((task in self._live for task in tasks.tolist()), np.bool_, len(tasks))
         return int(np.argmax(np.append(differs, True)))
 
-    def _place_run(self, job: int, tasks: Rows, supply: Supply, wanted: int = 1) -> int:
-        """Place the first `wanted` tasks, which are alike; return how many found a place."""
-        placed = 0
-        while placed < wanted:
-            scope = self._scope(job, tasks[placed:], supply)
-            # The first task in a domain pins it; only then is it known where the others may go.
-            count = 1 if scope.is_open else wanted - placed
-            run = self._permitted(job, tasks[placed : placed + count])
-            done = self._rooms.place(run, scope) if len(run) else 0
-            if done == 0:
-                break
-            placed += done
-        return placed
+    def _place(self, job: int, tasks: Rows, supply: Supply, wanted: int) -> int:
+        """Place some of the first `wanted` tasks, which are alike; return how many have a place, always the first."""
+        scope = scope_for(self.session, job, tasks, supply, self._failed)
+        self._domain = scope.domain if self._domain == NO_ROW else self._domain
+        # The first task in a domain pins it; only then is it known where the others may go.
+        run = self._permitted(job, tasks[: 1 if scope.is_open else wanted])
+        return self._rooms.place(run, scope) if len(run) else 0
 
     def _permitted(self, job: int, run: Rows) -> Rows:
         """Across queues: as many tasks as the queue may take from others for, all of them or one at a time."""
@@ -225,11 +217,6 @@ class TaskStrategy(Strategy[Supply]):
         """Whether not even everybody's eviction would give the job what it lacks."""
         places = supply.places(np.array([ROOT]), demands_of(self.session, tasks))
         return bool(places[0] < self.session.job_pipelined_deficit(job))
-
-    def _scope(self, job: int, tasks: Rows, supply: Supply) -> NodeScope:
-        scope = scope_for(self.session, job, tasks, supply, self._failed)
-        self._domain = scope.domain if self._domain == NO_ROW else self._domain
-        return scope
 
 
 class WithinJobs(TaskStrategy):
@@ -263,7 +250,7 @@ class WithinJobs(TaskStrategy):
         self._rooms.begin(simulation, candidates)
         for task in tasks.tolist():
             mark = simulation.statement.mark()
-            self._place_run(simulation.job, np.array([task], np.intp), candidates)
+            self._place(simulation.job, np.array([task], np.intp), candidates, 1)
             self.session.tally.dry_runs += 1
             found = self._plan(candidates, simulation)
             if found is None or not simulation.accepts(found):
