@@ -192,14 +192,11 @@ class Search:
         return self._attempt(pending, victims, victims, going=victims)
 
     def _solve_by_steps(self, pending: Rows) -> Plan | None:
-        jumped = False
-        outcome = self._grow(pending[:1], _NOBODY)
+        outcome = self._grow(pending, 0, _NOBODY)
         while outcome is not None and (tasks := len(outcome.placed)) < len(pending):
             self._statement.rollback(self._base)
             recorded = self._keep(outcome)
-            further = None if jumped or not self._may_jump(outcome) else self._jump(pending, tasks, recorded)
-            jumped = further is not None
-            outcome = further or self._grow(pending[: tasks + 1], recorded)
+            outcome = self._grow(pending if self._may_jump(outcome) else pending[: tasks + 1], tasks, recorded)
         if outcome is not None:
             return self._trimmed(pending, outcome)
         self._statement.rollback(self._base)
@@ -219,28 +216,18 @@ class Search:
         """
         return self.options.trim or (len(outcome.evicted) > 0 and len(outcome.moved) == 0)
 
-    def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> Plan | None:
-        """As far as the victims at hand reach beyond `tasks`; None: not one further."""
-        mark = self._statement.mark()
+    def _grow(self, pending: Rows, tasks: int, recorded: Rows) -> Plan | None:
+        """Find places for more than `tasks` of `pending`: as far as the victims `recorded` reach, or for one more."""
+        snapshot, mark = self.session.snapshot, self._statement.mark()
+        self.trials.begin_offers()
         self.simulation.evict(recorded)
-        reach = self.places.reach(pending, tasks)
+        reach = self.places.reach(pending, tasks) if len(recorded) else tasks
         while reach > tasks:
             outcome = self._attempt(pending[:reach], recorded, recorded)
             if outcome is not None:
                 return outcome
             reach = tasks + (reach - tasks) // 2
-        self._statement.rollback(mark)
-        return None
-
-    def _grow(self, pending: Rows, recorded: Rows) -> Plan | None:
-        """Find places for `pending`, beginning with the victims `recorded`."""
-        snapshot, mark = self.session.snapshot, self._statement.mark()
-        self.trials.begin_offers()
-        self.simulation.evict(recorded)
-        if len(recorded) and self.places.suffices(pending):
-            outcome = self._attempt(pending, recorded, recorded)
-            if outcome is not None:
-                return outcome
+        pending = pending[: tasks + 1]
         taken = set(recorded.tolist())
         offered: list[Unit] = []
         everybody = recorded
