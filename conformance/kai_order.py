@@ -14,6 +14,7 @@ from conformance.pictures import document
 from conformance.results import Value
 from conformance.scheduling import NOW
 from muster.api import KaiPodGroup, KaiQueue, Node, Pod, PriorityClass, decode, names
+from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.solver.pool import VictimPool
 from muster.engine.gangs import PodSet
 from muster.engine.lines import Line
@@ -66,7 +67,7 @@ def _job_order(given: Body) -> list[str]:
     session = _session(given)
     options = given.get("options") or {}
     if options.get("victimQueue"):
-        victims = VictimPool(session, Eviction.CONSOLIDATE).line(NO_ROW)
+        victims = VictimPool(session, Eviction.CONSOLIDATE, SolverOptions()).line(NO_ROW)
         units = (victims.pop() for _ in _pops(given))
         return [_name(session, None if unit is None else unit.job) for unit in units]
     waiting = {job["name"] for job in given.get("jobs") or ()}

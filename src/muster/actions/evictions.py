@@ -99,7 +99,7 @@ class _Evicting(Action):
 
     def run(self, session: Session) -> None:
         for strategy in () if nobody_waits(session) else self._strategies(session):
-            run(session, self.kind, strategy, self.name)
+            run(strategy)
         if self.kind is Eviction.PREEMPT:
             evict_departures(session, self.name, ignores_budgets=self._options(Limits).ignore_pdb)
 
@@ -115,9 +115,9 @@ class _Evicting(Action):
                 yield GrowthStrategy(session, self.kind, by_gang, self.name)
         else:
             by_task = self._options(TaskOptions)
-            yield (between := TaskStrategy(session, self.kind, by_task))
+            yield (between := TaskStrategy(session, self.kind, by_task, self.name))
             if self.kind is Eviction.PREEMPT:
-                yield WithinJobs(session, self.kind, by_task, between.asked)
+                yield WithinJobs(session, self.kind, by_task, self.name, between.asked)
 
     def _options(self, kind: type[Options]) -> Options:
         """What the arguments say about one strategy."""

@@ -8,7 +8,8 @@ import pytest
 from muster.api import Node
 from muster.engine.domains import ROOT
 from muster.engine.evictions.gang.bundles import burden, coverage, efficiency
-from muster.engine.evictions.gang.need import Demand, GangNeed, shortage, without_pods
+from muster.engine.evictions.gang.need import GangNeed, shortage, without_pods
+from muster.engine.evictions.supply import Demand
 from muster.snapshot import Amounts, Mirror, Snapshot
 from muster.testing import node, pod
 

@@ -123,14 +123,13 @@ class Budgets:
         """Which of the tasks may be evicted together now, budgets being used up in the order given."""
         if not self._budgets:
             return np.ones(len(tasks), np.bool_)
-        pods = self._snapshot.tasks.pods
-        chosen = [pods[task] for task in tasks.tolist()]
-        allowed, kept_by = allowed_by(self._budgets, chosen, self._gone(), self._population)
+        chosen, gone = self._pods(tasks), self._pods(evicted_in_session(self._snapshot))
+        allowed, kept_by = allowed_by(self._budgets, chosen, gone, self._population)
         self.kept_by |= kept_by
         return np.array(allowed, np.bool_)
 
-    def _gone(self) -> list[Pod]:
-        return [self._snapshot.tasks.pods[task] for task in evicted_in_session(self._snapshot).tolist()]
+    def _pods(self, tasks: Rows) -> list[Pod]:
+        return [self._snapshot.tasks.pods[task] for task in tasks.tolist()]
 
     def alone(self, tasks: Rows) -> tuple[Mask, Rows, set[str]]:
         """Which of the tasks might go if nobody else did, and the jobs of which not all of them might, likewise.
@@ -138,8 +137,8 @@ class Budgets:
         Also the names of the budgets that say so.
         """
         table, wanted = self._snapshot.tasks, dict[int, Counter[str]]()
-        books, bound, kept_by = _Books(self._budgets, self._gone(), self._population), set[int](), set[str]()
-        may_go: Mask = np.ones(len(tasks), np.bool_)
+        books = _Books(self._budgets, self._pods(evicted_in_session(self._snapshot)), self._population)
+        may_go, bound, kept_by = np.ones(len(tasks), np.bool_), set[int](), set[str]()
         for at, (task, job) in enumerate(zip(tasks.tolist(), table.job[tasks].tolist(), strict=True)):
             names, own = books.selecting(table.pods[task]), wanted.setdefault(job, Counter())
             own.update(names)
@@ -165,24 +164,18 @@ def told(budgets: set[str]) -> str:
 def evicted_in_session(snapshot: Snapshot) -> Rows:
     """Tasks that leave because somebody evicted them in this session: the cluster does not know of it yet."""
     tasks = snapshot.tasks
-    leaving = np.flatnonzero((tasks.status == TaskStatus.RELEASING) | (tasks.status == TaskStatus.PIPELINED))
-    chosen = [
-        task
-        for task in leaving.tolist()
-        # A task that is promised a place and has one already is moved: evicted here, started there.
-        if tasks.pods[task].metadata.deletion_timestamp is None and tasks.pods[task].spec.node_name
-    ]
-    return np.array(chosen, np.intp)
+    leaving = np.flatnonzero((tasks.status == TaskStatus.RELEASING) | (tasks.status == TaskStatus.PIPELINED)).tolist()
+    pods = [tasks.pods[task] for task in leaving]
+    # A task that is promised a place and has one already is moved: evicted here, started there.
+    chosen = [pod.metadata.deletion_timestamp is None and bool(pod.spec.node_name) for pod in pods]
+    return np.array(leaving, np.intp)[np.array(chosen, np.bool_)]
 
 
 def disruption_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows) -> float:
     """Evicted ÷ requested, of the requested resource where it is largest; pods are not counted as a resource."""
-    largest = 0.0
-    gone, asked = requests_of(snapshot, victims).tolist(), requests_of(snapshot, beneficiaries).tolist()
-    for column, amount in enumerate(asked):
-        if amount > 0 and column != snapshot.axis.index["pods"]:
-            largest = max(largest, gone[column] / amount)
-    return largest
+    asked, columns = requests_of(snapshot, beneficiaries), np.arange(len(snapshot.axis.index))
+    counts = (asked > 0) & (columns != snapshot.axis.index["pods"])
+    return float((requests_of(snapshot, victims)[counts] / asked[counts]).max(initial=0.0))
 
 
 def within_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows, limit: float | None) -> bool:

@@ -22,7 +22,7 @@ from muster.engine.evictions.surplus import job_surplus
 from muster.engine.gangs import NOBODY
 from muster.engine.waiting import made_anew
 from muster.framework import Eviction, Evictor, Session
-from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, OperationKind, Rows, Snapshot, TaskStatus
+from muster.snapshot import CRITICAL, FOREIGN, NO_ROW, PREEMPTABLE, Mask, Rows, Snapshot, TaskStatus
 from muster.snapshot.records import stamp_text
 
 #: Pods that are on a node and can be told to leave it.
@@ -214,30 +214,16 @@ class Pool:
             # Whom one action moves or serves, the next one does not break: it would have been for nothing.
             promised = np.flatnonzero(table.status == TaskStatus.PIPELINED).tolist()
             stuck[table.job[[task for task in promised if table.pods[task].spec.node_name]]] = True
-            stuck[_served(self.session)] = True
+            stuck[list(served(self.session))] = True
         protected: Rows = owners[self.session.protected(self.kind, job, owners) | stuck[owners]]
         return protected
 
 
-@dataclass(slots=True)
-class _Served:
-    """Jobs that were promised places by those who evict and move, in so many of the session's commits."""
-
-    jobs: set[int] = field(default_factory=set)
-    commits: int = 0
-
-
-def _served(session: Session) -> list[int]:
-    """Jobs that were promised places in this session by those who evict and move."""
-    known = session.workspace.get("served")
-    if not isinstance(known, _Served):
-        known = session.workspace["served"] = _Served()
-    for committed in session.committed[known.commits :]:
-        promises = [one.tasks for one in committed.operations if one.kind is OperationKind.PIPELINE]
-        if committed.promises and promises:
-            known.jobs.update(session.snapshot.tasks.job[np.concatenate(promises)].tolist())
-    known.commits = len(session.committed)
-    return list(known.jobs)
+def served(session: Session) -> set[int]:
+    """Jobs that were promised places in this session by those who evict and move; the pipeline adds to them."""
+    known = session.workspace.setdefault("served", set())
+    assert isinstance(known, set)
+    return known
 
 
 _MARKS = PREEMPTABLE | FOREIGN | CRITICAL

@@ -10,7 +10,6 @@ whose turn comes first.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
@@ -20,7 +19,7 @@ import numpy as np
 
 from muster.engine.evictions.candidates import Pool
 from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
-from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord, VictimRecords, joined
+from muster.engine.evictions.simulation import TAKES, Plan, Simulation, VictimRecord, VictimRecords, joined
 from muster.engine.gangs import requests_of
 from muster.engine.lines import Line
 from muster.engine.placing import promise
@@ -29,7 +28,6 @@ from muster.framework import Eviction, Evictor, Rejection, Session, points
 from muster.framework.reasons import NOT_STEADY
 from muster.snapshot import Amounts, OperationKind, Rows, Statement
 
-TAKES: Final = (OperationKind.EVICT, OperationKind.RECALL)
 #: Below every priority.
 _LOWEST: Final = int(np.iinfo(np.int64).min)
 #: Of so many shapes of jobs, of one queue and priority, it is looked whether they would take something; so many jobs
@@ -56,17 +54,6 @@ class HandedOn:
         )
 
 
-def _handed_on(session: Session, job: int, heir: int, plan: Plan, statement: Statement) -> Plan:
-    """The plan, in whose records, or in those of its operations, the heir has the places."""
-    chosen_for, beneficiary = (session.snapshot.jobs.records[one].id for one in (job, heir))
-    if plan.record is not None:
-        return replace(plan, record=HandedOn(plan.record, chosen_for, beneficiary))
-    for operation in statement.operations:
-        if isinstance(operation.record, VictimRecords):
-            operation.record = HandedOn(operation.record, chosen_for, beneficiary)
-    return plan
-
-
 @dataclass
 class LookAhead:
     """Who of those that wait would have in the next cycle what the plans of an action free in this one."""
@@ -74,7 +61,7 @@ class LookAhead:
     session: Session
     kind: Eviction
     #: Jobs that have not been served, with their pending tasks in order.
-    waiting: Mapping[int, Rows]
+    waiting: dict[int, Rows]
     #: Of a queue and priority, the jobs that were asked about: one of each shape.
     _shapes: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
@@ -109,8 +96,9 @@ class LookAhead:
                 returning[queue] = priority
         return returning
 
-    def note(self, plan: Plan) -> None:
-        """A plan was carried out."""
+    def note(self, owner: int, plan: Plan) -> None:
+        """A plan was carried out for a job."""
+        self.waiting.pop(owner, None)
         self._with_broken(self._returning, plan.evicted)
 
     def yields(self, job: int) -> bool:
@@ -159,8 +147,12 @@ class LookAhead:
                     places = promise(statement.operations[mark:])
                     statement.rollback(mark)
                     statement.redo(places)
-                    found = replace(plan, placed=joined([one.tasks for one in places]))
-                    return heir, _handed_on(session, job, heir, found, statement) if lost is own else None
+                    chosen_for, beneficiary = (session.snapshot.jobs.records[one].id for one in (job, heir))
+                    for operation in statement.operations:
+                        if isinstance(operation.record, VictimRecords):
+                            operation.record = HandedOn(operation.record, chosen_for, beneficiary)
+                    placed = joined([one.tasks for one in places])
+                    return heir, replace(plan, placed=placed) if lost is own else None
             statement.rollback(0)
             statement.redo(done)
         return job, plan
@@ -213,23 +205,20 @@ class LookAhead:
                     return other
                 if nodes is not None:
                     elsewhere.append((kind, other, nodes))
-        return self._first_left_out(job, plan.placed, elsewhere, statement) if elsewhere else None
-
-    def _first_left_out(
-        self, job: int, placed: Rows, elsewhere: Sequence[tuple[Eviction, int, Rows]], statement: Statement
-    ) -> int | None:
-        """The first of those with places elsewhere (on the nodes given) that loses them to whose turn comes first."""
+        # Those with places elsewhere may lose them to whose turn comes first.
         mark = statement.mark()
-        beside = self._give_out(job, statement)
-        taken = np.unique(self.session.snapshot.tasks.node[beside])
-        for kind, other, nodes in elsewhere if len(beside) else ():
-            if np.isin(nodes, taken).any():
-                left = self._needs(kind, other, placed, beside, statement)
-                if left is not None and len(left) == 0:
-                    statement.rollback(mark)
-                    return other
+        beside = self._give_out(job, statement) if elsewhere else _NOBODY
+        taken = self.session.snapshot.tasks.node[beside]
+        left_out = (
+            other
+            for kind, other, nodes in elsewhere
+            if np.isin(nodes, taken).any()
+            and (left := self._needs(kind, other, plan.placed, beside, statement)) is not None
+            and len(left) == 0
+        )
+        first = next(left_out, None)
         statement.rollback(mark)
-        return None
+        return first
 
     def _give_out(self, job: int, statement: Statement) -> Rows:
         """Let those whose turn comes first have what the beneficiary leaves, as allocate will; return their tasks."""

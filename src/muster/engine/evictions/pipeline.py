@@ -12,16 +12,15 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
 from muster.engine.evictions.budgets import Budgets, warn_of_limit, within_ratio
-from muster.engine.evictions.candidates import Pool
-from muster.engine.evictions.heirs import TAKES, LookAhead
+from muster.engine.evictions.candidates import Pool, served
+from muster.engine.evictions.heirs import LookAhead
 from muster.engine.evictions.options import Limits
 from muster.engine.evictions.restraint import why_not_ask, why_wait, would_bounce
-from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
+from muster.engine.evictions.simulation import TAKES, Plan, Simulation, VictimRecord
 from muster.engine.gangs import next_tasks
 from muster.engine.lines import Line
 from muster.engine.waiting import placeable_jobs, schedulable_tasks
@@ -36,7 +35,7 @@ from muster.framework.reasons import (
     VICTIMS_REFUSED,
 )
 from muster.kernels.planes import RELEASING
-from muster.snapshot import NO_ROW, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Rows, TaskStatus
 
 #: Candidates in the form in which a strategy wants them.
 C = TypeVar("C")
@@ -59,16 +58,17 @@ class Strategy(ABC, Generic[C]):
     #: Who might have to go; made when there is somebody who asks.
     _pool: Pool
 
-    def __init__(self, session: Session, kind: Eviction, limits: Limits) -> None:
-        self._session = session
-        self._kind = kind
-        self.limits = limits
-        self._budgets = Budgets(session, limits.ignore_pdb)
+    def __init__(self, session: Session, kind: Eviction, options: Limits, action: str) -> None:
+        self.session = session
+        self.kind = kind
+        self.options = options
+        self.action = action
+        self._budgets = Budgets(session, options.ignore_pdb)
 
     def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
         """Those of the jobs that may be placed, given with their pending tasks in order, that look for victims."""
-        session, found = self._session, dict[int, Rows]()
-        if self._kind is Eviction.RECLAIM and not any(map(session.methods, self.decides_dues)):
+        session, found = self.session, dict[int, Rows]()
+        if self.kind is Eviction.RECLAIM and not any(map(session.methods, self.decides_dues)):
             return found  # nobody says what queues deserve: each could take from each, for ever
         for job, tasks in waiting.items():
             with session.turn(job):
@@ -78,21 +78,24 @@ class Strategy(ABC, Generic[C]):
 
     def asks(self, job: int) -> bool:
         """Whether a job that may be placed looks for victims: it has less than it needs."""
-        return self._session.job_starving(job)
+        return self.session.job_starving(job)
 
     def has_settled(self, job: int) -> bool:
         """Whether a job waits for nobody to leave: who is still being served takes no more than it needs."""
-        snapshot = self._session.snapshot
+        snapshot = self.session.snapshot
         is_promised = snapshot.jobs.counts[job, TaskStatus.PIPELINED] > 0
         return not (is_promised or (snapshot.tasks.nominated[snapshot.tasks_of(job)] != NO_ROW).any())
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
         """The jobs in the order of their turns, each once; between queues, without those that have had their share."""
-        line = Line(self._session, jobs)
+        line = Line(self.session, jobs)
         while (first := line.pop_queue()) is not None:
             queue, own = first
-            if self._kind is not Eviction.RECLAIM or not self._session.overused(queue):
+            if self.kind is not Eviction.RECLAIM or not self.session.overused(queue):
                 yield from own
+                continue
+            for job in own:
+                self.session.note_no_eviction(job, self.action, Rejection(OVER_FAIR_SHARE), tried=False)
 
     @abstractmethod
     def need(self, job: int, pending: Rows) -> Rows:
@@ -125,10 +128,11 @@ class Strategy(ABC, Generic[C]):
         return self._budgets.and_kept_by(self._pool.of(job).obstacles)
 
 
-def run(session: Session, kind: Eviction, strategy: Strategy[C], action: str) -> None:
+def run(strategy: Strategy[C]) -> None:
     """Give every job that may look for victims its turn, within the limits of the strategy."""
-    warn_of_limit(strategy.limits.max_disruption_ratio, action)
-    session.count_for(action)
+    session = strategy.session
+    warn_of_limit(strategy.options.max_disruption_ratio, strategy.action)
+    session.count_for(strategy.action)
     tasks = schedulable_tasks(session)
     # What is free was given out; where nobody may go either, a turn would only find out why.
     hope = None if session.explains else strategy.hopeful(tasks)
@@ -136,18 +140,13 @@ def run(session: Session, kind: Eviction, strategy: Strategy[C], action: str) ->
         return
     waiting = placeable_jobs(session, tasks)
     jobs = strategy.jobs(waiting)
-    pipeline = _Pipeline(session, kind, strategy, action, dict(waiting))
-    left_out = set(jobs)
+    ahead = LookAhead(session, strategy.kind, dict(waiting)) if strategy.options.looks_ahead else None
     for job in strategy.line(jobs) if jobs else ():
-        left_out.discard(job)
         # Who has no victims may have the room of those who have gone for others.
         if hope is not None and job not in hope and not session.snapshot.nodes.state[RELEASING].any():
             continue
         with session.turn(job):
-            pipeline.serve(job, jobs[job])
-    for job in sorted(left_out):
-        if kind is Eviction.RECLAIM and session.overused(int(session.snapshot.jobs.queue[job])):
-            session.note_no_eviction(job, action, Rejection(OVER_FAIR_SHARE), tried=False)
+            _serve(strategy, ahead, job, jobs[job])
 
 
 def send_away(session: Session, tasks: Rows, action: str, record: VictimRecord) -> None:
@@ -157,86 +156,63 @@ def send_away(session: Session, tasks: Rows, action: str, record: VictimRecord) 
         statement.commit()
 
 
-@dataclass(frozen=True)
-class _Pipeline(Generic[C]):
-    """One run of an action."""
-
-    session: Session
-    kind: Eviction
-    strategy: Strategy[C]
-    action: str
-    #: Jobs that may be placed and were not served so far, with their pending tasks in order.
-    waiting: dict[int, Rows]
-
-    @cached_property
-    def ahead(self) -> LookAhead | None:
-        """Who would take in the next cycle what is freed in this one; None: nobody asks."""
-        return LookAhead(self.session, self.kind, self.waiting) if self.strategy.limits.looks_ahead else None
-
-    def serve(self, job: int, pending: Rows) -> None:
-        """One job's turn."""
-        if self.ahead and self.ahead.yields(job):
-            return
-        tasks = self.strategy.need(job, pending)
-        if len(tasks) == 0:
-            return
-        if self.strategy.piecewise:  # allocate starts the gang as a whole, or, beyond what is guaranteed, not at all
-            refusal = why_wait(self.session, job, tasks)
-            refusal = refusal or self.session.over_quota(job, next_tasks(self.session, job, tasks))
+def _serve(strategy: Strategy[C], ahead: LookAhead | None, job: int, pending: Rows) -> None:
+    """One job's turn."""
+    session, kind, action = strategy.session, strategy.kind, strategy.action
+    if ahead and ahead.yields(job):
+        return
+    tasks = strategy.need(job, pending)
+    if len(tasks) == 0:
+        return
+    if strategy.piecewise:  # allocate starts the gang as a whole, or, beyond what is guaranteed, not at all
+        refusal = why_wait(session, job, tasks) or session.over_quota(job, next_tasks(session, job, tasks))
+    else:
+        refusal = why_not_ask(session, kind, job, tasks)
+    if refusal is not None:
+        session.note_no_eviction(job, action, refusal)
+        return
+    session.start_solution(kind, job)
+    candidates = strategy.candidates(job)
+    no_room = NO_ROOM_BY_MOVING if kind is Eviction.CONSOLIDATE else NO_ROOM_BY_EVICTION
+    reason = no_room if candidates else NO_VICTIMS  # whoever searches may use them up
+    # What is promised while others leave is kept, also without an eviction of its own: later plans build on it.
+    with session.statement(action, promises=True) as statement:
+        # Its own reservations are not in its way.
+        statement.release(session.snapshot.tasks_of(job))
+        simulation = Simulation(session, job, statement, partial(_why_not, strategy, job))
+        owner, plan = job, strategy.solve(tasks, candidates, simulation)
+        if plan is not None and ahead:
+            owner, plan = ahead.beneficiary(job, plan, simulation)
+        if plan is None:
+            statement.rollback()
+            # To find the words costs as much as a search.
+            obstacles = strategy.obstacles(job) if session.explains else ""
+            session.note_no_eviction(job, action, simulation.refusal or Rejection(reason, obstacles))
         else:
-            refusal = why_not_ask(self.session, self.kind, job, tasks)
-        if refusal is not None:
-            self.session.note_no_eviction(job, self.action, refusal)
-            return
-        self.session.start_solution(self.kind, job)
-        candidates = self.strategy.candidates(job)
-        no_room = NO_ROOM_BY_MOVING if self.kind is Eviction.CONSOLIDATE else NO_ROOM_BY_EVICTION
-        reason = no_room if candidates else NO_VICTIMS  # whoever searches may use them up
-        # What is promised while others leave is kept, also without an eviction of its own: later plans build on it.
-        with self.session.statement(self.action, promises=True) as statement:
-            # Its own reservations are not in its way.
-            statement.release(self.session.snapshot.tasks_of(job))
-            simulation = Simulation(self.session, job, statement, partial(self._why_not, job))
-            owner, plan = job, self.strategy.solve(tasks, candidates, simulation)
-            if plan is not None and self.ahead:
-                owner, plan = self.ahead.beneficiary(job, plan, simulation)
-            if plan is None:
-                statement.rollback()
-                # To find the words costs as much as a search.
-                obstacles = self.strategy.obstacles(job) if self.session.explains else ""
-                why = simulation.refusal or Rejection(reason, obstacles)
-                self.session.note_no_eviction(job, self.action, why)
-            else:
-                self._write_down(owner, plan, statement)
-                statement.commit()
-                self.waiting.pop(owner, None)
-                if self.ahead:
-                    self.ahead.note(plan)
-                self.session.tally.attempts[MADE_ROOM] += 1
-        self.strategy.settled(owner, tasks, plan)
+            for operation in statement.operations:
+                if operation.kind in TAKES:
+                    operation.beneficiary = owner
+                    operation.note = f"makes room for {session.snapshot.jobs.records[owner].id}"
+            served(session).update(session.snapshot.tasks.job[simulation.placed()].tolist())
+            statement.commit()
+            if ahead:
+                ahead.note(owner, plan)
+            session.tally.attempts[MADE_ROOM] += 1
+    strategy.settled(owner, tasks, plan)
 
-    def _why_not(self, job: int, plan: Plan) -> Rejection | None:
-        """Why a plan, which is in the statement, may not be done; None: it may."""
-        session, limit = self.session, self.strategy.limits.max_disruption_ratio
-        victims = plan.victims
-        if len(victims) == 0:
-            return None
-        if not within_ratio(session.snapshot, victims, plan.placed, limit):
-            return Rejection(OVER_DISRUPTION, f"maxDisruptionRatio {limit:g}")
-        if not self.strategy.asks_validators:
-            scenario = Scenario(self.kind, job, plan.placed, victims, plan.evicted, plan.moved)
-            if not session.is_valid_scenario(scenario):
-                return Rejection(VICTIMS_REFUSED)
-        whole, grows = self.strategy.breaks_gangs, self.strategy.grows
-        if would_bounce(session, self.kind, job, plan.evicted, plan.placed, breaks_gangs=whole, grows=grows):
-            return Rejection(NOT_STEADY)
+
+def _why_not(strategy: Strategy[C], job: int, plan: Plan) -> Rejection | None:
+    """Why a plan, which is in the statement, may not be done; None: it may."""
+    session, limit = strategy.session, strategy.options.max_disruption_ratio
+    victims = plan.victims
+    if len(victims) == 0:
         return None
-
-    def _write_down(self, job: int, plan: Plan, statement: Statement) -> None:
-        """Note on every operation that takes something for whom that is, and why these."""
-        beneficiary = self.session.snapshot.jobs.records[job].id
-        for operation in statement.operations:
-            if operation.kind in TAKES:
-                operation.beneficiary = job
-                operation.note = f"makes room for {beneficiary}"
-                operation.record = operation.record if plan.record is None else plan.record
+    if not within_ratio(session.snapshot, victims, plan.placed, limit):
+        return Rejection(OVER_DISRUPTION, f"maxDisruptionRatio {limit:g}")
+    scenario = Scenario(strategy.kind, job, plan.placed, victims, plan.evicted, plan.moved)
+    if not strategy.asks_validators and not session.is_valid_scenario(scenario):
+        return Rejection(VICTIMS_REFUSED)
+    whole, grows = strategy.breaks_gangs, strategy.grows
+    if would_bounce(session, strategy.kind, job, plan.evicted, plan.placed, breaks_gangs=whole, grows=grows):
+        return Rejection(NOT_STEADY)
+    return None

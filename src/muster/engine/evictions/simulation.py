@@ -13,7 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import NamedTuple, Protocol, TypeVar, runtime_checkable
+from typing import Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import numpy as np
 
@@ -22,6 +22,8 @@ from muster.engine.placing.contract import Modes
 from muster.framework import Rejection, Session
 from muster.snapshot import Operation, OperationKind, Rows, Statement, TaskStatus
 
+#: What takes a place from somebody.
+TAKES: Final = (OperationKind.EVICT, OperationKind.RECALL)
 _NOBODY: Rows = np.empty(0, np.intp)
 T = TypeVar("T")
 
@@ -35,8 +37,6 @@ class Plan:
     evicted: Rows
     #: Victims that have a place elsewhere.
     moved: Rows = field(default_factory=lambda: _NOBODY)
-    #: Why these; None: the operations say so themselves.
-    record: VictimRecords | None = None
 
     @property
     def victims(self) -> Rows:
@@ -194,8 +194,3 @@ class RunnerUp(NamedTuple):
 
     name: str
     reason: str
-
-
-def facts_of(runner_up: RunnerUp | None) -> dict[str, str] | None:
-    """As a report has it."""
-    return None if runner_up is None else runner_up._asdict()

@@ -8,14 +8,37 @@ simulation is seen by the log of nodes that were touched.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from functools import cached_property
 
 import numpy as np
 from numpy.typing import NDArray
 
+from muster.engine.boards import boards_of
+from muster.engine.domains import count_classes
 from muster.engine.evictions.candidates import Candidates
+from muster.framework import FITS, Session
 from muster.kernels.totals import sum_requests
 from muster.snapshot import Amounts, Mask, Rows, Snapshot, TaskStatus, run_bounds, slots_in
+
+
+@dataclass(frozen=True, slots=True)
+class Demand:
+    """So many equal tasks, and the nodes of the cluster that they may go to."""
+
+    request: Amounts
+    count: int
+    nodes: Mask
+
+
+def demands_of(session: Session, tasks: Rows) -> list[Demand]:
+    """What tasks, of which there is at least one, ask for, class by class."""
+    boards, requests = boards_of(session), session.snapshot.classes.requests
+    classes, counts = (found.tolist() for found in count_classes(session.snapshot.tasks.cls[tasks]))
+    return [
+        Demand(requests[cls, 0], count, boards.verdicts(cls) == FITS)
+        for cls, count in zip(classes, counts, strict=True)
+    ]
 
 
 class Supply:
@@ -72,6 +95,16 @@ class Supply:
         """How many tasks with this request each node, or each of some nodes, could hold if every candidate went."""
         return slots_in(self._snapshot.nodes.future_idle(nodes) + self.room[nodes], request)
 
+    def places(self, domains: Rows, demands: Iterable[Demand]) -> NDArray[np.int64]:
+        """How many of the tasks each domain could hold if every candidate went."""
+        lo, hi = self._snapshot.topology.lo[domains], self._snapshot.topology.hi[domains]
+        places = np.zeros(len(domains), np.int64)
+        for demand in demands:
+            slots = np.where(demand.nodes, self.slots(demand.request), 0)
+            sums = np.concatenate(([0], np.cumsum(np.minimum(slots, demand.count), dtype=np.int64)))
+            places += np.minimum(sums[hi] - sums[lo], demand.count)
+        return places
+
 
 def held_on_nodes(snapshot: Snapshot, tasks: Rows) -> Amounts:
     """int64[nodes, resources]: what the tasks hold on each node."""
@@ -87,13 +120,3 @@ def sums_by_node(amounts: Amounts, where: NDArray[np.int64], n_nodes: int) -> Am
         starts = run_bounds(where)[:-1]
         sums[where[starts]] = np.add.reduceat(amounts, starts, axis=0)
     return sums
-
-
-def places_in(snapshot: Snapshot, domains: Rows, demands: Iterable[tuple[NDArray[np.int64], int]]) -> NDArray[np.int64]:
-    """How many tasks each domain would hold; of so many equal ones each, given with how many every node holds."""
-    lo, hi = snapshot.topology.lo[domains], snapshot.topology.hi[domains]
-    places = np.zeros(len(domains), np.int64)
-    for slots, count in demands:
-        sums = np.concatenate(([0], np.cumsum(np.minimum(slots, count), dtype=np.int64)))
-        places += np.minimum(sums[hi] - sums[lo], count)
-    return places

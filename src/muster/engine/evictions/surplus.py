@@ -195,23 +195,22 @@ def spare_of_protected(snapshot: Snapshot, protected: Rows, tasks: Rows) -> Mask
     return mask
 
 
-def keep_minimum(snapshot: Snapshot, jobs: Rows, taken: Rows, moved: Rows) -> bool:
-    """Whether each of the jobs that loses a task has its minimum without those in `taken`.
+def broken_by(snapshot: Snapshot, taken: Rows, moved: Rows) -> list[int]:
+    """The jobs that lose a task in `taken`, and without these do not have their minimum.
 
     `moved` have a place elsewhere and count as there; others that got a place in this cycle do not. The answer is the
     same before and after the statement has evicted and moved them. A job that is below its minimum loses nothing, nor
     does one whose tasks go together.
     """
     table = snapshot.tasks
-    losers, gone, stays = (np.zeros(size, np.bool_) for size in (len(snapshot.jobs) + 1, len(table), len(table)))
-    losers[table.job[taken]] = gone[taken] = stays[moved] = True
-    for job in jobs[losers[jobs]].tolist():
-        if snapshot.jobs.goes_whole[job]:
-            return False
+    gone, stays = np.zeros(len(table), np.bool_), np.zeros(len(table), np.bool_)
+    gone[taken] = stays[moved] = True
+    broken = list[int]()
+    for job in np.unique(table.job[taken]).tolist():
         own = snapshot.tasks_of(job)
         status = table.status[own]
         needs_no_place = (status == TaskStatus.PENDING) & ((table.flags[own] & BEST_EFFORT) != 0)
         here = _LASTING[status] | needs_no_place | stays[own]
-        if not holds_minimum(snapshot, job, own[here & ~gone[own]]):
-            return False
-    return True
+        if snapshot.jobs.goes_whole[job] or not holds_minimum(snapshot, job, own[here & ~gone[own]]):
+            broken.append(job)
+    return broken

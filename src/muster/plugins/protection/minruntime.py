@@ -25,7 +25,7 @@ from numpy.typing import NDArray
 
 from muster.api import UserError, parse_seconds
 from muster.api.names import ROOT_QUEUE
-from muster.engine.evictions.surplus import keep_minimum, roles_hold
+from muster.engine.evictions.surplus import broken_by, roles_hold
 from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Protection, Scenario, ScenarioFilter
 from muster.snapshot import NO_ROW, READY_STATUSES, Mask, QueueTable, Rows, TaskStatus
 
@@ -185,8 +185,8 @@ class MinRuntime(Plugin):
         if not self._protects(scenario.kind, scenario.evictor):
             return True
         victims = np.unique(snapshot.tasks.job[taken])
-        concerned = victims[self.protected(scenario.kind, scenario.evictor, victims)]
-        return keep_minimum(snapshot, concerned, taken, moved)
+        concerned = set(victims[self.protected(scenario.kind, scenario.evictor, victims)].tolist())
+        return not concerned or concerned.isdisjoint(broken_by(snapshot, taken, moved))
 
     # -- explanations ------------------------------------------------------------------------------------------
 

@@ -49,7 +49,7 @@ def kai(
 def run_solver(session: Session, options: SolverOptions) -> None:
     """Run preempt with these options of the strategy."""
     strategy = SolverStrategy(session, Eviction.PREEMPT, options, "preempt")
-    pipeline.run(session, Eviction.PREEMPT, strategy, "preempt")
+    pipeline.run(strategy)
 
 
 def nodes(count: int, **amounts: Any) -> list[KubeObject]:

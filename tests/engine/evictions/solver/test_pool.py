@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from muster.api import KubeObject
+from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.solver.pool import Unit, VictimPool
 from muster.framework import Eviction, Session
 from muster.kernels.placement import FUTURE
@@ -30,7 +31,7 @@ def stage(*objects: KubeObject) -> Session:
 
 
 def units(session: Session, kind: Eviction = Eviction.PREEMPT, evictor: str = "new") -> list[Unit]:
-    line = VictimPool(session, kind).line(job_row(session, evictor))
+    line = VictimPool(session, kind, SolverOptions()).line(job_row(session, evictor))
     found = []
     while (unit := line.pop()) is not None:
         found.append(unit)
@@ -123,7 +124,7 @@ def test_the_queue_with_most_beyond_its_share_gives_first_and_as_it_shrinks_othe
 @pytest.mark.parametrize("status", [TaskStatus.RUNNING, TaskStatus.RELEASING])
 def test_after_a_commit_the_pool_offers_what_is_left(status: TaskStatus) -> None:
     session = stage(*gang("old", on=["n0"] * 3, minimum=1, priority="low"), *gang("b", on=["n1"], priority="low"))
-    pool = VictimPool(session, Eviction.PREEMPT)
+    pool = VictimPool(session, Eviction.PREEMPT, SolverOptions())
     if status == TaskStatus.RELEASING:
         statement = session.statement("test")
         statement.evict(task_rows(session, "old-2", "b-0"))
@@ -140,7 +141,7 @@ def test_after_a_commit_the_pool_offers_what_is_left(status: TaskStatus) -> None
 
 def test_who_was_promised_a_place_meanwhile_may_be_dealt_another_one() -> None:
     session = stage(*gang("first", pending=1, priority="low"), *gang("old", on=["n1"], priority="low", created=-1))
-    pool = VictimPool(session, Eviction.PREEMPT)
+    pool = VictimPool(session, Eviction.PREEMPT, SolverOptions())
     before = pool.line(job_row(session, "new"))
     statement = session.statement("test")
     statement.place(task_row(session, "first-0"), 0, FUTURE)
@@ -157,7 +158,9 @@ def test_who_was_placed_in_the_same_cycle_is_offered_if_told_so(taken_back: bool
     statement = session.statement("test")
     statement.place(task_row(session, "first-0"), 0)
     statement.commit()
-    line = VictimPool(session, Eviction.PREEMPT, take_back_binds=taken_back).line(job_row(session, "new"))
+    line = VictimPool(session, Eviction.PREEMPT, SolverOptions(take_back_binds=taken_back)).line(
+        job_row(session, "new")
+    )
     assert [task_names(session, unit.tasks) for unit in iter(line.pop, None)] == [["first-0"]] * taken_back
 
 
@@ -174,7 +177,7 @@ def test_a_promise_that_is_given_up_gives_its_queue_nothing_back() -> None:
 
 def test_lines_of_one_pool_do_not_disturb_each_other() -> None:
     session = stage(*gang("old", on=["n0"] * 3, minimum=1, priority="low"))
-    pool = VictimPool(session, Eviction.PREEMPT)
+    pool = VictimPool(session, Eviction.PREEMPT, SolverOptions())
     first, second = pool.line(job_row(session, "new")), pool.line(job_row(session, "new"))
     assert first.pop() is not None
     assert first.pop() is not None
@@ -198,7 +201,9 @@ def test_a_protected_gang_is_passed_over_or_ends_the_line_as_told(spare: int, pa
     young = gang("young", on=["n0"] * (1 + spare), pending=1, minimum=1, priority="low", created=9, age=10)
     old = gang("old", on=["n0"], priority="low", age=100)
     session = open_session([*Q, *nodes(1, gpu=8), *young, *old, *NEW], kai("preempt", plugins=times))
-    line = VictimPool(session, Eviction.PREEMPT, pass_over_protected=passed_over).line(job_row(session, "new"))
+    line = VictimPool(session, Eviction.PREEMPT, SolverOptions(pass_over_protected=passed_over)).line(
+        job_row(session, "new")
+    )
     found = [task_names(session, unit.tasks) for unit in iter(line.pop, None)]
     # What can be spared comes first; the cores are equal then, and that of the youngest gang stands in front.
     assert found == [["young-1"]] * spare + ([["old-0"]] if passed_over else [])

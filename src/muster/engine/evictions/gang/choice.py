@@ -7,7 +7,7 @@ queue's share, a budget) spend their count on victims that help. What the plugin
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -27,13 +27,14 @@ from muster.engine.evictions.gang.bundles import (
     make_bundles,
     waste,
 )
-from muster.engine.evictions.gang.clearing import MAX_LEVELS, Clearing, bundle_costs
+from muster.engine.evictions.gang.clearing import MAX_LEVELS, Clearing, weighed
 from muster.engine.evictions.gang.need import GangNeed, nearness, shortage
 from muster.engine.evictions.options import GangOptions
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix, trim
 from muster.engine.evictions.supply import Supply
 from muster.engine.evictions.surplus import lasting_surplus
+from muster.engine.gangs import NOBODY
 from muster.engine.placing import Scope
 from muster.framework import Eviction, Evictor, Session, points
 from muster.snapshot import Amounts, Mask, Operation, Rows
@@ -55,8 +56,10 @@ class Proposal:
 
     domain: int
     need: Amounts
+    #: The resources of which there is too little.
+    scarce: Mask
     bundles: Bundles
-    victims: Rows
+    victims: Rows = field(default_factory=lambda: NOBODY)
     #: The highest level that has to give, and what victims cost, weighed by level: to compare domains.
     cost: tuple[int, float] = _NO_PLAN
     #: What the victims' gangs lose of the scarce resources, in terms of what is requested.
@@ -116,11 +119,10 @@ class Chooser:
         """
         need, scarce = shortage(self.session.snapshot, self.need, domain)
         bundles = self._bundles(domain, need)
-        best = self._plan(Proposal(domain, need, bundles, bundles.tasks[:0]), scarce, polish=polish)
+        best = self._plan(Proposal(domain, need, scarce, bundles), polish=polish)
         if polish or not best.works:
             for node in self._focuses(domain, bundles)[: max(0, best.rounds - 1)]:
-                others = self._bundles(domain, need, node)
-                other = self._plan(Proposal(domain, need, others, others.tasks[:0]), scarce, polish=True)
+                other = self._plan(Proposal(domain, need, scarce, self._bundles(domain, need, node)), polish=True)
                 if (other.cost[0], other.cost[1] * (1 + 1e-9)) < best.cost:
                     best = other
         # Places are only a guess for a mixed gang: a domain that fails by them is tried last, not left out.
@@ -251,7 +253,7 @@ class Chooser:
         held = self._lost(self.session.snapshot.jobs.allocated[jobs])
         return _PER_GANG * float(held.mean()) if len(jobs) else 0.0
 
-    def _plan(self, proposal: Proposal, scarce: Mask, *, polish: bool) -> Proposal:
+    def _plan(self, proposal: Proposal, *, polish: bool) -> Proposal:
         """The proposal with the cheapest tasks to take by places, whole gangs with all that they have here; or none."""
         topology, bundles, demands = self.session.snapshot.topology, proposal.bundles, self.need.demands
         span = int(topology.lo[proposal.domain]), int(topology.hi[proposal.domain])
@@ -283,15 +285,16 @@ class Chooser:
             proposal,
             victims=bundles.tasks[goes],
             cost=(int(levels[chosen].max(initial=-1)), clearing.cost(chosen)),
-            loss=float((lost[scarce] / self.need.request[scarce]).max()),
+            loss=float((lost / np.maximum(self.need.request, 1))[proposal.scarce].max()),
             broken=int(whole.sum()),
             is_gentle=bool((taken.level == self._lowest).all()),
             rounds=clearing.rounds(demands),
         )
 
     def _clearing(self, bundles: Bundles, levels: NDArray[np.int64], span: tuple[int, int]) -> Clearing:
-        costs = bundle_costs(bundles, levels, self._lost, self._per_gang)
-        return Clearing(self.session.snapshot, bundles, costs, span)
+        whole = bundles.kind == BundleKind.WHOLE
+        losses = np.where(whole, self._lost(bundles.cost) + self._per_gang, self._lost(bundles.local))
+        return Clearing(self.session.snapshot, bundles, weighed(losses, levels), span)
 
     # -- choices -------------------------------------------------------------------------------------------
 
@@ -355,8 +358,7 @@ class Chooser:
         kept: Rows = bundles.tasks[np.isin(bundles.tasks, proposal.victims)]
         if len(kept) and len(kept) == len(proposal.victims):
             return kept
-        scarce = shortage(self.session.snapshot, self.need, proposal.domain)[1]
-        plan = self._plan(replace(proposal, bundles=bundles), scarce, polish=True)
+        plan = self._plan(replace(proposal, bundles=bundles), polish=True)
         return plan.victims if plan.works else None
 
     def _works(self, domain: int, victims: Rows) -> bool:

@@ -7,14 +7,14 @@ policy), so that nothing dear is taken because it is efficient.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.evictions.gang.bundles import BundleKind, Bundles
-from muster.engine.evictions.gang.need import Demand
+from muster.engine.evictions.gang.bundles import Bundles
+from muster.engine.evictions.supply import Demand
 from muster.kernels.clearing import clear_nodes
 from muster.snapshot import Amounts, Mask, Snapshot, run_bounds, slots_in
 
@@ -32,20 +32,13 @@ _SMALL: Final = 6144
 _EFFORT: Final = 100_000
 
 
-def bundle_costs(
-    bundles: Bundles,
-    levels: NDArray[np.int64],
-    loss: Callable[[Amounts], NDArray[np.float64]],
-    per_gang: float = 0.0,
-) -> NDArray[np.float64]:
-    """What taking each bundle costs: all that its gang loses, as `loss` measures it, weighed by its level.
+def weighed(losses: NDArray[np.float64], levels: NDArray[np.int64]) -> NDArray[np.float64]:
+    """What bundles in order cost, by what their gangs lose: levels outweigh each other.
 
-    Levels count from 0; those too far below the highest are not told apart.
+    They count from 0; those too far below the highest are not told apart.
     """
-    whole = bundles.kind == BundleKind.WHOLE
     # Something that holds nothing of what is wanted is no free gift.
-    base = np.maximum(np.where(whole, loss(bundles.cost) + per_gang, loss(bundles.local)), 1e-9)
-    base *= 1 + _LATER * np.arange(len(base)) / max(1, len(base))
+    base = np.maximum(losses, 1e-9) * (1 + _LATER * np.arange(len(losses)) / max(1, len(losses)))
     weight = np.maximum(levels - max(0, int(levels.max(initial=0)) - MAX_LEVELS + 1), 0)
     costs: NDArray[np.float64] = base * _LEVEL ** weight.astype(np.float64)
     return costs

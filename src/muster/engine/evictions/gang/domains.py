@@ -21,7 +21,6 @@ from muster.engine.constraints import constraint_of, domain_of
 from muster.engine.domains import ROOT, gradients
 from muster.engine.evictions.gang.choice import Chooser, Proposal
 from muster.engine.evictions.simulation import RunnerUp
-from muster.engine.evictions.supply import places_in
 from muster.framework import Plugin, Purpose, points
 from muster.snapshot import NO_ROW, Rows, Snapshot
 
@@ -116,9 +115,7 @@ class DomainProposals:
     def _with_room(self, domains: Rows) -> Rows:
         """Domains that would have places for every demand if all candidates were gone."""
         demands = self.chooser.need.demands
-        slots = (np.where(one.nodes, self.chooser.supply.slots(one.request), 0) for one in demands)
-        counts = [one.count for one in demands]
-        kept: Rows = domains[places_in(self._snapshot, domains, zip(slots, counts, strict=True)) == sum(counts)]
+        kept: Rows = domains[self.chooser.supply.places(domains, demands) == sum(one.count for one in demands)]
         return kept
 
     def _proposals(self, steps: list[list[int]]) -> Iterator[Proposal]:

@@ -11,22 +11,13 @@ from typing import Final
 
 import numpy as np
 
-from muster.engine.boards import boards_of
+from muster.engine.evictions.supply import Demand, demands_of
 from muster.engine.evictions.surplus import roles_hold
-from muster.engine.gangs import required_subgroups
-from muster.framework import FITS, Session
+from muster.engine.gangs import requests_of, required_subgroups
+from muster.framework import Session
 from muster.snapshot import BEST_EFFORT_PENDING, READY_STATUSES, Amounts, Mask, Rows, Snapshot, TaskStatus, slots_in
 
 _SETTLED: Final = [*READY_STATUSES, TaskStatus.PIPELINED, BEST_EFFORT_PENDING]
-
-
-@dataclass(frozen=True, slots=True)
-class Demand:
-    """So many equal tasks, and the nodes of the cluster that they may go to."""
-
-    request: Amounts
-    count: int
-    nodes: Mask
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,16 +38,10 @@ class GangNeed:
 
 def gang_need(session: Session, job: int, tasks: Rows) -> GangNeed:
     """What the tasks, of which there is at least one, ask for."""
-    boards, live = boards_of(session), session.live_tasks()
-    classes, counts = np.unique(session.snapshot.tasks.cls[tasks], return_counts=True)
-    requests = session.snapshot.classes.requests[classes, 0]
-    share = (requests / np.maximum(session.total, 1)).max(axis=1)
-    order = np.lexsort((classes, -share))
-    demands = tuple(
-        Demand(requests[k], int(counts[k]), boards.verdicts(int(classes[k])) == FITS) for k in order.tolist()
-    )
-    exact = len(classes) == 1 and not session.snapshot.jobs.records[job].sub_groups and live.isdisjoint(tasks.tolist())
-    request = (requests * counts[:, None]).sum(axis=0)
+    total = np.maximum(session.total, 1)
+    demands = tuple(sorted(demands_of(session, tasks), key=lambda one: -(one.request / total).max()))
+    alone = not session.snapshot.jobs.records[job].sub_groups and session.live_tasks().isdisjoint(tasks.tolist())
+    exact, request = alone and len(demands) == 1, requests_of(session.snapshot, tasks)
     return GangNeed(job, tasks, request, without_pods(session.snapshot, request), demands, exact)
 
 

@@ -27,7 +27,6 @@ from muster.engine.evictions.simulation import (
     RunnerUp,
     Simulation,
     VictimRecord,
-    facts_of,
     joined,
     shortest_prefix,
 )
@@ -42,26 +41,27 @@ _PASSED: Final = "it comes first in order, but plugins, budgets or limits leave 
 class GangStrategy(Strategy[Candidates]):
     """Victims as bundles of gangs, domain by domain."""
 
+    options: GangOptions
+
     def __init__(self, session: Session, kind: Eviction, options: GangOptions, action: str) -> None:
-        super().__init__(session, kind, options)
+        super().__init__(session, kind, options, action)
         self._pool = Pool(session, kind, budgets=self._budgets)
-        self._options = options
         later = session.config.actions[session.config.actions.index(action) :] if session.has_action(action) else ()
         self._is_before_allocate = "allocate" in later
 
     def need(self, job: int, pending: Rows) -> Rows:
-        return needed_tasks(self._session, job, self._sized(pending))
+        return needed_tasks(self.session, job, self._sized(pending))
 
     def _sized(self, tasks: Rows) -> Rows:
         """Those that ask for something: for others nobody has to go."""
-        sized: Rows = tasks[(self._session.snapshot.tasks.flags[tasks] & BEST_EFFORT) == 0]
+        sized: Rows = tasks[(self.session.snapshot.tasks.flags[tasks] & BEST_EFFORT) == 0]
         return sized
 
     def candidates(self, job: int) -> Candidates:
         return self._pool.of(job)
 
     def hopeful(self, tasks: Rows) -> Collection[int] | None:
-        snapshot = self._session.snapshot
+        snapshot = self.session.snapshot
         if self._is_before_allocate or snapshot.nodes.state[RELEASING].any():
             return None
         jobs = owners_of(snapshot, tasks)
@@ -76,7 +76,7 @@ class GangStrategy(Strategy[Candidates]):
         simulation.goal = Goal.ALL if self.grows else Goal.START
         placements = simulation.placements(tasks, tasks[:0])
         if placements is None:
-            wanted = gang_need(self._session, simulation.job, tasks) if candidates else None
+            wanted = gang_need(self.session, simulation.job, tasks) if candidates else None
             return None if wanted is None else self._in_domains(wanted, candidates, simulation)
         if self._is_before_allocate or self.grows:
             return None  # a promise would only keep allocate from binding the pods at once
@@ -85,19 +85,18 @@ class GangStrategy(Strategy[Candidates]):
 
     def _in_domains(self, need: GangNeed, candidates: Candidates, simulation: Simulation) -> Plan | None:
         """Try the domains in order; take the first choice that is accepted."""
-        session = self._session
-        chooser = Chooser(session, self._kind, self._options, self._budgets, need, candidates, simulation)
-        proposals = DomainProposals(chooser, self._options.domains)
+        session = self.session
+        chooser = Chooser(session, self.kind, self.options, self._budgets, need, candidates, simulation)
+        proposals = DomainProposals(chooser, self.options.domains)
         passed: RunnerUp | None = None
         for proposal in proposals:
             choice = chooser.choose(proposal)
             if choice is not None:
                 mark = simulation.statement.mark()
-                simulation.evict(choice.victims)
-                simulation.statement.redo(promise(choice.placements))
-                placed = joined([placed.tasks for placed in choice.placements])
                 records = BundleRecords(session.snapshot, need, choice, passed or proposals.runner_up(proposal))
-                plan = Plan(placed, choice.victims, record=records)
+                simulation.evict(choice.victims, records)
+                simulation.statement.redo(promise(choice.placements))
+                plan = Plan(joined([placed.tasks for placed in choice.placements]), choice.victims)
                 if simulation.accepts(plan):
                     return plan
                 simulation.statement.rollback(mark)
@@ -113,7 +112,7 @@ class GrowthStrategy(GangStrategy):
 
     def asks(self, job: int) -> bool:
         """Whether it has what it needs, waits for more, and somebody has something to spare."""
-        session = self._session
+        session = self.session
         needs = session.job_starving(job) or session.job_deficit(job) > 0
         return not needs and self.has_settled(job) and bool(self.candidates(job))
 
@@ -122,7 +121,7 @@ class GrowthStrategy(GangStrategy):
 
     def candidates(self, job: int) -> Candidates:
         found = super().candidates(job)
-        return found.keeping(self._session.snapshot, found.jobs)
+        return found.keeping(self.session.snapshot, found.jobs)
 
     def solve(self, tasks: Rows, candidates: Candidates, simulation: Simulation) -> Plan | None:
         """As many of the pods as others can make room for, the first in order."""
@@ -130,7 +129,7 @@ class GrowthStrategy(GangStrategy):
 
         def grown(pods: int) -> Plan | None:
             first = tasks[:pods]
-            if pods == 0 or why_not_ask(self._session, self._kind, simulation.job, first) is not None:
+            if pods == 0 or why_not_ask(self.session, self.kind, simulation.job, first) is not None:
                 return None
             return super(GrowthStrategy, self).solve(first, candidates, simulation)
 
@@ -192,8 +191,8 @@ class BundleRecords:
                 "costs": self._amounts(bundles.cost[alike].sum(axis=0)),
                 "roi": roi,
             },
-            "nextBundle": facts_of(following),
-            "nextDomain": facts_of(self.next_domain),
+            "nextBundle": following and following._asdict(),
+            "nextDomain": self.next_domain and self.next_domain._asdict(),
             "ratio": round(disruption_ratio(snapshot, choice.victims, self.need.tasks), 6),
         }
         return VictimRecord(kind, text, facts)

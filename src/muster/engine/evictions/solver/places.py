@@ -117,8 +117,6 @@ class FreePlaces:
         self._known: dict[int, _Class] = {}
         #: By class, as of a length of the touch log.
         self._slots_by_class: dict[int, tuple[int, Rows, int]] = {}
-        #: By class and another: whether the class may go where the other may alone.
-        self._within: dict[tuple[int, int], bool] = {}
         self._total = snapshot.total()
 
     def _slots(self, cls: int) -> tuple[Rows, int]:
@@ -183,10 +181,7 @@ class FreePlaces:
 
     def _goes_nowhere_else(self, cls: int, other: int) -> bool:
         """Whether a class may use no node that another one may not."""
-        known = self._within.get((cls, other))
-        if known is None:
-            known = self._within[cls, other] = not (self._class(cls).usable & ~self._class(other).usable).any()
-        return known
+        return not (self._class(cls).usable & ~self._class(other).usable).any()
 
     def any_for(self, tasks: Rows) -> bool:
         """Is there a place left for any of these tasks?"""

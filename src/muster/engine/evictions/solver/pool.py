@@ -15,7 +15,8 @@ from operator import itemgetter
 import numpy as np
 
 from muster.engine.evictions.candidates import Candidates, Pool, willing
-from muster.engine.evictions.surplus import holds_minimum, job_surplus, keep_minimum
+from muster.engine.evictions.options import SolverOptions
+from muster.engine.evictions.surplus import broken_by, holds_minimum, job_surplus
 from muster.engine.gangs import next_victims, requests_of
 from muster.engine.lines import Key, QueueTree
 from muster.framework import Eviction, Session
@@ -85,11 +86,9 @@ _Entry = tuple[Key, int, Rows]
 class VictimPool(Pool):
     """The pool with all jobs that the action may take from, by queue, in the order in which they go."""
 
-    def __init__(
-        self, session: Session, kind: Eviction, *, pass_over_protected: bool = True, take_back_binds: bool = False
-    ) -> None:
-        statuses = _OR_TAKEN_BACK if take_back_binds else _TAKEABLE
-        super().__init__(session, kind, statuses, bars=pass_over_protected)
+    def __init__(self, session: Session, kind: Eviction, options: SolverOptions) -> None:
+        statuses = _OR_TAKEN_BACK if options.take_back_binds else _TAKEABLE
+        super().__init__(session, kind, statuses, bars=options.pass_over_protected)
         snapshot, tasks = session.snapshot, session.snapshot.tasks
         #: By queue and priority of the beneficiary.
         self._givers: dict[tuple[int, int], Givers] = {}
@@ -252,7 +251,7 @@ class VictimLine:
             own = self.left(job)
             gone = own[~np.isin(own, rest)]
             # A protected job must have its minimum with what is left, or all later scenarios would be refused.
-            if keep_minimum(snapshot, np.array([job], np.intp), gone, gone[:0]):
+            if not broken_by(snapshot, gone, gone[:0]):
                 return make_unit(snapshot, job, tasks)
             self._ended = self._ends_there
         return None

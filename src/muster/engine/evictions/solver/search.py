@@ -21,10 +21,10 @@ from muster.engine.domains import search_space
 from muster.engine.evictions.budgets import Budgets, within_ratio
 from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.simulation import Plan, Simulation, joined, trim
-from muster.engine.evictions.solver.places import FreePlaces, Places, could_suffice, forecast, of_jobs_on
+from muster.engine.evictions.solver.places import FreePlaces, could_suffice, forecast, of_jobs_on
 from muster.engine.evictions.solver.pool import Unit, VictimLine
 from muster.engine.evictions.solver.trial import Trials
-from muster.engine.evictions.surplus import keep_minimum
+from muster.engine.evictions.surplus import broken_by
 from muster.engine.placing import PROMISES
 from muster.engine.placing.contract import Modes
 from muster.engine.waiting import queue_holds
@@ -82,19 +82,12 @@ class Search:
             self._statement.rollback(self._base)
             going = outcome.victims
             outcome = self._attempt(pending, going, going, going=going, opening=taken, modes=(FUTURE,))
-            if outcome is not None and self._leaves_broken(outcome):
+            broken = () if outcome is None else broken_by(self.session.snapshot, outcome.evicted, outcome.moved)
+            if outcome is not None and any(not np.isin(self.line.left(job), outcome.evicted).all() for job in broken):
+                # A gang that was to move would lose its minimum, and not go whole.
                 self._statement.rollback(self._base)
                 return None
         return outcome
-
-    def _leaves_broken(self, outcome: Plan) -> bool:
-        """Whether a gang that was to move would lose its minimum, and not go whole."""
-        snapshot = self.session.snapshot
-        for job in np.unique(snapshot.tasks.job[outcome.evicted]).tolist():
-            stays = np.setdiff1d(self.line.left(job), outcome.evicted)
-            if len(stays) and not keep_minimum(snapshot, np.array([job], np.intp), outcome.evicted, outcome.moved):
-                return True
-        return False
 
     def _find(self, pending: Rows) -> Plan | None:
         if self.options.trim and self.places.suffices(pending):
@@ -168,8 +161,7 @@ class Search:
         going = joined([unit.tasks for unit in chosen])
         places = (TaskStatus.PIPELINED, TaskStatus.ALLOCATED)
         promised = np.flatnonzero(np.isin(snapshot.tasks.status, places)).astype(np.intp)
-        taken, jobs = set(chosen), {unit.job for unit in chosen}
-        broken = {job for job in jobs if not keep_minimum(snapshot, np.array([job], np.intp), going, promised)}
+        taken, broken = set(chosen), set(broken_by(snapshot, going, promised))
         return [unit for unit in self.units if unit.job in broken or unit in taken]
 
     def _trimmed(self, pending: Rows, outcome: Plan) -> Plan:
@@ -227,14 +219,11 @@ class Search:
         return self._attempt(pending, victims, victims, going=victims)
 
     def _solve_by_steps(self, pending: Rows) -> Plan | None:
-        jumped = False
-        outcome = self._grow(pending[:1], _NOBODY)
+        outcome = self._grow(pending, 0, _NOBODY)
         while outcome is not None and (tasks := len(outcome.placed)) < len(pending):
             self._statement.rollback(self._base)
             recorded = self._keep(outcome)
-            further = None if jumped or not self._may_jump(outcome) else self._jump(pending, tasks, recorded)
-            jumped = further is not None
-            outcome = further or self._grow(pending[: tasks + 1], recorded)
+            outcome = self._grow(pending if self._may_jump(outcome) else pending[: tasks + 1], tasks, recorded)
         if outcome is not None:
             return self._trimmed(pending, outcome)
         self._statement.rollback(self._base)
@@ -254,28 +243,18 @@ class Search:
         """
         return self.options.trim or (len(outcome.evicted) > 0 and len(outcome.moved) == 0)
 
-    def _jump(self, pending: Rows, tasks: int, recorded: Rows) -> Plan | None:
-        """As far as the victims at hand reach beyond `tasks`; None: not one further."""
-        mark = self._statement.mark()
+    def _grow(self, pending: Rows, tasks: int, recorded: Rows) -> Plan | None:
+        """Find places for more than `tasks` of `pending`: as far as the victims `recorded` reach, or for one more."""
+        snapshot, mark = self.session.snapshot, self._statement.mark()
+        self.trials.begin_offers()
         self.simulation.evict(recorded)
-        reach = self.places.reach(pending, tasks)
+        reach = self.places.reach(pending, tasks) if len(recorded) else tasks
         while reach > tasks:
             outcome = self._attempt(pending[:reach], recorded, recorded)
             if outcome is not None:
                 return outcome
             reach = tasks + (reach - tasks) // 2
-        self._statement.rollback(mark)
-        return None
-
-    def _grow(self, pending: Rows, recorded: Rows) -> Plan | None:
-        """Find places for `pending`, beginning with the victims `recorded`."""
-        mark = self._statement.mark()
-        self.trials.begin_offers()
-        self.simulation.evict(recorded)
-        if len(recorded) and self.places.suffices(pending):
-            outcome = self._attempt(pending, recorded, recorded)
-            if outcome is not None:
-                return outcome
+        pending = pending[: tasks + 1]
         taken = set(recorded.tolist())
         offered: list[Unit] = []
         everybody = recorded
@@ -287,7 +266,9 @@ class Search:
             everybody = np.concatenate((everybody, unit.tasks))
             for count in counts:
                 count.offer(unit)
-            outcome = self._try_nodes(pending, recorded, everybody, offered, counts)
+            nodes = sorted(set(snapshot.tasks.node[snapshot.tasks_of(unit.job)].tolist()))
+            choices = [of_jobs_on(node, offered) for node in nodes if could_suffice(counts, node)]
+            outcome = self._try_each(choices, pending, recorded, everybody)
             if outcome is not None:
                 return outcome
         self._statement.rollback(mark)
@@ -319,14 +300,11 @@ class Search:
                 found.append(unit)
         return found
 
-    def _try_nodes(
-        self, pending: Rows, recorded: Rows, everybody: Rows, offered: list[Unit], counts: list[Places]
-    ) -> Plan | None:
-        """Dry runs for the nodes of the job offered last, each with all that was offered of the jobs there."""
-        snapshot = self.session.snapshot
+    def _try_each(self, choices: Sequence[list[Unit]], pending: Rows, recorded: Rows, everybody: Rows) -> Plan | None:
+        """Dry runs, each without some of those that were offered, as far as budgets let these go."""
+        self._refused = False
         tried: list[list[Unit]] = [[]]
-        for node in sorted(set(snapshot.tasks.node[snapshot.tasks_of(offered[-1].job)].tolist())):
-            units = self._within_budgets(of_jobs_on(node, offered)) if could_suffice(counts, node) else []
+        for units in map(self._within_budgets, choices):
             if units in tried:
                 continue
             tried.append(units)

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Collection, Hashable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import msgspec
 import numpy as np
@@ -17,7 +17,7 @@ from muster.api import format_amount
 from muster.engine.boards import boards_of
 from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.pipeline import Strategy
-from muster.engine.evictions.simulation import Plan, Simulation, VictimRecord
+from muster.engine.evictions.simulation import TAKES, Plan, Simulation, VictimRecord
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.evictions.solver.pool import VictimLine, VictimPool
 from muster.engine.evictions.solver.search import Search, TrialsUsedUp
@@ -38,74 +38,71 @@ class SolverStrategy(Strategy[VictimLine]):
 
     asks_validators = True
     decides_dues = (points.CAN_RECLAIM,)
+    options: SolverOptions
     _pool: VictimPool
 
     def __init__(self, session: Session, kind: Eviction, options: SolverOptions, action: str) -> None:
-        super().__init__(session, kind, options)
-        self._options = options
-        self._action = action
+        super().__init__(session, kind, options, action)
         self._places = FreePlaces(session.snapshot, boards_of(session))
         self._failed = FailedJobs(session, kind)
         self._trials_left = options.max_trials_per_cycle
 
     def jobs(self, waiting: dict[int, Rows]) -> dict[int, Rows]:
-        session, asking = self._session, super().jobs(waiting)
+        session, asking = self.session, super().jobs(waiting)
         if not asking:
             return {}
         #: Pending tasks, in order, of all jobs that could be placed.
         self._pending = able = waiting
-        options = self._options
-        pass_over, take_back = options.pass_over_protected, options.take_back_binds
-        self._pool = VictimPool(session, self._kind, pass_over_protected=pass_over, take_back_binds=take_back)
+        self._pool = VictimPool(session, self.kind, self.options)
         # Who may never have what it waits for keeps nobody waiting.
-        if options.pass_over_blocked:
+        if self.options.pass_over_blocked:
             able = {job: tasks for job, tasks in waiting.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
-        self._trials = Trials(session, self._waiting, self._kind, self._places, looks_ahead=options.looks_ahead)
+        self._trials = Trials(session, self._waiting, self.kind, self._places, looks_ahead=self.options.looks_ahead)
         return asking
 
     def asks(self, job: int) -> bool:
         """Only those move others that may be moved themselves."""
-        return self._kind is not Eviction.CONSOLIDATE or bool(self._session.snapshot.jobs.preemptible[job])
+        return self.kind is not Eviction.CONSOLIDATE or bool(self.session.snapshot.jobs.preemptible[job])
 
     def line(self, jobs: dict[int, Rows]) -> Iterator[int]:
-        depth, known = self._options.max_jobs_per_queue, self._waiting.keys()
-        line = Line(self._session, jobs, is_tree=True, depth=depth, known=known)
+        depth, known = self.options.max_jobs_per_queue, self._waiting.keys()
+        line = Line(self.session, jobs, is_tree=True, depth=depth, known=known)
         while (job := line.pop()) is not None:
             yield job
 
     def _could_run(self, job: int, tasks: Rows) -> bool:
         """Whether what the job waits for next is within what its queues are guaranteed, where that is the limit."""
-        chunk = next_tasks(self._session, job, tasks)
-        return len(chunk) > 0 and self._session.over_quota(job, chunk) is None
+        chunk = next_tasks(self.session, job, tasks)
+        return len(chunk) > 0 and self.session.over_quota(job, chunk) is None
 
     def need(self, job: int, pending: Rows) -> Rows:
-        session = self._session
+        session = self.session
         tasks = next_tasks(session, job, self._pending[job])
         if not self.has_settled(job) and self._grows(job):
             return tasks[:0]
         refusal = None
-        if len(tasks) and self._kind is Eviction.CONSOLIDATE:
+        if len(tasks) and self.kind is Eviction.CONSOLIDATE:
             refusal = self._why_moving_is_vain(tasks)
-        if len(tasks) and refusal is None and self._options.use_signatures and self._failed:
+        if len(tasks) and refusal is None and self.options.use_signatures and self._failed:
             refusal = self._why_ruled_out(job, tasks)
         if refusal is not None:
-            session.note_no_eviction(job, self._action, refusal, tried=False)
+            session.note_no_eviction(job, self.action, refusal, tried=False)
             return tasks[:0]
         return tasks
 
     def hopeful(self, tasks: Rows) -> Collection[int] | None:
         """Those for whose next tasks there is enough in all, where others only move; see `_why_moving_is_vain`."""
-        if self._kind is not Eviction.CONSOLIDATE or self._options.max_jobs_per_queue is not None:
+        if self.kind is not Eviction.CONSOLIDATE or self.options.max_jobs_per_queue is not None:
             return None
-        snapshot = self._session.snapshot
+        snapshot = self.session.snapshot
         waiters = Waiters.of(snapshot, tasks)
         beyond = beyond_total(snapshot, waiters, snapshot.nodes.future_total())
         return set(waiters.jobs[~beyond].tolist())
 
     def _why_moving_is_vain(self, tasks: Rows) -> Rejection | None:
         """Nobody leaves the cluster by moving: what is free in all is all that there will be."""
-        snapshot = self._session.snapshot
+        snapshot = self.session.snapshot
         wanted, free = requests_of(snapshot, tasks), snapshot.nodes.future_total()
         lacking = np.flatnonzero(wanted > free)
         if len(lacking) == 0:
@@ -119,8 +116,8 @@ class SolverStrategy(Strategy[VictimLine]):
         other = self._failed.easier(job, tasks, spare_only=self._takes_spare_only(job))
         if other is None:
             return None
-        known = self._session.no_evictions.get(other, {}).get(self._action, Rejection(NO_ROOM_BY_EVICTION))
-        name = self._session.snapshot.jobs.records[other].id
+        known = self.session.no_evictions.get(other, {}).get(self.action, Rejection(NO_ROOM_BY_EVICTION))
+        name = self.session.snapshot.jobs.records[other].id
         return Rejection(known.reason, f"as for {name}" + (f": {known.detail}" if known.detail else ""))
 
     def candidates(self, job: int) -> VictimLine:
@@ -128,44 +125,45 @@ class SolverStrategy(Strategy[VictimLine]):
 
     def _takes_spare_only(self, job: int) -> bool:
         """Whether the job has its minimum, and nobody is to be broken for what it wants beside that."""
-        return bool(self._session.snapshot.jobs.allocated_count(job)) and self._grows(job)
+        return bool(self.session.snapshot.jobs.allocated_count(job)) and self._grows(job)
 
     def _grows(self, job: int) -> bool:
         """Whether the job has its minimum, or is promised it, and what it wants beside that costs no gangs."""
-        if self._options.growth_breaks_gangs:
+        if self.options.growth_breaks_gangs:
             return False
-        return bool(job_surplus(self._session.snapshot, np.array([job], np.intp), promised=True)[job] >= 0)
+        return bool(job_surplus(self.session.snapshot, np.array([job], np.intp), promised=True)[job] >= 0)
 
     def solve(self, tasks: Rows, candidates: VictimLine, simulation: Simulation) -> Plan | None:
-        session, options = self._session, self._options
+        session, options = self.session, self.options
         if not candidates and not self._places.suffices(tasks):
             return None
         most = min(options.max_trials_per_job, self._trials_left)
         self._trials.start(simulation)
         search = Search(
-            session, self._kind, options, self._budgets, most, candidates, self._trials, self._places, simulation
+            session, self.kind, options, self._budgets, most, candidates, self._trials, self._places, simulation
         )
         outcome = None
         try:
             outcome = search.solve(tasks)
         except TrialsUsedUp:
             session.tally.cut_short += 1
-            session.record(simulation.job, JobVerdict(SEARCH_ENDED, f"{self._action}: after {search.made} dry runs"))
+            session.record(simulation.job, JobVerdict(SEARCH_ENDED, f"{self.action}: after {search.made} dry runs"))
         self._trials_left -= search.made
         if outcome is None:
             return None
         records = ScenarioRecords(
             session.snapshot, simulation.job, len(outcome.victims), len(outcome.moved), search.made, len(search.units)
         )
-        plan = replace(outcome, record=records)
-        return plan if simulation.accepts(plan) else None
+        for operation in simulation.statement.operations:
+            operation.record = records if operation.kind in TAKES else None
+        return outcome if simulation.accepts(outcome) else None
 
     def settled(self, job: int, tasks: Rows, plan: Plan | None) -> None:
-        table = self._session.snapshot.tasks
+        table = self.session.snapshot.tasks
         super().settled(job, tasks, plan)
         if plan is None:
             # Where the disruption is limited, a larger job may succeed although a smaller one failed.
-            if self._options.max_disruption_ratio is None:
+            if self.options.max_disruption_ratio is None:
                 self._failed.note(job, tasks, spare_only=self._takes_spare_only(job))
             return
         self._failed.forget()

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.evictions.simulation import RunnerUp, VictimRecord, facts_of
+from muster.engine.evictions.simulation import RunnerUp, VictimRecord
 from muster.engine.evictions.supply import sums_by_node
 from muster.framework import Session
 from muster.snapshot import Amounts, Mask, Rows, Snapshot, slots_in
@@ -115,7 +115,7 @@ class NodeRecords:
         if following is not None:
             text += f"; {following.name} stays: {following.reason}"
         facts = {"beneficiary": job, "node": node, "candidates": count, "victims": victims}
-        return VictimRecord("node", text, facts | {"nextVictim": facts_of(following)})
+        return VictimRecord("node", text, facts | {"nextVictim": following and following._asdict()})
 
     def _next(self, task: int, mine: Mask) -> RunnerUp | None:
         """The first candidate of the node that was left alone."""

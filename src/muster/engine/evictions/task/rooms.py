@@ -69,15 +69,10 @@ class Rooms:
             if self._use_free(tasks[:1], own):
                 return 1
         if self._free_first or self._options.topology_aware:
-            # While more than one domain is open, the first task decides which it will be.
-            run = tasks[:1] if scope.is_open else tasks
-            placed = 0
-            if self.promises_beside:
-                placed = self._use_free(run, scope.of(self._supply.has_candidates))
-            placed = placed or self._use_free(run, scope.mask)
-            if placed:
+            placed = self._use_free(tasks, scope.of(self._supply.has_candidates)) if self.promises_beside else 0
+            if placed := placed or self._use_free(tasks, scope.mask):
                 return placed
-        return self._make(tasks, scope)
+        return self._open_first(tasks, self._nodes(int(tasks[0]), scope))
 
     def _use_free(self, tasks: Rows, nodes: Mask | None) -> int:
         """Place equal tasks where there is or will be room anyway; return how many found it."""
@@ -91,16 +86,6 @@ class Rooms:
         return self._session.queue_slots(self._queue, self._session.snapshot.request(task))
 
     # -- with evictions ------------------------------------------------------------------------------------
-
-    def _make(self, tasks: Rows, scope: NodeScope) -> int:
-        """Evict so that as many of the equal tasks as possible have a place; return how many: always the first."""
-        placed = 0
-        while placed < len(tasks):
-            found = self._open_first(tasks[placed:], self._nodes(int(tasks[placed]), scope))
-            if found == 0:
-                break
-            placed += found
-        return placed
 
     def _nodes(self, task: int, scope: NodeScope) -> Rows:
         """Nodes of the scope that would have room for the task if everybody who might be evicted went, in order."""

@@ -7,18 +7,15 @@ are held by what they already have, and a rollback unpins. Soft constraints leav
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numpy.typing import NDArray
 
 from muster.engine.constraints import Constraint, constraint_of, domain_of, has_topology
+from muster.engine.evictions.supply import Supply, demands_of
 from muster.framework import Purpose, Session
 from muster.snapshot import NO_ROW, Mask, Rows
-
-#: How many of some tasks each of some domains could hold at most.
-PlacesOf = Callable[[Rows, Rows], NDArray[np.int64]]
 
 
 @dataclass(slots=True)
@@ -37,7 +34,7 @@ class NodeScope:
         return nodes if self.mask is None else nodes & self.mask
 
 
-def scope_for(session: Session, job: int, tasks: Rows, places_of: PlacesOf, failed: Sequence[int] = ()) -> NodeScope:
+def scope_for(session: Session, job: int, tasks: Rows, supply: Supply, failed: Sequence[int]) -> NodeScope:
     """The scope of the first of `tasks`, which are all that the job still wants to place.
 
     Domains in `failed` were tried for the job in vain.
@@ -52,7 +49,7 @@ def scope_for(session: Session, job: int, tasks: Rows, places_of: PlacesOf, fail
 
     def able(domains: Rows, wanted: Rows, needed: int) -> Rows:
         """Domains that could hold what is needed of the tasks if everybody who might be evicted went."""
-        enough = places_of(domains, wanted) >= min(needed, len(wanted))
+        enough = supply.places(domains, demands_of(session, wanted)) >= min(needed, len(wanted))
         found: Rows = domains[enough & ~np.isin(domains, failed)]
         return found
 

@@ -8,20 +8,18 @@ for which there would not be room enough if everybody went cost a few sums.
 from __future__ import annotations
 
 import numpy as np
-from numpy.typing import NDArray
 
-from muster.engine.boards import boards_of
-from muster.engine.domains import ROOT, count_classes
+from muster.engine.domains import ROOT
 from muster.engine.evictions.candidates import ON_NODE, Candidates, Pool, on_node, willing
 from muster.engine.evictions.options import TaskOptions
 from muster.engine.evictions.pipeline import Strategy
 from muster.engine.evictions.simulation import Plan, Simulation, trim
-from muster.engine.evictions.supply import Supply, held_on_nodes, places_in
+from muster.engine.evictions.supply import Supply, demands_of, held_on_nodes
 from muster.engine.evictions.surplus import job_surplus, roles_hold
 from muster.engine.evictions.task.rooms import Rooms
-from muster.engine.evictions.task.sticky import NodeScope, scope_for
+from muster.engine.evictions.task.sticky import scope_for
 from muster.engine.gangs import requests_of
-from muster.framework import FITS, Eviction, Session
+from muster.framework import Eviction, Session
 from muster.snapshot import BEST_EFFORT, NO_ROW, Mask, Rows, TaskStatus
 
 _RUNNING: Mask = np.arange(len(TaskStatus)) == TaskStatus.RUNNING
@@ -33,12 +31,10 @@ class TaskStrategy(Strategy[Supply]):
     breaks_gangs = False
     piecewise = True
 
-    def __init__(self, session: Session, kind: Eviction, options: TaskOptions) -> None:
-        super().__init__(session, kind, options)
+    def __init__(self, session: Session, kind: Eviction, options: TaskOptions, action: str) -> None:
+        super().__init__(session, kind, options, action)
         # Across queues only pods that run may go; inside a queue plugins are asked about those of equal priority too.
         self._pool = Pool(session, kind, _RUNNING if kind is Eviction.RECLAIM else ON_NODE, equals=True)
-        self._options = options
-        self._boards = boards_of(session)
         self._live = session.live_tasks()
         self._rooms = Rooms(session, kind, self._budgets, options)
         #: The jobs that were in need when the action began.
@@ -54,14 +50,14 @@ class TaskStrategy(Strategy[Supply]):
         return found
 
     def need(self, job: int, pending: Rows) -> Rows:
-        pods = self._session.snapshot.tasks.pods
+        pods = self.session.snapshot.tasks.pods
         allowed: Rows = pending[[pods[task].spec.preemption_policy != "Never" for task in pending.tolist()]]
         return allowed
 
     def candidates(self, job: int) -> Supply:
         found = self._pool.of(job)
         if self._supply is None or self._supply.found is not found:
-            snapshot, divided = self._session.snapshot, self._divided(found.jobs)
+            snapshot, divided = self.session.snapshot, self._divided(found.jobs)
             # First it is tried whether no role and no sub-group has to fall below its minimum.
             keeping = found.keeping(snapshot, divided) if len(divided) else None
             self._supply = Supply(snapshot, found, None if keeping is None else Supply(snapshot, keeping))
@@ -69,7 +65,7 @@ class TaskStrategy(Strategy[Supply]):
 
     def _divided(self, jobs: Rows) -> Rows:
         """Those of the jobs whose roles or sub-groups have minimums of their own."""
-        snapshot, groups = self._session.snapshot, self._session.snapshot.subgroups
+        snapshot, groups = self.session.snapshot, self.session.snapshot.subgroups
         found: Rows = jobs[roles_hold(snapshot, jobs) | np.isin(jobs, groups.job[groups.policy != NO_ROW])]
         return found
 
@@ -87,7 +83,7 @@ class TaskStrategy(Strategy[Supply]):
         self, tasks: Rows, found: Candidates, simulation: Simulation, plan: Plan, mark: int
     ) -> Plan | None:
         """A plan that breaks no divided gang which another one could do without; `plan` is in the simulation."""
-        session, snapshot = self._session, self._session.snapshot
+        session, snapshot = self.session, self.session.snapshot
         divided = self._divided(found.jobs)
         losers = np.intersect1d(divided, snapshot.tasks.job[plan.evicted])
         broken = losers[job_surplus(snapshot, losers)[losers] < 0].tolist()
@@ -117,7 +113,7 @@ class TaskStrategy(Strategy[Supply]):
             mark = simulation.statement.mark()
             self._domain = NO_ROW
             self._place_all(simulation.job, tasks, supply)
-            self._session.tally.dry_runs += 1
+            self.session.tally.dry_runs += 1
             plan = self._plan(supply, simulation)
             if plan is not None and simulation.accepts(plan):
                 return plan
@@ -132,8 +128,8 @@ class TaskStrategy(Strategy[Supply]):
 
         By reclaim, where allocate never runs, beside those who could go.
         """
-        table = self._session.snapshot.tasks
-        if self._kind is Eviction.PREEMPT:
+        table = self.session.snapshot.tasks
+        if self.kind is Eviction.PREEMPT:
             return not ((table.flags[placed] & BEST_EFFORT) != 0).all()
         nodes = table.node[placed]
         return self._rooms.promises_beside and bool(supply.has_candidates[nodes].all())
@@ -141,7 +137,7 @@ class TaskStrategy(Strategy[Supply]):
     def _plan(self, supply: Supply, simulation: Simulation) -> Plan | None:
         """What was done for the job, trimmed; None: it is not enough."""
         placed = simulation.placed()
-        if len(placed) == 0 or self._session.job_pipelined_deficit(simulation.job) > 0:
+        if len(placed) == 0 or self.session.job_pipelined_deficit(simulation.job) > 0:
             return None
         if self._live.isdisjoint(placed.tolist()):
             self._trim(simulation)
@@ -155,7 +151,7 @@ class TaskStrategy(Strategy[Supply]):
 
         Each step evicts no more than it needs, but a later one may leave enough for an earlier one too.
         """
-        snapshot, queue = self._session.snapshot, int(self._session.snapshot.jobs.queue[simulation.job])
+        snapshot, queue = self.session.snapshot, int(self.session.snapshot.jobs.queue[simulation.job])
         evicted, free = simulation.evicted(), snapshot.nodes.future_idle()
         held = snapshot.classes.requests[snapshot.tasks.cls[evicted], 0]
         spare = evicted[(free[snapshot.tasks.node[evicted]] >= held).all(axis=1)]
@@ -166,8 +162,8 @@ class TaskStrategy(Strategy[Supply]):
             amounts = held_on_nodes(snapshot, back)
             if not ((free >= amounts) | (amounts == 0)).all():
                 return False
-            within = self._kind is not Eviction.PREEMPT
-            return within or self._session.queue_slots(queue, requests_of(snapshot, back)) > 0
+            within = self.kind is not Eviction.PREEMPT
+            return within or self.session.queue_slots(queue, requests_of(snapshot, back)) > 0
 
         back = spare[~np.isin(spare, trim(spare.tolist(), can_stay))]
         if len(back):
@@ -176,23 +172,21 @@ class TaskStrategy(Strategy[Supply]):
     # -- tasks of a job --------------------------------------------------------------------------------------
 
     def _place_all(self, job: int, tasks: Rows, supply: Supply) -> None:
-        table = self._session.snapshot.tasks
-        while len(tasks) and (self._session.job_starving(job) or self._session.job_pipelined_deficit(job) > 0):
-            wanted = min(self._run_end(tasks), max(1, self._session.job_pipelined_deficit(job)))
-            placed = self._place_run(job, tasks, supply, wanted)
-            if placed < wanted:
+        table = self.session.snapshot.tasks
+        while len(tasks) and (self.session.job_starving(job) or self.session.job_pipelined_deficit(job) > 0):
+            wanted = min(self._run_end(tasks), max(1, self.session.job_pipelined_deficit(job)))
+            placed = self._place(job, tasks, supply, wanted)
+            if placed == 0:
                 # What one of them did not find, the others will not find either.
                 alike = np.logical_and.reduce([own[tasks] == own[tasks[0]] for own in (table.cls, table.subgroup)])
-                alike[:placed] = True
                 tasks = tasks[~alike]
-                if len(tasks) < self._session.job_pipelined_deficit(job):
+                if len(tasks) < self.session.job_pipelined_deficit(job):
                     return
-            else:
-                tasks = tasks[wanted:]
+            tasks = tasks[placed:]
 
     def _run_end(self, tasks: Rows) -> int:
         """How many tasks from the first on are alike and may be served together."""
-        table = self._session.snapshot.tasks
+        table = self.session.snapshot.tasks
         first = int(tasks[0])
         if first in self._live or table.nominated[first] != NO_ROW:
             return 1
@@ -202,68 +196,49 @@ class TaskStrategy(Strategy[Supply]):
             differs |= np.fromiter((task in self._live for task in tasks.tolist()), np.bool_, len(tasks))
         return int(np.argmax(np.append(differs, True)))
 
-    def _place_run(self, job: int, tasks: Rows, supply: Supply, wanted: int = 1) -> int:
-        """Place the first `wanted` tasks, which are alike; return how many found a place."""
-        placed = 0
-        while placed < wanted:
-            scope = self._scope(job, tasks[placed:], supply)
-            # The first task in a domain pins it; only then is it known where the others may go.
-            count = 1 if scope.is_open else wanted - placed
-            run = self._permitted(job, tasks[placed : placed + count])
-            done = self._rooms.place(run, scope) if len(run) else 0
-            if done == 0:
-                break
-            placed += done
-        return placed
+    def _place(self, job: int, tasks: Rows, supply: Supply, wanted: int) -> int:
+        """Place some of the first `wanted` tasks, which are alike; return how many have a place, always the first."""
+        scope = scope_for(self.session, job, tasks, supply, self._failed)
+        self._domain = scope.domain if self._domain == NO_ROW else self._domain
+        # The first task in a domain pins it; only then is it known where the others may go.
+        run = self._permitted(job, tasks[: 1 if scope.is_open else wanted])
+        return self._rooms.place(run, scope) if len(run) else 0
 
     def _permitted(self, job: int, run: Rows) -> Rows:
         """Across queues: as many tasks as the queue may take from others for, all of them or one at a time."""
-        queue = int(self._session.snapshot.jobs.queue[job])
-        if self._kind is Eviction.PREEMPT or self._session.preemptive(queue, run):
+        queue = int(self.session.snapshot.jobs.queue[job])
+        if self.kind is Eviction.PREEMPT or self.session.preemptive(queue, run):
             return run
-        return run[:1] if self._session.preemptive(queue, run[:1]) else run[:0]
+        return run[:1] if self.session.preemptive(queue, run[:1]) else run[:0]
 
     # -- what could be -----------------------------------------------------------------------------------------
 
     def _is_hopeless(self, job: int, tasks: Rows, supply: Supply) -> bool:
         """Whether not even everybody's eviction would give the job what it lacks."""
-        return bool(self._places(np.array([ROOT]), tasks, supply)[0] < self._session.job_pipelined_deficit(job))
-
-    def _places(self, domains: Rows, tasks: Rows, supply: Supply) -> NDArray[np.int64]:
-        """How many of the tasks each domain could hold if everybody who might be evicted went."""
-        classes, counts = count_classes(self._session.snapshot.tasks.cls[tasks])
-        demands = ((self._slots(cls, supply), n) for cls, n in zip(classes.tolist(), counts.tolist(), strict=True))
-        return places_in(self._session.snapshot, domains, demands)
-
-    def _slots(self, cls: int, supply: Supply) -> NDArray[np.int64]:
-        """How many tasks of a class each node could hold if everybody who might be evicted went."""
-        slots = supply.slots(self._session.snapshot.classes.requests[cls, 0])
-        return np.where(self._boards.verdicts(cls) == FITS, slots, 0)
-
-    def _scope(self, job: int, tasks: Rows, supply: Supply) -> NodeScope:
-        scope = scope_for(self._session, job, tasks, lambda at, own: self._places(at, own, supply), self._failed)
-        self._domain = scope.domain if self._domain == NO_ROW else self._domain
-        return scope
+        places = supply.places(np.array([ROOT]), demands_of(self.session, tasks))
+        return bool(places[0] < self.session.job_pipelined_deficit(job))
 
 
 class WithinJobs(TaskStrategy):
     """Volcano's second phase of preempt: tasks take the place of less important ones of their own job."""
 
-    def __init__(self, session: Session, kind: Eviction, options: TaskOptions, asked: frozenset[int]) -> None:
+    def __init__(
+        self, session: Session, kind: Eviction, options: TaskOptions, action: str, asked: frozenset[int]
+    ) -> None:
         """`asked`: the jobs of the first phase."""
-        super().__init__(session, kind, options)
+        super().__init__(session, kind, options, action)
         self._of_first = asked
 
     def asks(self, job: int) -> bool:
         """Where more than one task is missing, one more does not complete the gang."""
-        return job in self._of_first and self._session.job_pipelined_deficit(job) <= 1
+        return job in self._of_first and self.session.job_pipelined_deficit(job) <= 1
 
     def need(self, job: int, pending: Rows) -> Rows:
-        waiting = pending[self._session.snapshot.tasks.status[pending] == TaskStatus.PENDING]
+        waiting = pending[self.session.snapshot.tasks.status[pending] == TaskStatus.PENDING]
         return super().need(job, waiting)
 
     def candidates(self, job: int) -> Supply:
-        snapshot = self._session.snapshot
+        snapshot = self.session.snapshot
         own = snapshot.tasks_of(job)
         tasks = np.sort(own[(on_node(snapshot) & willing(snapshot))[own]])
         return Supply(snapshot, Candidates(tasks, np.array([job], np.intp)))
@@ -275,8 +250,8 @@ class WithinJobs(TaskStrategy):
         self._rooms.begin(simulation, candidates)
         for task in tasks.tolist():
             mark = simulation.statement.mark()
-            self._place_run(simulation.job, np.array([task], np.intp), candidates)
-            self._session.tally.dry_runs += 1
+            self._place(simulation.job, np.array([task], np.intp), candidates, 1)
+            self.session.tally.dry_runs += 1
             found = self._plan(candidates, simulation)
             if found is None or not simulation.accepts(found):
                 simulation.statement.rollback(mark)
