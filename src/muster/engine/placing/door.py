@@ -35,7 +35,7 @@ from muster.engine.waiting import gated_verdict, queue_holds, schedulable_tasks
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import GATED, NO_ROW, OperationKind, Rows, Statement, TaskStatus
 
 
 class Door:
@@ -76,7 +76,12 @@ class Door:
     @cached_property
     def _is_mixed(self) -> list[bool]:
         """Jobs with tasks that are not all alike."""
-        return _mixed_jobs(self._session.snapshot)
+        table, n_jobs = self._session.snapshot.tasks, len(self._session.snapshot.jobs)
+        mixed, some = np.zeros(n_jobs + 1, np.bool_), np.zeros(n_jobs + 1, np.intp)
+        some[table.job] = table.cls  # the last place is that of NO_ROW
+        mixed[table.job[table.cls != some[table.job]]] = True
+        found: list[bool] = mixed.tolist()
+        return found
 
     # -- what kind of job --------------------------------------------------------------------------------------
 
@@ -227,15 +232,6 @@ class Door:
             single = (replace(work, tasks=tasks[k : k + 1]) for k in range(len(tasks)))
             done = sum(1 for _ in takewhile(lambda one: self._place_all(one, scope), single))
         return Outcome(Found.READY if done else Found.NOTHING, done, tasks[done:])
-
-
-def _mixed_jobs(snapshot: Snapshot) -> list[bool]:
-    table = snapshot.tasks
-    mixed, some = np.zeros(len(snapshot.jobs) + 1, np.bool_), np.zeros(len(snapshot.jobs) + 1, np.intp)
-    some[table.job] = table.cls  # the last place is that of NO_ROW
-    mixed[table.job[table.cls != some[table.job]]] = True
-    found: list[bool] = mixed.tolist()
-    return found
 
 
 def door_of(session: Session) -> Door:

@@ -38,7 +38,7 @@ from muster.engine.placing.search import Answer, Search, is_entangled
 from muster.framework import JobVerdict
 from muster.framework.reasons import QUEUE_CLOSED, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import NO_ROW, Operation, OperationKind, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, Amounts, Operation, OperationKind, Rows, Statement, TaskStatus
 from muster.snapshot.columns import quick_to_name
 
 #: Gangs with more waiting tasks than this grow without a plan for the rest.
@@ -102,12 +102,12 @@ class StartRule:
             return found
         starts_whole = self._runs.options.hard_starts_whole and not constraint.soft and not work.is_divided
         if starts_whole and scope.domain is None:
-            steps = self._roomy_by_totals(work, constraint, placed, steps)
+            steps = self._roomy_by_totals(work, steps)
         if placed == NO_ROW and work.whole:  # tasks that are moved are best near to where they were
             table = session.snapshot.tasks
             left = table.node[work.tasks[table.status[work.tasks] == TaskStatus.RELEASING]]
             placed = session.snapshot.topology.domain_of_nodes(left)
-        for extent, step in product(self._extents(work, constraint, placed), steps):
+        for extent, step in product(self._extents(work), steps):
             found = self._place_in_step(work, step, extent, placed)
             if found:
                 return found
@@ -122,47 +122,47 @@ class StartRule:
             work.verdict = self._search.qualify(job, self._no_domain(work, constraint, steps))
         return Found.NOTHING
 
-    def _extents(self, work: Work, constraint: Constraint, placed: int) -> list[Extent]:
+    def _extents(self, work: Work) -> list[Extent]:
         """What is asked of a place, the best first."""
         if work.whole:
             return [Extent.WHOLE]
         if max(1, self._session.job_deficit(work.job)) >= len(work.tasks):
             return [Extent.LEAST]  # which is all
-        roomy = self._wants_room(work, Portion(NO_ROW, work.tasks), constraint, placed)
         if is_entangled(work):
             # What is placed first may be in the way of the rest, also while it grows.
             roomy = len(work.tasks) <= PLANNED
-        extents = [Extent.ROOMY, Extent.LEAST] if roomy else [Extent.LEAST]
-        if self._want_room(work):
-            extents.insert(-1, Extent.PARTS)
-        return extents
+        else:
+            roomy = self._wants_room(work, work.parts[0])
+        extents = (Extent.ROOMY, roomy), (Extent.PARTS, work.is_divided and self._want_room(work)), (Extent.LEAST, True)
+        return [extent for extent, is_asked in extents if is_asked]
 
     def _want_room(self, work: Work) -> list[int]:
         """Sub-groups of which a start should leave room for the rest."""
-        parts = (part for part in work.parts if part.subgroup != NO_ROW)
-        return [part.subgroup for part in parts if self._wants_room(work, part, *self._bounds(work, part))]
+        return [part.subgroup for part in work.parts if self._wants_room(work, part)]
 
     def _bounds(self, work: Work, part: Portion) -> tuple[Constraint, int]:
         """The constraint on a sub-group, and the domain around what is placed of it."""
         job, subgroup = work.job, part.subgroup
         return constraint_of(self._session, job, subgroup), domain_of(self._session.snapshot, job, subgroup)
 
-    def _wants_room(self, work: Work, part: Portion, constraint: Constraint, placed: int) -> bool:
+    def _wants_room(self, work: Work, part: Portion) -> bool:
         """Whether a start should leave room for the rest: it has to stay near, and nothing is placed yet."""
-        is_new = bool(constraint) and placed == NO_ROW
-        return is_new and max(1, self._runs.deficit(work.job, part)) < len(part.tasks)
+        if max(1, self._runs.deficit(work.job, part)) >= len(part.tasks):
+            return False
+        constraint, placed = self._bounds(work, part)
+        return bool(constraint) and placed == NO_ROW
 
-    def _roomy_by_totals(self, work: Work, constraint: Constraint, placed: int, steps: list[Rows]) -> list[Rows]:
+    def _roomy_by_totals(self, work: Work, steps: list[Rows]) -> list[Rows]:
         """Only domains with as much free as the whole gang asks for; all, if none could ever have that."""
         snapshot, tasks = self._session.snapshot, work.tasks
         capacity = snapshot.nodes.allocatable() * snapshot.nodes.ready[:, None]
-        if not self._wants_room(work, work.parts[0], constraint, placed) or not any(
-            holding_by_totals(snapshot, tasks, capacity, step).any() for step in steps
-        ):
-            return steps
-        free = snapshot.nodes.future_idle()
-        kept = (step[holding_by_totals(snapshot, tasks, free, step)] for step in steps)
-        return [step for step in kept if len(step)]
+
+        def roomy(free: Amounts) -> list[Rows]:
+            kept = (step[holding_by_totals(snapshot, tasks, free, step)] for step in steps)
+            return [step for step in kept if len(step)]
+
+        is_possible = self._wants_room(work, work.parts[0]) and roomy(capacity)
+        return roomy(snapshot.nodes.future_idle()) if is_possible else steps
 
     # -- what was promised -------------------------------------------------------------------------------------
 
@@ -251,18 +251,12 @@ class StartRule:
     def solve(self, work: Work, domain: int, extent: Extent) -> float | None:
         """Place the job inside one domain, and say how good that is; None: it has no place, and nothing is changed."""
         mark, work.together = work.statement.mark(), 0
-        score: float | None = 0.0
-        if work.is_divided:
-            score = self._in_turns(
-                work,
-                lambda part: self._place_part(work, part, domain, extent if extent.is_least else Extent.WHOLE),
-                all_of_each=not extent.is_least,
-            )
-            if extent is Extent.ROOMY and score is not None and not self._place_least(work, mark):
-                score = None
-        else:
-            packed = bool(constraint_of(self._session, work.job))
-            score = 0.0 if self._fill(work, work.parts[0], Scope(domain, packed=packed), extent) else None
+        of_each = extent if extent.is_least else Extent.WHOLE
+        score = self._in_turns(
+            work, lambda part: self._place_part(work, part, domain, of_each), all_of_each=not extent.is_least
+        )
+        if score is not None and extent is Extent.ROOMY and not self._place_least(work, mark):
+            score = None
         placed = sum(len(operation.tasks) for operation in work.statement.operations[mark:])
         if score is not None and self._end_trial(work, mark):
             return score
@@ -339,11 +333,13 @@ class StartRule:
         return score
 
     def _place_part(self, work: Work, part: Portion, domain: int, extent: Extent) -> float | None:
-        """Place one sub-group in its best domain inside the job's; None: it fits nowhere there."""
+        """Place one sub-group in its best domain inside the job's, or all in that; None: it fits nowhere there."""
         session, job, subgroup = self._session, work.job, part.subgroup
         constraint, placed = self._bounds(work, part)
+        if subgroup == NO_ROW:
+            return 0.0 if self._fill(work, part, Scope(domain, packed=bool(constraint)), extent) else None
         extents = [extent]
-        if extent.is_least and self._wants_room(work, part, constraint, placed):
+        if extent.is_least and self._wants_room(work, part):
             extents = [Extent.ROOMY] if extent is Extent.PARTS else [Extent.ROOMY, Extent.LEAST]
         for least, step in product(extents, search_gradients(session, job, subgroup, domain, constraint, placed)):
             needed = max(1, self._runs.deficit(job, part)) if least.is_least else len(part.tasks)
