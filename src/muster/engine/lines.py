@@ -166,14 +166,14 @@ class Line:
                 _, job = jobs.pop(0)
                 self._tree.changed(queue, self._queue_key, occupied=bool(jobs))
                 return job
-            for job in self._pop_jobs(queue):
+            for job in self.close(queue):
                 self._session.record(job, JobVerdict(QUEUE_OVERUSED))
         return None
 
     def pop_queue(self) -> tuple[int, list[int]] | None:
         """Take out the first queue, with its jobs; None: none is in line."""
         queue = self._next_queue()
-        return None if queue is None else (queue, self._pop_jobs(queue))
+        return None if queue is None else (queue, self.close(queue))
 
     def push(self, job: int) -> None:
         """Put a job in line, or back."""
@@ -185,7 +185,10 @@ class Line:
 
     def close(self, queue: int) -> list[int]:
         """Take out all jobs of a queue."""
-        return self._pop_jobs(queue) if self._jobs.get(queue) else []
+        jobs = self._jobs.pop(queue, [])
+        if jobs:
+            self._tree.changed(queue, self._queue_key, occupied=False)
+        return [job for _, job in jobs]
 
     def sort_again(self, queue: int) -> None:
         """What orders the jobs of a queue has changed."""
@@ -201,11 +204,6 @@ class Line:
         if not self._is_tree:
             self._tree.all_changed()
         return self._tree.next_leaf(self._queue_key)
-
-    def _pop_jobs(self, queue: int) -> list[int]:
-        jobs = [job for _, job in self._jobs.pop(queue)]
-        self._tree.changed(queue, self._queue_key, occupied=False)
-        return jobs
 
     def _queue_key(self, queue: int, leaf: int) -> Key:
         if self._is_tree:

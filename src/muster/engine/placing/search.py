@@ -245,8 +245,8 @@ class _Problem:
         session, snapshot = self._session, self._snapshot
         needs = [sum(map(len, self._tasks)) if everything else max(1, session.job_deficit(job))]
         is_gang = bool(session.asked(points.JOB_READY)) and not everything
-        minimums = is_gang and 0 < snapshot.jobs.min_roles_total[job] <= snapshot.jobs.min_member[job]
-        needs += [role_deficit(snapshot, role) if minimums else 0 for role in self._roles.tolist()]
+        has_pod_sets = is_gang and snapshot.jobs.has_pod_sets(job)
+        needs += [role_deficit(snapshot, role) if has_pod_sets else 0 for role in self._roles.tolist()]
         unready = [subgroup for subgroup in snapshot.jobs.subgroups[job] if session.subgroup_deficit(subgroup) > 0]
         needs += [max(0, lack) if is_gang else 0 for lack in lacking_subgroups(snapshot, job, unready)]
         return np.array(needs, np.int64)

@@ -22,7 +22,6 @@ import numpy as np
 from muster.engine.constraints import Constraint, constraint_of, domain_of, fault_of
 from muster.engine.domains import (
     ROOT,
-    distance_to,
     holding,
     holding_by_totals,
     nearest_first,
@@ -106,9 +105,10 @@ class StartRule:
         if placed == NO_ROW and work.whole:  # tasks that are moved are best near to where they were
             table = session.snapshot.tasks
             left = table.node[work.tasks[table.status[work.tasks] == TaskStatus.RELEASING]]
-            placed = session.snapshot.topology.domain_of_nodes(left)
+            before = session.snapshot.topology.domain_of_nodes(left)
+            steps = [near for step in steps for near in nearest_first(session, [step], before)]
         for extent, step in product(self._extents(work), steps):
-            found = self._place_in_step(work, step, extent, placed)
+            found = self._place_in_step(work, step, extent)
             if found:
                 return found
         if constraint.soft and steps and not work.is_divided and not work.whole:
@@ -182,7 +182,7 @@ class StartRule:
             domain = int(snapshot.topology.parent[domain])
         if domain == NO_ROW:
             return Found.NOTHING
-        return self._place_in_step(work, np.array([domain], np.intp), Extent.LEAST, NO_ROW)
+        return self._place_in_step(work, np.array([domain], np.intp), Extent.LEAST)
 
     def _keeps_constraints(self, work: Work) -> bool:
         """Whether what is placed of a job and of its sub-groups keeps the hard constraints on them."""
@@ -196,8 +196,8 @@ class StartRule:
 
     # -- one tier ----------------------------------------------------------------------------------------------
 
-    def _place_in_step(self, work: Work, step: Rows, extent: Extent, placed: int) -> Found:
-        """Place the job in the best of some domains of one tier, of those that are nearest to what is placed.
+    def _place_in_step(self, work: Work, step: Rows, extent: Extent) -> Found:
+        """Place the job in the best of some domains of one tier, all as near to what is placed.
 
         Domains come in the order of the start rule, so without sub-groups the first solution is the best. When one
         fails, an exact search is asked about all of them: it may prove that trying the others is in vain.
@@ -206,14 +206,11 @@ class StartRule:
         needed = max(1, session.job_deficit(work.job)) if extent.is_least else len(tasks)
         domains = holding(session, tasks, needed, step)
         fewest = None if work.is_divided else self._fewest_domains(tasks[:needed], domains)
-        mark, nearest = work.statement.mark(), 0
-        best: tuple[tuple[tuple[int, ...], float], list[Operation]] | None = None
+        mark = work.statement.mark()
+        solved: list[tuple[tuple[int, ...], float, int, list[Operation]]] = []
         answer: Answer | None = None
-        line = ranked(session, work.job, NO_ROW, domains, placed, fewest)
+        line = ranked(session, work.job, NO_ROW, domains, NO_ROW, fewest)
         for domain, _ in line:
-            distance = distance_to(topology, placed, domain)
-            if best is not None and distance > nearest:
-                break
             score = self.solve(work, domain, extent)
             if score is not None:
                 if not work.is_divided:
@@ -221,16 +218,15 @@ class StartRule:
                 operations = work.statement.operations[mark:]
                 work.statement.rollback(mark)
                 used = domains_used(topology, domain, np.concatenate([one.nodes for one in operations]))
-                if best is None or (used, -score) < best[0]:
-                    best, nearest = ((used, -score), operations), distance
-            elif best is None and answer is None:
+                solved.append((used, -score, len(solved), operations))
+            elif not solved and answer is None:
                 tried = np.array([one for one, _ in line], np.intp)
                 roomy = self._want_room(work) if extent is Extent.PARTS else ()
                 answer = self._search.places_in(work, tried, everything=not extent.is_least, roomy=roomy)
                 if answer.is_proof:
                     return Found.NOTHING
-        if best is not None:
-            work.statement.redo(best[1])
+        if solved:
+            work.statement.redo(min(solved)[-1])
             return self._end_trial(work, mark)
         if answer is None or answer.places is None:
             return Found.NOTHING
@@ -296,8 +292,8 @@ class StartRule:
         unready = {owner for owner in owners if owner != NO_ROW and self._session.subgroup_deficit(owner) > 0}
         if unready:
             work.statement.rollback(mark)
-            kept = ((one, int(groups[one.tasks[0]]) in unready) for one in placed)
-            work.statement.redo([later for one, waits in kept for later in (promise([one]) if waits else [one])])
+            for one in placed:
+                work.statement.redo(promise([one]) if int(groups[one.tasks[0]]) in unready else [one])
 
     def _in_turns(
         self, work: Work, place: Callable[[Portion], float | None], *, all_of_each: bool = False
