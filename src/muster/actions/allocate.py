@@ -9,7 +9,7 @@ from msgspec import Meta, field
 
 from muster.engine.constraints import has_topology
 from muster.engine.gates import open_gates
-from muster.engine.hope import InVain, Room, Waiters, without_room
+from muster.engine.hope import InVain, Waiters, without_room
 from muster.engine.lines import Line
 from muster.engine.placing import EVERYWHERE, Door, Found, Options, Scope
 from muster.engine.promises import left_without_share, take_promises
@@ -64,7 +64,7 @@ class Allocate(Action):
                     if promises or not in_vain.tell(job, tasks, where):
                         waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
                         in_vain.note(job, tasks, where)
-                if told and not _has_started(session, job):
+                if told:
                     _tell_wait(session, line, job)
             if len(waiting[job]):
                 line.push(job)
@@ -133,7 +133,7 @@ def _leave_out(session: Session, tasks: Rows, *, is_tree: bool) -> tuple[Rows, s
     Somebody may want to know who waits, and in which order; and in a tree a queue is judged by its first job.
     """
     waiters = Waiters.of(session.snapshot, tasks)
-    lost = without_room(session, waiters, Room(session.snapshot))
+    lost = without_room(session, waiters)
     jobs, queues = waiters.jobs[lost].tolist(), session.snapshot.jobs.queue[waiters.jobs]
     if session.asked(points.JOB_WAITS) or (is_tree and (queues != queues[0]).any()):
         return tasks, set(jobs)
@@ -142,18 +142,16 @@ def _leave_out(session: Session, tasks: Rows, *, is_tree: bool) -> tuple[Rows, s
 
 
 def _tell_wait(session: Session, line: Line, job: int) -> None:
-    """Tell plugins that a job found no place, and do what they say about those behind it."""
-    queue = int(session.snapshot.jobs.queue[job])
+    """Tell plugins of a job that got no place and lacks some, and do what they say about those behind it."""
+    jobs = session.snapshot.jobs
+    if jobs.counts[job, TaskStatus.ALLOCATED] or session.job_deficit(job) == 0:
+        return
+    queue = int(jobs.queue[job])
     if session.job_waits(job):
         line.sort_again(queue)
     closed = session.queue_closed(queue)
     if closed is not None:
         session.verdicts.update(dict.fromkeys(line.close(queue), JobVerdict(closed.reason, closed.detail)))
-
-
-def _has_started(session: Session, job: int) -> bool:
-    """Whether a job has been given places in this cycle, or has what it needs."""
-    return bool(session.snapshot.jobs.counts[job, TaskStatus.ALLOCATED]) or session.job_deficit(job) == 0
 
 
 def _why_not_keep(

@@ -48,12 +48,9 @@ class QueueTree:
                     break
                 siblings.append(queue)
         self._arrange(NO_ROW, key_of)
-        #: Those that are compared anew when they come first: all but whoever stands first everywhere now.
-        self._changed = {queue for siblings in self._inside.values() for queue in siblings}
-        queue = NO_ROW
-        while queue not in self._leaves and queue in self._inside:
-            queue = self._inside[queue][self._first]
-            self._changed.remove(queue)
+        #: Those that are compared anew when they come first.
+        self._changed: set[int] = set()
+        self.all_changed()
 
     def _arrange(self, parent: int, key_of: KeyOf) -> None:
         siblings = self._inside.get(parent, [])

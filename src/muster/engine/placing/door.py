@@ -155,7 +155,7 @@ class Door:
 
     def _place_chunk(self, work: Work, scope: Scope) -> Outcome:
         """Place exactly these tasks, or none; if one has to wait for room, all are only promised theirs."""
-        statement, count = work.statement, len(work.tasks)
+        session, statement, count = self._session, work.statement, len(work.tasks)
         mark = statement.mark()
         verdict = self._over_capacity(work.job, work.tasks)
         if verdict is not None or not self._place_all(work, scope):
@@ -163,17 +163,14 @@ class Door:
             return Outcome(Found.NOTHING, verdict=verdict or work.verdict or JobVerdict(TOPOLOGY))
         placed = statement.operations[mark:]
         is_promised = any(operation.kind is OperationKind.PIPELINE for operation in placed)
-        if work.modes != PROMISES and not is_promised and not self._awaits_minimum(work.job):
+        # What a job has beyond its minimum does not start before that, which may only be promised yet.
+        is_early = session.snapshot.jobs.counts[work.job, TaskStatus.PIPELINED] and session.job_deficit(work.job) > 0
+        if work.modes != PROMISES and not is_promised and not is_early:
             return Outcome(Found.READY, count)
         if any(operation.kind is OperationKind.ALLOCATE for operation in placed):
             statement.rollback(mark)
             statement.redo(promise(placed))
         return Outcome(Found.PROMISED, count)
-
-    def _awaits_minimum(self, job: int) -> bool:
-        """Whether a job's minimum is only promised yet: what it has beyond that does not start before it."""
-        counts = self._session.snapshot.jobs.counts
-        return bool(counts[job, TaskStatus.PIPELINED]) and self._session.job_deficit(job) > 0
 
     def _place_nested(self, work: Work, chunk: Work, scope: Scope) -> Outcome:
         """Place a chunk of a nested gang: where it would be if all that waits had places, else by itself.
