@@ -11,7 +11,7 @@ from muster.engine.constraints import has_topology
 from muster.engine.gates import open_gates
 from muster.engine.hope import InVain, Waiters, without_room
 from muster.engine.lines import Line
-from muster.engine.placing import EVERYWHERE, Door, Found, Options, Scope
+from muster.engine.placing import EVERYWHERE, Door, Found, Options, Scope, door_of
 from muster.engine.promises import left_without_share, take_promises
 from muster.engine.waiting import placeable_jobs, schedulable_tasks, tell_gated
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
@@ -48,7 +48,7 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
-        door = session.workspace["door"] = Door(session, self.arguments)
+        session.workspace["door"] = Door(session, self.arguments)
         is_tree = bool(session.asked(points.QUEUE_TURN))
         waiting, lost = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())
@@ -62,7 +62,7 @@ class Allocate(Action):
                 else:
                     where = session.start_nodes(job, tasks)
                     if promises or not in_vain.tell(job, tasks, where):
-                        waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
+                        waiting[job] = self._give_turn(session, job, tasks, where, promises=promises)
                         in_vain.note(job, tasks, where)
                 if told:
                     _tell_wait(session, line, job)
@@ -90,19 +90,13 @@ class Allocate(Action):
         return waiting, lost
 
     def _give_turn(
-        self,
-        session: Session,
-        door: Door,
-        job: int,
-        tasks: Rows,
-        where: Rejection | Mask | None,
-        *,
-        promises: bool,
+        self, session: Session, job: int, tasks: Rows, where: Rejection | Mask | None, *, promises: bool
     ) -> Rows:
         """Let one job try; return the tasks with which it goes back in line. `promises`: some have room set aside."""
         if isinstance(where, Rejection):
             session.record(job, JobVerdict(where.reason, where.detail))
             return tasks[:0]
+        door = door_of(session)
         with session.statement(self.name) as statement:
             if promises:
                 statement.release(session.snapshot.tasks_of(job))

@@ -19,7 +19,7 @@ from muster.engine.evictions.options import ConsolidationOptions, GangOptions, L
 from muster.engine.evictions.pipeline import Strategy, run
 from muster.engine.evictions.solver.strategy import SolverStrategy
 from muster.engine.evictions.task.strategy import TaskStrategy, WithinJobs
-from muster.engine.waiting import nobody_waits
+from muster.engine.waiting import schedulable_tasks
 from muster.framework import Action, Arguments, Eviction, Session
 
 Options = TypeVar("Options", bound=Limits)
@@ -86,7 +86,7 @@ class _Evicting(Action):
     kind: ClassVar[Eviction]
 
     def run(self, session: Session) -> None:
-        for strategy in () if nobody_waits(session) else self._strategies(session):
+        for strategy in self._strategies(session) if len(schedulable_tasks(session)) else ():
             run(session, self.kind, strategy, self.name)
         if self.kind is Eviction.PREEMPT:
             evict_departures(session, self.name, ignores_budgets=self._options(Limits).ignore_pdb)

@@ -26,13 +26,8 @@ _ACTIVE = slice(min(ACTIVE_STATUSES), max(ACTIVE_STATUSES) + 1)
 _SUCCEEDED = int(TaskStatus.SUCCEEDED)
 
 
-def active_count(counts: Rows) -> int:
-    """Of the counters of a job or role: tasks that have a place or are promised one."""
-    return sum(counts[_ACTIVE].tolist())
-
-
 def settled_count(counts: Rows) -> int:
-    """Of the same: tasks that need no place any more, as they have one, are promised one, or are done."""
+    """Of the counters of a job or role: tasks that need no place, as they have one, are promised one, or are done."""
     row: list[int] = counts.tolist()
     return sum(row[_ACTIVE]) + row[_SUCCEEDED]
 

@@ -52,11 +52,6 @@ def schedulable_tasks(session: Session, *, best_effort: bool | None = None) -> R
     return wanted
 
 
-def nobody_waits(session: Session) -> bool:
-    """Whether no pending task could be placed at all, so that an action which makes room has nothing to do."""
-    return len(schedulable_tasks(session)) == 0
-
-
 def tell_gated(session: Session) -> None:
     """Note what holds tasks of jobs back; a later word on what else waits replaces it."""
     for job in sorted(set(session.snapshot.tasks.job[pending_tasks(session, gated=True)].tolist())):

@@ -30,7 +30,7 @@ from muster.engine.placing.contract import (
 from muster.engine.placing.nested import Nested
 from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Search, is_entangled
-from muster.engine.placing.start_rule import PLANNED, StartRule, places_since
+from muster.engine.placing.start_rule import PLANNED, StartRule, take_back
 from muster.engine.waiting import gated_verdict, queue_holds, schedulable_tasks
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_FULL, TOPOLOGY
@@ -110,10 +110,8 @@ class Door:
             if len(chunk) == 0:
                 return Outcome(Found.NOTHING, verdict=self._incomplete(job))
             if is_nested or not has_domains:
-                next_step = replace(work, tasks=chunk, whole=True)
-                outcome = (
-                    self._place_nested(work, next_step, scope) if is_nested else self._place_chunk(next_step, scope)
-                )
+                first = replace(work, tasks=chunk, whole=True)
+                outcome = self._place_nested(work, first, scope) if is_nested else self._place_chunk(first, scope)
                 return replace(outcome, left=tasks[table.status[tasks] == TaskStatus.PENDING]) if outcome else outcome
             verdict = self._over_capacity(job, chunk)
             if verdict is not None:
@@ -124,9 +122,8 @@ class Door:
         if found is Found.READY and not self._has_all_members(work):
             work.statement.rollback(mark)
             return Outcome(Found.NOTHING, verdict=JobVerdict(GANG_INCOMPLETE))
-        if found is not Found.READY or placed in (0, len(tasks)):
-            return Outcome(found, placed, NOBODY, work.verdict)
-        return Outcome(found, placed, tasks[table.status[tasks] == TaskStatus.PENDING], work.verdict)
+        left = tasks[table.status[tasks] == TaskStatus.PENDING] if found is Found.READY and placed else NOBODY
+        return Outcome(found, placed, left, work.verdict)
 
     def _has_all_members(self, work: Work) -> bool:
         """Place the members that ask for nothing and that the gang's minimums rely on; False: too few found a node."""
@@ -183,11 +180,9 @@ class Door:
         is_promised = bool((table.nominated[chunk.tasks] != NO_ROW).any())
         if not (is_small or is_settled or is_promised) and len(chunk.tasks) < len(tasks) <= PLANNED:
             mark = work.statement.mark()
-            if self._nested.place(replace(work, whole=True), scope):
-                places = places_since(work.statement, mark, len(table))
-                work.statement.rollback(mark)
-                if outcome := self._place_held(chunk, Scope(places=places)):
-                    return outcome
+            is_found = self._nested.place(replace(work, whole=True), scope)
+            if is_found and (outcome := self._place_held(chunk, Scope(places=take_back(work.statement, mark)))):
+                return outcome
         outcome = self._place_held(chunk, scope)
         if outcome or is_alike or scope.mask is not None or len(chunk.tasks) == len(tasks):
             return outcome

@@ -20,15 +20,7 @@ from typing import Final
 import numpy as np
 
 from muster.engine.constraints import Constraint, constraint_of, domain_of, fault_of
-from muster.engine.domains import (
-    ROOT,
-    holding,
-    holding_by_totals,
-    nearest_first,
-    ranked,
-    roomiest,
-    search_gradients,
-)
+from muster.engine.domains import ROOT, holding, holding_by_totals, nearest_first, ranked, roomiest, search_gradients
 from muster.engine.gangs import NOBODY, Portion, required_subgroups
 from muster.engine.placing.contract import Found, Scope, promise, together
 from muster.engine.placing.packing import Packer, domains_used
@@ -360,8 +352,7 @@ class StartRule:
 
     def _place_least(self, work: Work, mark: int, part: Portion | None = None) -> bool:
         """All has room since `mark`: place what is needed of it, where it would be."""
-        places = places_since(work.statement, mark, len(self._session.snapshot.tasks))
-        work.statement.rollback(mark)
+        places = take_back(work.statement, mark)
         if part is None:
             return bool(self._place_planned(work, places))
         return self._fill(work, part, Scope(places=places), Extent.LEAST)
@@ -390,9 +381,10 @@ class StartRule:
         return JobVerdict(TOPOLOGY, detail, int(session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
 
 
-def places_since(statement: Statement, mark: int, n_tasks: int) -> Rows:
-    """The nodes of what a statement has placed since a mark, by task row."""
-    places = np.full(n_tasks, NO_ROW, np.intp)
+def take_back(statement: Statement, mark: int) -> Rows:
+    """Undo what a statement has placed since a mark, and return the nodes of it, by task row."""
+    places = np.full(len(statement.snapshot.tasks), NO_ROW, np.intp)
     for operation in statement.operations[mark:]:
         places[operation.tasks] = operation.nodes
+    statement.rollback(mark)
     return places
