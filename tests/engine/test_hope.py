@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from muster.api import KubeObject
 from muster.engine.gangs import next_tasks, requests_of
-from muster.engine.hope import Crowd, Room, Waiters, beyond_total, without_room
+from muster.engine.hope import Crowd, Waiters, beyond_total, without_room
 from muster.engine.waiting import schedulable_tasks, why_not_schedulable
 from muster.framework import Session
 from muster.kernels.placement import IDLE
@@ -47,7 +47,7 @@ def opened(jobs: list[tuple[int, int, int, int]], held: list[int], policy: str =
 def test_only_those_without_room_are_counted_out(jobs: list[tuple[int, int, int, int]], held: list[int]) -> None:
     session = opened(jobs, held)
     snapshot, waiters = session.snapshot, Waiters.of(session.snapshot, schedulable_tasks(session))
-    lost = without_room(session, waiters, Room(snapshot))
+    lost = without_room(session, waiters)
     beyond = beyond_total(snapshot, waiters, snapshot.nodes.future_total())
     for place, job in enumerate(waiters.jobs.tolist()):
         gpus, tasks, minimum, _ = jobs[int(snapshot.jobs.records[job].name[1:])]

@@ -18,8 +18,9 @@ from muster.engine.evictions.simulation import Plan
 from muster.engine.evictions.solver import strategy as path
 from muster.engine.evictions.solver.pool import Unit
 from muster.engine.evictions.solver.search import Search
-from muster.engine.gangs import PodSet, active_count, pod_sets
+from muster.engine.gangs import PodSet, pod_sets
 from muster.framework import Eviction, SchedulerConfig, Session
+from muster.plugins.jobs.elastic import active_count
 from muster.plugins.queues.fairshare import FairShare
 from muster.plugins.queues.fairshare.rules import victim_units
 from muster.scheduler import Scheduler

@@ -11,7 +11,7 @@ from muster.engine.constraints import has_topology
 from muster.engine.gates import open_gates
 from muster.engine.hope import Crowd, InVain
 from muster.engine.lines import Line
-from muster.engine.placing import EVERYWHERE, Door, Found, Options, Scope
+from muster.engine.placing import EVERYWHERE, Door, Found, Options, Scope, door_of
 from muster.engine.promises import left_without_share, take_promises
 from muster.engine.waiting import placeable_jobs, schedulable_tasks, tell_gated
 from muster.framework import Action, Arguments, JobVerdict, Rejection, Session, points
@@ -48,7 +48,7 @@ class Allocate(Action):
 
     def run(self, session: Session) -> None:
         assert isinstance(self.arguments, AllocateArguments)
-        door = session.workspace["door"] = Door(session, self.arguments)
+        session.workspace["door"] = Door(session, self.arguments)
         is_tree = bool(session.asked(points.QUEUE_TURN))
         waiting, crowd = self._line_up(session, is_tree=is_tree)
         promises = bool(session.snapshot.tasks.reserved.any())
@@ -63,9 +63,9 @@ class Allocate(Action):
                 else:
                     where = session.start_nodes(job, tasks)
                     if promises or not in_vain.tell(job, tasks, where):
-                        waiting[job] = self._give_turn(session, door, job, tasks, where, promises=promises)
+                        waiting[job] = self._give_turn(session, job, tasks, where, promises=promises)
                         was_in_vain = in_vain.note(job, tasks, where)
-                if told and not _has_started(session, job):
+                if told:
                     _tell_wait(session, line, job)
             if len(waiting[job]):
                 line.push(job)
@@ -97,19 +97,13 @@ class Allocate(Action):
         return waiting, crowd
 
     def _give_turn(
-        self,
-        session: Session,
-        door: Door,
-        job: int,
-        tasks: Rows,
-        where: Rejection | Mask | None,
-        *,
-        promises: bool,
+        self, session: Session, job: int, tasks: Rows, where: Rejection | Mask | None, *, promises: bool
     ) -> Rows:
         """Let one job try; return the tasks with which it goes back in line. `promises`: some have room set aside."""
         if isinstance(where, Rejection):
             session.record(job, JobVerdict(where.reason, where.detail))
             return tasks[:0]
+        door = door_of(session)
         with session.statement(self.name) as statement:
             if promises:
                 statement.release(session.snapshot.tasks_of(job))
@@ -135,18 +129,16 @@ class Allocate(Action):
 
 
 def _tell_wait(session: Session, line: Line, job: int) -> None:
-    """Tell plugins that a job found no place, and do what they say about those behind it."""
-    queue = int(session.snapshot.jobs.queue[job])
+    """Tell plugins of a job that got no place and lacks some, and do what they say about those behind it."""
+    jobs = session.snapshot.jobs
+    if jobs.counts[job, TaskStatus.ALLOCATED] or session.job_deficit(job) == 0:
+        return
+    queue = int(jobs.queue[job])
     if session.job_waits(job):
         line.sort_again(queue)
     closed = session.queue_closed(queue)
     if closed is not None:
         session.verdicts.update(dict.fromkeys(line.close(queue), JobVerdict(closed.reason, closed.detail)))
-
-
-def _has_started(session: Session, job: int) -> bool:
-    """Whether a job has been given places in this cycle, or has what it needs."""
-    return bool(session.snapshot.jobs.counts[job, TaskStatus.ALLOCATED]) or session.job_deficit(job) == 0
 
 
 def _why_not_keep(

@@ -19,7 +19,7 @@ from muster.engine.evictions.options import ConsolidationOptions, GangOptions, L
 from muster.engine.evictions.pipeline import Strategy, run
 from muster.engine.evictions.solver.strategy import SolverStrategy
 from muster.engine.evictions.task.strategy import TaskStrategy, WithinJobs
-from muster.engine.waiting import nobody_waits
+from muster.engine.waiting import schedulable_tasks
 from muster.framework import Action, Arguments, Eviction, Session
 
 Options = TypeVar("Options", bound=Limits)
@@ -57,33 +57,21 @@ class ChoosingArguments(Arguments, frozen=True, kw_only=True):
         return self.strategy or ("gang" if self.gang_aware or dotted else "task")
 
 
-class PreemptChoice(ChoosingArguments, frozen=True, kw_only=True):
-    """What preempt knows beside its strategies."""
+class Workers(Arguments, frozen=True, kw_only=True):
+    """What Volcano's preempt knows beside its strategies."""
 
-    gang_aware_dotted: Annotated[bool, Meta(description="The same as gangAwareEnable.")] = field(
-        default=False, name="preempt.gangAwareEnable"
-    )
     workers: Annotated[int, Meta(description="Accepted for Volcano's files; nodes are tried together as arrays.")] = (
         field(default=16, name="topologyAwarePreemptWorkerNum")
     )
 
 
-class ReclaimChoice(ChoosingArguments, frozen=True, kw_only=True):
-    """What reclaim knows beside its strategies."""
-
-    gang_aware_dotted: Annotated[bool, Meta(description="The same as gangAwareEnable.")] = field(
-        default=False, name="reclaim.gangAwareEnable"
-    )
-
-
-def _with_options(name: str, choice: type[ChoosingArguments], *strategies: type[Limits]) -> type[ChoosingArguments]:
-    """The arguments of an action that has the choice: those of all its strategies are known to it."""
-    fields = {
-        known.name: (known.name, known.type, field(default=known.default, name=known.encode_name))
-        for strategy in strategies
-        for known in msgspec.structs.fields(strategy)
-    }
-    made = msgspec.defstruct(name, fields.values(), bases=(choice,), frozen=True, kw_only=True)
+def _choice(action: str, *options: type[Arguments]) -> type[ChoosingArguments]:
+    """The arguments of an action that has the choice: it knows Volcano's flag by two names, and all of these."""
+    dotted = Annotated[bool, Meta(description="The same as gangAwareEnable.")]
+    fields = {"dotted": ("gang_aware_dotted", dotted, field(default=False, name=f"{action}.gangAwareEnable"))}
+    for known in (known for kind in options for known in msgspec.structs.fields(kind)):
+        fields[known.name] = known.name, known.type, field(default=known.default, name=known.encode_name)
+    made = msgspec.defstruct(action, fields.values(), bases=(ChoosingArguments,), frozen=True, kw_only=True)
     assert issubclass(made, ChoosingArguments)
     return made
 
@@ -98,7 +86,7 @@ class _Evicting(Action):
     kind: ClassVar[Eviction]
 
     def run(self, session: Session) -> None:
-        for strategy in () if nobody_waits(session) else self._strategies(session):
+        for strategy in self._strategies(session) if len(schedulable_tasks(session)) else ():
             run(strategy)
         if self.kind is Eviction.PREEMPT:
             evict_departures(session, self.name, ignores_budgets=self._options(Limits).ignore_pdb)
@@ -133,7 +121,7 @@ class Preempt(_Evicting):
     name: ClassVar[str] = "preempt"
     summary: ClassVar[str] = "Let jobs in need take the place of less important ones in their queue."
     kind = Eviction.PREEMPT
-    Args = _with_options("PreemptArguments", PreemptChoice, TaskOptions, GangOptions, SolverOptions)
+    Args = _choice("preempt", Workers, TaskOptions, GangOptions, SolverOptions)
     read_arguments = Args.read_arguments
 
 
@@ -143,7 +131,7 @@ class Reclaim(_Evicting):
     name: ClassVar[str] = "reclaim"
     summary: ClassVar[str] = "Let queues below their share take it back from queues that have more than theirs."
     kind = Eviction.RECLAIM
-    Args = _with_options("ReclaimArguments", ReclaimChoice, GangOptions, SolverOptions)
+    Args = _choice("reclaim", GangOptions, SolverOptions)
     read_arguments = Args.read_arguments
 
 

@@ -98,7 +98,7 @@ def holding_by_totals(snapshot: Snapshot, tasks: Rows, free: Amounts, domains: R
     """Which domains have, all their nodes together, as much free as the tasks ask for; `free`: amounts per node."""
     total = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0].sum(axis=0)
     rows = _rows_of(snapshot, domains)
-    kept: Mask = (sum_over(snapshot, np.maximum(free[rows], 0), domains, rows.start) >= total).all(axis=1)
+    kept: Mask = (snapshot.topology.sums(np.maximum(free[rows], 0), domains, rows.start) >= total).all(axis=1)
     return kept
 
 
@@ -118,7 +118,7 @@ def roomiest(session: Session, tasks: Rows, domains: Rows, tried: Mapping[int, i
 
 def _room(session: Session, tasks: Rows, domains: Rows) -> NDArray[np.int64]:
     rows = _rows_of(session.snapshot, domains)
-    return room_for(session, tasks, lambda slots: sum_over(session.snapshot, slots, domains, rows.start), rows)
+    return room_for(session, tasks, lambda slots: session.snapshot.topology.sums(slots, domains, rows.start), rows)
 
 
 def room_for(session: Session, tasks: Rows, sums: Callable[[Rows], Amounts], rows: slice) -> NDArray[np.int64]:
@@ -166,18 +166,15 @@ def distance_to(topology: TopologyTable, placed: int, domain: int) -> int:
 
 def domain_totals(snapshot: Snapshot, domains: Rows) -> tuple[Amounts, Amounts]:
     """Used (promised places included) and allocatable amounts of domains, int64[domains, resources] each."""
-    rows = _rows_of(snapshot, domains)
+    rows, sums = _rows_of(snapshot, domains), snapshot.topology.sums
     state = snapshot.nodes.state[:, rows]
-    return (
-        sum_over(snapshot, state[USED] + state[PIPELINED], domains, rows.start),
-        sum_over(snapshot, state[ALLOCATABLE], domains, rows.start),
-    )
+    return sums(state[USED] + state[PIPELINED], domains, rows.start), sums(state[ALLOCATABLE], domains, rows.start)
 
 
 def domain_future_idle(snapshot: Snapshot, domains: Rows) -> Amounts:
     """What domains will have free once terminating pods are gone and promised places are taken."""
     rows = _rows_of(snapshot, domains)
-    return sum_over(snapshot, np.maximum(snapshot.nodes.future_idle(rows), 0), domains, rows.start)
+    return snapshot.topology.sums(np.maximum(snapshot.nodes.future_idle(rows), 0), domains, rows.start)
 
 
 def _rows_of(snapshot: Snapshot, domains: Rows) -> slice:
@@ -185,11 +182,3 @@ def _rows_of(snapshot: Snapshot, domains: Rows) -> slice:
     if len(domains) == 0:
         return slice(0, 0)
     return slice(int(snapshot.topology.lo[domains].min()), int(snapshot.topology.hi[domains].max()))
-
-
-def sum_over(snapshot: Snapshot, amounts: NDArray[np.integer], domains: Rows, first: int = 0) -> Amounts:
-    """Sums over the nodes of each domain; `amounts` begins at node row `first`, and may have any further shape."""
-    sums = np.zeros((len(amounts) + 1, *amounts.shape[1:]), np.int64)
-    np.cumsum(amounts, axis=0, out=sums[1:])
-    totals: Amounts = sums[snapshot.topology.hi[domains] - first] - sums[snapshot.topology.lo[domains] - first]
-    return totals

@@ -8,7 +8,7 @@ hold) must have all of them at their minimum; one without has the job's own. Tas
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -16,18 +16,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from muster.framework import Session, points
-from muster.snapshot import (
-    ACTIVE_STATUSES,
-    BEST_EFFORT_PENDING,
-    NO_ROW,
-    READY_STATUSES,
-    GroupTable,
-    JobTable,
-    Mask,
-    Rows,
-    Snapshot,
-    TaskStatus,
-)
+from muster.snapshot import ACTIVE_STATUSES, BEST_EFFORT_PENDING, NO_ROW, READY_STATUSES, Rows, Snapshot, TaskStatus
 
 NOBODY: Rows = np.empty(0, np.intp)
 #: Whether the minimum is there, tasks per task of the minimum (0 where it is not), name.
@@ -37,13 +26,8 @@ _ACTIVE = slice(min(ACTIVE_STATUSES), max(ACTIVE_STATUSES) + 1)
 _SUCCEEDED = int(TaskStatus.SUCCEEDED)
 
 
-def active_count(counts: Rows) -> int:
-    """Of the counters of a job or role: tasks that have a place or are promised one."""
-    return sum(counts[_ACTIVE].tolist())
-
-
 def settled_count(counts: Rows) -> int:
-    """Of the same: tasks that need no place any more, as they have one, are promised one, or are done."""
+    """Of the counters of a job or role: tasks that need no place, as they have one, are promised one, or are done."""
     row: list[int] = counts.tolist()
     return sum(row[_ACTIVE]) + row[_SUCCEEDED]
 
@@ -178,25 +162,30 @@ def by_subgroup(session: Session, job: int, tasks: Rows) -> list[Portion]:
     return [Portion(owner, tasks[owners == owner]) for owner in dict.fromkeys(owners.tolist())]
 
 
+def lacking_subgroups(snapshot: Snapshot, job: int, unready: Collection[int]) -> list[int]:
+    """How many ready sub-groups each policy of a job lacks when these are not; below zero: how many it can spare."""
+    lacking = [policy.min_sub_groups or 0 for policy in snapshot.jobs.records[job].sub_groups]
+    for subgroup in snapshot.jobs.subgroups[job]:
+        if snapshot.subgroups.policy[subgroup] != NO_ROW and subgroup not in unready:
+            lacking[snapshot.subgroups.policy[subgroup]] -= 1
+    return lacking
+
+
 def required_subgroups(session: Session, job: int, *, promised: bool = False) -> list[int]:
     """Sub-groups that the job cannot start without, in order: as many of each policy as its minSubGroups still lacks.
 
     Those that have too few pods for their size come last. `promised`: what has a promise lacks nothing.
     """
     snapshot = session.snapshot
-    lacking = {number: spec.min_sub_groups or 0 for number, spec in enumerate(snapshot.jobs.records[job].sub_groups)}
     policy, pending = snapshot.subgroups.policy, snapshot.subgroups.counts[:, TaskStatus.PENDING]
     deficit_of = session.subgroup_pipelined_deficit if promised else session.subgroup_deficit
-    waiting = []
-    for subgroup in snapshot.jobs.subgroups[job]:
-        if (deficit := deficit_of(subgroup)) > 0:
-            waiting.append((bool(pending[subgroup] < deficit), session.subgroup_key(subgroup), subgroup))
-        elif policy[subgroup] != NO_ROW:
-            lacking[int(policy[subgroup])] -= 1
+    deficits = {subgroup: deficit_of(subgroup) for subgroup in snapshot.jobs.subgroups[job]}
+    unready = {subgroup: lacks for subgroup, lacks in deficits.items() if lacks > 0}
+    lacking = lacking_subgroups(snapshot, job, unready)
     required = []
-    for *_, subgroup in sorted(waiting):
-        if lacking.get(int(policy[subgroup]), 0) > 0:
-            lacking[int(policy[subgroup])] -= 1
+    for subgroup in sorted(unready, key=lambda one: (pending[one] < unready[one], session.subgroup_key(one), one)):
+        if policy[subgroup] != NO_ROW and lacking[policy[subgroup]] > 0:
+            lacking[policy[subgroup]] -= 1
             required.append(subgroup)
     return required
 
@@ -232,29 +221,19 @@ def _next_of_divided(session: Session, job: int, waiting: Rows) -> Rows:
 
 
 def relies_on_best_effort(session: Session, job: int) -> bool:
-    """Whether a minimum (of the job, a role, a sub-group) is met only by counting pending best-effort tasks."""
+    """Whether a job that is ready has a minimum (its own, of a role, a sub-group) only if pending ones are counted."""
     jobs, roles, groups = session.snapshot.jobs, session.snapshot.roles, session.snapshot.subgroups
     if not jobs.counts[job, BEST_EFFORT_PENDING] or not session.asked(points.JOB_READY):
         return False
-
-    def met(table: JobTable | GroupTable, minimum: Rows, rows: Sequence[int]) -> tuple[Mask, Mask]:
-        """Which minimums are met by tasks that have a place, and which by counting all."""
-        counts, least = table.counts[list(rows)], minimum[list(rows)]
-        ready = counts[:, list(READY_STATUSES)].sum(axis=1)
-        return ready >= least, ready + counts[:, BEST_EFFORT_PENDING] >= least
-
-    ready, counted = met(jobs, jobs.min_member, [job])
-    if jobs.min_member[job] >= jobs.min_roles_total[job]:
-        of_roles = met(roles, roles.minimum, jobs.roles[job])
-        ready, counted = np.append(ready, of_roles[0]), np.append(counted, of_roles[1])
-    policies = jobs.records[job].sub_groups
-    parts = list(jobs.subgroups[job]) if policies else []
-    whole, at_most = met(groups, groups.minimum, parts)
-    has_started = groups.counts[parts][:, list(READY_STATUSES)].any(axis=1)
-    if (counted & ~ready).any() or (at_most & ~whole & has_started).any():
+    least = [(jobs.counts[job], jobs.min_member[job])]
+    if jobs.has_pod_sets(job):
+        least += [(roles.counts[role], roles.minimum[role]) for role in jobs.roles[job]]
+    if any(ready_count(counts) < minimum for counts, minimum in least):
         return True
-    own = groups.policy[parts]
-    return any(
-        whole[own == number].sum() < (policy.min_sub_groups or 0) <= at_most[own == number].sum()
-        for number, policy in enumerate(policies)
-    )
+    lacks = {part: int(groups.minimum[part]) - ready_count(groups.counts[part]) for part in jobs.subgroups[job]}
+    unready = {part: count for part, count in lacks.items() if count > 0}
+    if any(lack > 0 for lack in lacking_subgroups(session.snapshot, job, unready)):
+        return True
+    # One that the job can do without begins with its size, or not at all.
+    helped = groups.counts[:, BEST_EFFORT_PENDING]
+    return any(count < groups.minimum[part] and count <= helped[part] for part, count in unready.items())

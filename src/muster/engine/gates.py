@@ -12,7 +12,6 @@ import numpy as np
 
 from muster.api import Pod
 from muster.api.names import QUEUE_GATE
-from muster.engine.gangs import ready_count
 from muster.engine.waiting import pending_tasks, placeable_jobs, queue_holds
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import QUEUE_FULL, QUEUE_OVERUSED
@@ -29,7 +28,7 @@ def open_gates(session: Session) -> None:
     for job, tasks in sorted(placeable_jobs(session, candidates).items(), key=lambda entry: session.job_key(entry[0])):
         ahead = passed.setdefault(int(jobs.queue[job]), [])
         ungated = int(np.count_nonzero(session.snapshot.tasks.job[pending_tasks(session, gated=False)] == job))
-        needed = int(jobs.min_member[job]) - ready_count(jobs.counts[job]) - ungated
+        needed = int(jobs.min_member[job]) - jobs.ready_count(job) - ungated
         for together in map(np.ndarray.tolist, np.split(tasks, range(max(1, needed), len(tasks)))):
             refusal = _refusal(session, job, np.array([*ahead, *together], np.intp))
             if refusal is not None:

@@ -44,25 +44,16 @@ class Waiters(NamedTuple):
         return chosen
 
 
-class Room:
-    """How many tasks of each class nodes could take, now or once everybody who leaves has left, by room alone."""
+def without_room(session: Session, waiters: Waiters) -> Mask:
+    """Which jobs need more places than all nodes have for them, now or once everybody who leaves has left."""
+    snapshot, nodes = session.snapshot, session.snapshot.nodes
+    free: Amounts = np.maximum(np.maximum(nodes.future_idle(), nodes.idle())[nodes.ready], 0)
 
-    def __init__(self, snapshot: Snapshot) -> None:
-        nodes = snapshot.nodes
-        self._classes = snapshot.classes
-        self._free: Amounts = np.maximum(np.maximum(nodes.future_idle(), nodes.idle())[nodes.ready], 0)
-        #: For those that ask for nothing there is always room.
-        self._many = len(snapshot.tasks)
-
-    def slots(self, cls: int) -> int:
-        request = self._classes.requests[cls, 0]
+    def slots_of(request: Rows) -> int:
         asked = request.nonzero()[0]
-        return int((self._free[:, asked] // request[asked]).min(axis=1).sum()) if len(asked) else self._many
+        # For those that ask for nothing there is always room.
+        return int((free[:, asked] // request[asked]).min(axis=1).sum()) if len(asked) else len(snapshot.tasks)
 
-
-def without_room(session: Session, waiters: Waiters, room: Room) -> Mask:
-    """Which jobs need more places than all nodes have for them together."""
-    snapshot = session.snapshot
     kinds = snapshot.tasks.cls[waiters.tasks]
     first = kinds[waiters.starts]
     countable: Mask = snapshot.jobs.is_plain[waiters.jobs]
@@ -70,7 +61,7 @@ def without_room(session: Session, waiters: Waiters, room: Room) -> Mask:
         countable &= np.logical_and.reduceat(kinds == np.repeat(first, waiters.sizes), waiters.starts)
     by_class: Rows = np.zeros(len(snapshot.classes.requests), np.intp)
     for cls in set(first.tolist()):
-        by_class[cls] = room.slots(cls)
+        by_class[cls] = slots_of(snapshot.classes.requests[cls, 0])
     slots = by_class[first]
     lost: Mask = countable & (slots < 1)
     # How many tasks of a gang must have a place is asked only where there are too few for all.
@@ -119,7 +110,7 @@ class Crowd:
         if self._counted == snapshot.touched or len(waiters.jobs) == 0:
             return []
         self._counted = snapshot.touched
-        lost = without_room(self._session, waiters, Room(snapshot))
+        lost = without_room(self._session, waiters)
         self._waiters = Waiters.of(snapshot, waiters.pieces(~lost))
         found: list[int] = waiters.jobs[lost].tolist()
         self.lost.update(found)

@@ -48,12 +48,9 @@ class QueueTree:
                     break
                 siblings.append(queue)
         self._arrange(NO_ROW, key_of)
-        #: Those that are compared anew when they come first: all but whoever stands first everywhere now.
-        self._changed = {queue for siblings in self._inside.values() for queue in siblings}
-        queue = NO_ROW
-        while queue not in self._leaves and queue in self._inside:
-            queue = self._inside[queue][self._first]
-            self._changed.remove(queue)
+        #: Those that are compared anew when they come first.
+        self._changed: set[int] = set()
+        self.all_changed()
 
     def _arrange(self, parent: int, key_of: KeyOf) -> None:
         siblings = self._inside.get(parent, [])
@@ -166,14 +163,14 @@ class Line:
                 _, job = jobs.pop(0)
                 self._tree.changed(queue, self._queue_key, occupied=bool(jobs))
                 return job
-            for job in self._pop_jobs(queue):
+            for job in self.close(queue):
                 self._session.record(job, JobVerdict(QUEUE_OVERUSED))
         return None
 
     def pop_queue(self) -> tuple[int, list[int]] | None:
         """Take out the first queue, with its jobs; None: none is in line."""
         queue = self._next_queue()
-        return None if queue is None else (queue, self._pop_jobs(queue))
+        return None if queue is None else (queue, self.close(queue))
 
     def push(self, job: int) -> None:
         """Put a job in line, or back."""
@@ -196,7 +193,10 @@ class Line:
 
     def close(self, queue: int) -> list[int]:
         """Take out all jobs of a queue."""
-        return self._pop_jobs(queue) if self._jobs.get(queue) else []
+        jobs = self._jobs.pop(queue, [])
+        if jobs:
+            self._tree.changed(queue, self._queue_key, occupied=False)
+        return [job for _, job in jobs]
 
     def sort_again(self, queue: int) -> None:
         """What orders the jobs of a queue has changed."""
@@ -212,11 +212,6 @@ class Line:
         if not self._is_tree:
             self._tree.all_changed()
         return self._tree.next_leaf(self._queue_key)
-
-    def _pop_jobs(self, queue: int) -> list[int]:
-        jobs = [job for _, job in self._jobs.pop(queue)]
-        self._tree.changed(queue, self._queue_key, occupied=False)
-        return jobs
 
     def _queue_key(self, queue: int, leaf: int) -> Key:
         if self._is_tree:

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from itertools import pairwise
 from typing import cast
 
 import numpy as np
 
 from muster.engine.constraints import why_not_placeable
-from muster.engine.gangs import requests_of
+from muster.engine.gangs import NOBODY, requests_of
 from muster.framework import JobVerdict, Session
 from muster.framework.reasons import (
     DEVICE_CLAIM,
@@ -38,32 +37,19 @@ def pending_tasks(session: Session, *, gated: bool) -> Rows:
     return wanted
 
 
-@dataclass(frozen=True, slots=True)
-class _Schedulable:
-    """The answer of `schedulable_tasks`, while nothing more is touched."""
-
-    touched: int
-    tasks: Rows
-
-
 def schedulable_tasks(session: Session, *, best_effort: bool | None = None) -> Rows:
     """Pending tasks without scheduling gates, ordered by job and then as the plugins order them; to be read only.
 
     `best_effort`: only those that ask for nothing, or only the others.
     """
-    known, touched = session.workspace.get("schedulable"), session.snapshot.touched
-    if not isinstance(known, _Schedulable) or known.touched != touched:
-        known = _Schedulable(touched, session.sort_tasks(pending_tasks(session, gated=False)))
-        session.workspace["schedulable"] = known
+    touched, tasks = cast("tuple[int, Rows]", session.workspace.get("schedulable", (NO_ROW, NOBODY)))
+    if touched != session.snapshot.touched:  # else the answer is that of the last time
+        tasks = session.sort_tasks(pending_tasks(session, gated=False))
+        session.workspace["schedulable"] = session.snapshot.touched, tasks
     if best_effort is None:
-        return known.tasks
-    wanted: Rows = known.tasks[((session.snapshot.tasks.flags[known.tasks] & BEST_EFFORT) != 0) == best_effort]
+        return tasks
+    wanted: Rows = tasks[((session.snapshot.tasks.flags[tasks] & BEST_EFFORT) != 0) == best_effort]
     return wanted
-
-
-def nobody_waits(session: Session) -> bool:
-    """Whether no pending task could be placed at all, so that an action which makes room has nothing to do."""
-    return len(schedulable_tasks(session)) == 0
 
 
 def tell_gated(session: Session) -> None:
@@ -144,23 +130,15 @@ def _surely_schedulable(session: Session, waiting: list[int]) -> set[int]:
     return set(rows[sure & session.surely_valid(rows)].tolist()).difference(jobs.aside)
 
 
-@dataclass(frozen=True, slots=True)
-class _Placeable:
-    """The last answer of `placeable_jobs`."""
-
-    tasks: Rows
-    n_faults: int
-    jobs: dict[int, Rows]
-
-
 def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict[int, Rows]:
     """Tasks, which are ordered by job, of the jobs that may be placed; `tell`: the verdicts on all are noted.
 
     Several actions ask about the very same tasks while nothing is placed: they get the same answer.
     """
-    known = session.workspace.get("placeable")
-    if not tell and isinstance(known, _Placeable) and known.tasks is tasks and known.n_faults == len(session.faults):
-        return dict(known.jobs)
+    last = session.workspace.get("placeable", (None, 0, {}))
+    asked, n_faults, known = cast("tuple[Rows, int, dict[int, Rows]]", last)
+    if not tell and asked is tasks and n_faults == len(session.faults):
+        return dict(known)
     found: dict[int, Rows] = {}
     # Jobs that could be placed, by the counters that this was said of: nothing else changes while actions run.
     passed = cast("dict[int, bytes]", session.workspace.setdefault("passed", {}))
@@ -170,11 +148,8 @@ def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict
     if tell:
         session.verdicts.update(dict.fromkeys(sure, _NOT_TRIED))
     for job, own in pieces:
-        if job in sure:
-            found[job] = own
-            continue
         is_known = not tell and job in passed and job not in session.snapshot.jobs.aside
-        if is_known and passed[job] == counts[job].tobytes():
+        if job in sure or (is_known and passed[job] == counts[job].tobytes()):
             found[job] = own
             continue
         with session.turn(job):
@@ -184,5 +159,5 @@ def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict
             if verdict is None:
                 found[job] = own
                 passed[job] = counts[job].tobytes()
-    session.workspace["placeable"] = _Placeable(tasks, len(session.faults), found)
+    session.workspace["placeable"] = tasks, len(session.faults), found
     return dict(found)

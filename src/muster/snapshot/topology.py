@@ -79,6 +79,13 @@ class TopologyTable:
         """The domain and all domains inside it."""
         return np.arange(domain, int(self.last[domain]) + 1, dtype=np.intp)
 
+    def sums(self, values: NDArray[np.integer], domains: Rows, first: int = 0) -> NDArray[np.int64]:
+        """Sums over the nodes of some domains; `values` begins at node row `first`, and may have any further shape."""
+        running = np.zeros((len(values) + 1, *values.shape[1:]), np.int64)
+        np.cumsum(values, axis=0, out=running[1:])
+        totals: NDArray[np.int64] = running[self.hi[domains] - first] - running[self.lo[domains] - first]
+        return totals
+
     def owners_by_tier(self) -> tuple[Rows, ...]:
         """For each tier, the lowest first, the domain that holds each node, NO_ROW if there is none; made once."""
         if not self._owners:

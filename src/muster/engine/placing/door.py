@@ -30,12 +30,12 @@ from muster.engine.placing.contract import (
 from muster.engine.placing.nested import Nested
 from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Search, is_entangled
-from muster.engine.placing.start_rule import PLANNED, StartRule, places_since
+from muster.engine.placing.start_rule import PLANNED, StartRule, take_back
 from muster.engine.waiting import gated_verdict, queue_holds, schedulable_tasks
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import GATED, NO_ROW, OperationKind, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import GATED, NO_ROW, OperationKind, Rows, Statement, TaskStatus
 
 
 class Door:
@@ -76,7 +76,12 @@ class Door:
     @cached_property
     def _is_mixed(self) -> list[bool]:
         """Jobs with tasks that are not all alike."""
-        return _mixed_jobs(self._session.snapshot)
+        table, n_jobs = self._session.snapshot.tasks, len(self._session.snapshot.jobs)
+        mixed, some = np.zeros(n_jobs + 1, np.bool_), np.zeros(n_jobs + 1, np.intp)
+        some[table.job] = table.cls  # the last place is that of NO_ROW
+        mixed[table.job[table.cls != some[table.job]]] = True
+        found: list[bool] = mixed.tolist()
+        return found
 
     # -- what kind of job --------------------------------------------------------------------------------------
 
@@ -105,10 +110,8 @@ class Door:
             if len(chunk) == 0:
                 return Outcome(Found.NOTHING, verdict=self._incomplete(job))
             if is_nested or not has_domains:
-                next_step = replace(work, tasks=chunk, whole=True)
-                outcome = (
-                    self._place_nested(work, next_step, scope) if is_nested else self._place_chunk(next_step, scope)
-                )
+                first = replace(work, tasks=chunk, whole=True)
+                outcome = self._place_nested(work, first, scope) if is_nested else self._place_chunk(first, scope)
                 return replace(outcome, left=tasks[table.status[tasks] == TaskStatus.PENDING]) if outcome else outcome
             verdict = self._over_capacity(job, chunk)
             if verdict is not None:
@@ -119,9 +122,8 @@ class Door:
         if found is Found.READY and not self._has_all_members(work):
             work.statement.rollback(mark)
             return Outcome(Found.NOTHING, verdict=JobVerdict(GANG_INCOMPLETE))
-        if found is not Found.READY or placed in (0, len(tasks)):
-            return Outcome(found, placed, NOBODY, work.verdict)
-        return Outcome(found, placed, tasks[table.status[tasks] == TaskStatus.PENDING], work.verdict)
+        left = tasks[table.status[tasks] == TaskStatus.PENDING] if found is Found.READY and placed else NOBODY
+        return Outcome(found, placed, left, work.verdict)
 
     def _has_all_members(self, work: Work) -> bool:
         """Place the members that ask for nothing and that the gang's minimums rely on; False: too few found a node."""
@@ -150,7 +152,7 @@ class Door:
 
     def _place_chunk(self, work: Work, scope: Scope) -> Outcome:
         """Place exactly these tasks, or none; if one has to wait for room, all are only promised theirs."""
-        statement, count = work.statement, len(work.tasks)
+        session, statement, count = self._session, work.statement, len(work.tasks)
         mark = statement.mark()
         verdict = self._over_capacity(work.job, work.tasks)
         if verdict is not None or not self._place_all(work, scope):
@@ -158,17 +160,14 @@ class Door:
             return Outcome(Found.NOTHING, verdict=verdict or work.verdict or JobVerdict(TOPOLOGY))
         placed = statement.operations[mark:]
         is_promised = any(operation.kind is OperationKind.PIPELINE for operation in placed)
-        if work.modes != PROMISES and not is_promised and not self._awaits_minimum(work.job):
+        # What a job has beyond its minimum does not start before that, which may only be promised yet.
+        is_early = session.snapshot.jobs.counts[work.job, TaskStatus.PIPELINED] and session.job_deficit(work.job) > 0
+        if work.modes != PROMISES and not is_promised and not is_early:
             return Outcome(Found.READY, count)
         if any(operation.kind is OperationKind.ALLOCATE for operation in placed):
             statement.rollback(mark)
             statement.redo(promise(placed))
         return Outcome(Found.PROMISED, count)
-
-    def _awaits_minimum(self, job: int) -> bool:
-        """Whether a job's minimum is only promised yet: what it has beyond that does not start before it."""
-        counts = self._session.snapshot.jobs.counts
-        return bool(counts[job, TaskStatus.PIPELINED]) and self._session.job_deficit(job) > 0
 
     def _place_nested(self, work: Work, chunk: Work, scope: Scope) -> Outcome:
         """Place a chunk of a nested gang: where it would be if all that waits had places, else by itself.
@@ -181,11 +180,9 @@ class Door:
         is_promised = bool((table.nominated[chunk.tasks] != NO_ROW).any())
         if not (is_small or is_settled or is_promised) and len(chunk.tasks) < len(tasks) <= PLANNED:
             mark = work.statement.mark()
-            if self._nested.place(replace(work, whole=True), scope):
-                places = places_since(work.statement, mark, len(table))
-                work.statement.rollback(mark)
-                if outcome := self._place_held(chunk, Scope(places=places)):
-                    return outcome
+            is_found = self._nested.place(replace(work, whole=True), scope)
+            if is_found and (outcome := self._place_held(chunk, Scope(places=take_back(work.statement, mark)))):
+                return outcome
         outcome = self._place_held(chunk, scope)
         if outcome or is_alike or scope.mask is not None or len(chunk.tasks) == len(tasks):
             return outcome
@@ -227,15 +224,6 @@ class Door:
             single = (replace(work, tasks=tasks[k : k + 1]) for k in range(len(tasks)))
             done = sum(1 for _ in takewhile(lambda one: self._place_all(one, scope), single))
         return Outcome(Found.READY if done else Found.NOTHING, done, tasks[done:])
-
-
-def _mixed_jobs(snapshot: Snapshot) -> list[bool]:
-    table = snapshot.tasks
-    mixed, some = np.zeros(len(snapshot.jobs) + 1, np.bool_), np.zeros(len(snapshot.jobs) + 1, np.intp)
-    some[table.job] = table.cls  # the last place is that of NO_ROW
-    mixed[table.job[table.cls != some[table.job]]] = True
-    found: list[bool] = mixed.tolist()
-    return found
 
 
 def door_of(session: Session) -> Door:

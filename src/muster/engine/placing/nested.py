@@ -122,7 +122,7 @@ class Nested:
             return True
         if part.topology is None:
             return self._place_members(work, part, tasks, scope)
-        domains, bands = self._choose(work.job, part, tasks, scope.mask)
+        domains, bands = choose_domains(self._session, part, tasks, scope.mask, self._held(work.job, part))
         mark = work.statement.mark()
         for domain in domains.tolist():
             mask = np.zeros(len(self._session.snapshot.nodes), np.bool_)
@@ -158,11 +158,6 @@ class Nested:
             left = left[~mine]
         return True
 
-    def _choose(
-        self, job: int, part: Part, tasks: Rows, mask: Mask | None, needed: int | None = None
-    ) -> tuple[Rows, NDArray[np.int8] | None]:
-        return choose_domains(self._session, part, tasks, mask, self._held(job, part), needed)
-
     def _held(self, job: int, part: Part) -> Rows:
         """Nodes of the tasks of a part that have a place."""
         tasks = self._session.snapshot.tasks_of(job)
@@ -183,13 +178,14 @@ class Nested:
         """Note a part and those inside it; False: one of them has no candidate at all, and is needed."""
         if len(tasks) == 0:
             return True
-        candidates = None
+        session, candidates = self._session, None
         if part.topology is not None and part.required is not None:
-            candidates = part.topology, self._choose(job, part, tasks, None, None if everything else 1)[0]
+            needed = len(tasks) if everything else 1
+            candidates = part.topology, choose_domains(session, part, tasks, None, self._held(job, part), needed)[0]
             if len(candidates[1]) == 0:
-                roles = set(self._session.snapshot.tasks.role[tasks].tolist())
-                return not everything and not any(role_deficit(self._session.snapshot, role) for role in roles)
-        inner = [(group, group.members(self._session.snapshot, tasks)) for group in part.parts]
+                roles = set(session.snapshot.tasks.role[tasks].tolist())
+                return not everything and not any(role_deficit(session.snapshot, role) for role in roles)
+        inner = [(group, group.members(session.snapshot, tasks)) for group in part.parts]
         own = ~np.any([mine for _, mine in inner] or [np.zeros(len(tasks), np.bool_)], axis=0)
         number = len(parts)
         parts.append(SearchPart(parent, tasks[own], candidates))

@@ -8,7 +8,9 @@ with the most room, or others if that touches fewer domains below. Nobody is spl
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import product
 from typing import Final
 
 import numpy as np
@@ -149,18 +151,15 @@ def _exchanged(rooms: NDArray[np.int64], below: list[NDArray[np.int64]], chosen:
     def touched(parts: list[int]) -> int:
         return _touched(np.sort(np.concatenate([below[k] for k in parts]))[::-1], tasks)
 
-    def better(chosen: list[int], fewest: int) -> list[int] | None:
-        total = int(rooms[chosen].sum())
-        for place, old in enumerate(chosen):
-            for new in range(len(below)):
-                if new not in chosen and total - rooms[old] + rooms[new] >= tasks:
-                    other = sorted([*chosen[:place], new, *chosen[place + 1 :]])
-                    if touched(other) < fewest:
-                        return other
-        return None
+    def exchanges() -> Iterator[list[int]]:
+        spare = int(rooms[chosen].sum()) - tasks
+        for old, new in product(chosen, range(len(below))):
+            if new not in chosen and rooms[old] - rooms[new] <= spare:
+                yield sorted({*chosen, new} - {old})
 
-    while (other := better(chosen, touched(chosen))) is not None:
-        chosen = other
+    fewest = touched(chosen)
+    while (other := next((one for one in exchanges() if touched(one) < fewest), None)) is not None:
+        chosen, fewest = other, touched(other)
     return chosen
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import boards_of
 from muster.engine.constraints import placed_nodes
+from muster.engine.domains import ROOT
 from muster.engine.gangs import Portion, by_subgroup, next_tasks
 from muster.engine.placing.contract import DEFAULTS, EVERYWHERE, NOW_OR_LATER, Found, Modes, Options, Scope
 from muster.engine.placing.packing import Packer
@@ -65,7 +66,6 @@ class Runs:
         self.boards = boards_of(session)
         #: Tasks for which other pods matter.
         self.live = session.live_tasks()
-        self._everywhere: list[_Stretch] = [(0, len(session.snapshot.nodes), None)]
         #: Whether a queue holds all of a cluster that is full for a class, by the length of the touch log.
         self._alone: dict[tuple[int, int, int], bool] = {}
 
@@ -227,10 +227,8 @@ class Runs:
     def _stretches(self, scope: Scope) -> list[_Stretch]:
         """The nodes of a scope, the preferred ones first."""
         if scope.mask is None:
-            if scope.domain is None:
-                return self._everywhere
-            topology = self.session.snapshot.topology
-            return [(int(topology.lo[scope.domain]), int(topology.hi[scope.domain]), None)]
+            topology, domain = self.session.snapshot.topology, scope.domain or ROOT
+            return [(int(topology.lo[domain]), int(topology.hi[domain]), None)]
         if scope.preference is None:
             return [_stretch(scope.mask)]
         steps = np.unique(scope.preference[scope.mask])[::-1]

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from muster.engine.constraints import constraint_of, domain_of
 from muster.engine.domains import holding, search_gradients
-from muster.engine.gangs import role_deficit
+from muster.engine.gangs import lacking_subgroups, role_deficit
 from muster.engine.placing.runs import Runs, Work
 from muster.framework import FITS, JobVerdict, Session, points
 from muster.framework.reasons import PLACES_SEARCH_ENDED
@@ -217,7 +217,6 @@ class _Problem:
 
     def gang(self, job: int, *, everything: bool) -> Gang:
         """The problem; `everything`: all tasks are needed."""
-        needs, policies = self._needs(job, everything=everything)
         listed: dict[object, tuple[int, int]] = {None: (0, 0)}
         lists: list[Candidates] = []
         parts: list[list[int]] = []
@@ -233,29 +232,24 @@ class _Problem:
             own = self._kinds[lo:hi].tolist()
             alike = None if number in enclosing else (part.parent, key, part.need, part.policy, own)
             is_twin = alike is not None and alike == before
-            parts.append([part.parent, part.need, policies[part.policy], lo, hi, *listed[key], int(is_twin)])
+            policy = NO_ROW if part.policy == NO_ROW else 1 + len(self._roles) + part.policy
+            parts.append([part.parent, part.need, policy, lo, hi, *listed[key], int(is_twin)])
             before = alike
         cell_of, colors, slices, nodes = self._cells(lists)
+        needs = self._needs(job, everything=everything)
         columns = self._kinds, self._requests, self._allowed, slices, nodes, needs, cell_of, colors
         return packed(Gang(np.array(parts, np.intp), *columns))
 
-    def _needs(self, job: int, *, everything: bool) -> tuple[Amounts, dict[int, int]]:
-        """What is missing: tasks of the job, of roles, ready sub-groups of policies; and where the policies stand."""
+    def _needs(self, job: int, *, everything: bool) -> Amounts:
+        """What is missing: tasks of the job, of roles, ready sub-groups of policies."""
         session, snapshot = self._session, self._snapshot
         needs = [sum(map(len, self._tasks)) if everything else max(1, session.job_deficit(job))]
         is_gang = bool(session.asked(points.JOB_READY)) and not everything
-        minimums = is_gang and 0 < snapshot.jobs.min_roles_total[job] <= snapshot.jobs.min_member[job]
-        needs += [role_deficit(snapshot, role) if minimums else 0 for role in self._roles.tolist()]
-        policies = {NO_ROW: NO_ROW}
-        for number, policy in enumerate(snapshot.jobs.records[job].sub_groups):
-            ready = sum(
-                session.subgroup_deficit(subgroup) == 0
-                for subgroup in snapshot.jobs.subgroups[job]
-                if snapshot.subgroups.policy[subgroup] == number
-            )
-            policies[number] = len(needs)
-            needs.append(max(0, (policy.min_sub_groups or 0) - ready) if is_gang else 0)
-        return np.array(needs, np.int64), policies
+        has_pod_sets = is_gang and snapshot.jobs.has_pod_sets(job)
+        needs += [role_deficit(snapshot, role) if has_pod_sets else 0 for role in self._roles.tolist()]
+        unready = [subgroup for subgroup in snapshot.jobs.subgroups[job] if session.subgroup_deficit(subgroup) > 0]
+        needs += [max(0, lack) if is_gang else 0 for lack in lacking_subgroups(snapshot, job, unready)]
+        return np.array(needs, np.int64)
 
     def _cells(self, lists: Sequence[Candidates]) -> tuple[Rows, Amounts, Rows, Rows]:
         """Cells of nodes that are in the same candidates, which of the cells are alike, and candidates as slices."""

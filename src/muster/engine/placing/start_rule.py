@@ -20,16 +20,7 @@ from typing import Final
 import numpy as np
 
 from muster.engine.constraints import Constraint, constraint_of, domain_of, fault_of
-from muster.engine.domains import (
-    ROOT,
-    distance_to,
-    holding,
-    holding_by_totals,
-    nearest_first,
-    ranked,
-    roomiest,
-    search_gradients,
-)
+from muster.engine.domains import ROOT, holding, holding_by_totals, nearest_first, ranked, roomiest, search_gradients
 from muster.engine.gangs import NOBODY, Portion, required_subgroups
 from muster.engine.placing.contract import Found, Scope, promise, together
 from muster.engine.placing.packing import Packer, domains_used
@@ -103,13 +94,14 @@ class StartRule:
         if found:
             return found
         if self._free_at_first is not None and scope.domain is None and not work.is_divided:
-            steps = self._roomy_at_first(work, constraint, placed, steps, self._free_at_first)
+            steps = self._roomy_at_first(work, steps, self._free_at_first)
         if placed == NO_ROW and work.whole:  # tasks that are moved are best near to where they were
             table = session.snapshot.tasks
             left = table.node[work.tasks[table.status[work.tasks] == TaskStatus.RELEASING]]
-            placed = session.snapshot.topology.domain_of_nodes(left)
-        for extent, step in product(self._extents(work, constraint, placed), steps):
-            found = self._place_in_step(work, step, extent, placed)
+            before = session.snapshot.topology.domain_of_nodes(left)
+            steps = [near for step in steps for near in nearest_first(session, [step], before)]
+        for extent, step in product(self._extents(work), steps):
+            found = self._place_in_step(work, step, extent)
             if found:
                 return found
         if constraint.soft and steps and not work.is_divided and not work.whole:
@@ -123,41 +115,39 @@ class StartRule:
             work.verdict = self._search.qualify(job, self._no_domain(work, constraint, steps))
         return Found.NOTHING
 
-    def _extents(self, work: Work, constraint: Constraint, placed: int) -> list[Extent]:
+    def _extents(self, work: Work) -> list[Extent]:
         """What is asked of a place, the best first."""
         if work.whole:
             return [Extent.WHOLE]
         if max(1, self._session.job_deficit(work.job)) >= len(work.tasks):
             return [Extent.LEAST]  # which is all
-        roomy = self._wants_room(work, Portion(NO_ROW, work.tasks), constraint, placed)
         if is_entangled(work):
             # What is placed first may be in the way of the rest, also while it grows.
             roomy = len(work.tasks) <= PLANNED
-        extents = [Extent.ROOMY, Extent.LEAST] if roomy else [Extent.LEAST]
-        if self._want_room(work):
-            extents.insert(-1, Extent.PARTS)
-        return extents
+        else:
+            roomy = self._wants_room(work, work.parts[0])
+        extents = (Extent.ROOMY, roomy), (Extent.PARTS, work.is_divided and self._want_room(work)), (Extent.LEAST, True)
+        return [extent for extent, is_asked in extents if is_asked]
 
     def _want_room(self, work: Work) -> list[int]:
         """Sub-groups of which a start should leave room for the rest."""
-        parts = (part for part in work.parts if part.subgroup != NO_ROW)
-        return [part.subgroup for part in parts if self._wants_room(work, part, *self._bounds(work, part))]
+        return [part.subgroup for part in work.parts if self._wants_room(work, part)]
 
     def _bounds(self, work: Work, part: Portion) -> tuple[Constraint, int]:
         """The constraint on a sub-group, and the domain around what is placed of it."""
         job, subgroup = work.job, part.subgroup
         return constraint_of(self._session, job, subgroup), domain_of(self._session.snapshot, job, subgroup)
 
-    def _wants_room(self, work: Work, part: Portion, constraint: Constraint, placed: int) -> bool:
+    def _wants_room(self, work: Work, part: Portion) -> bool:
         """Whether a start should leave room for the rest: it has to stay near, and nothing is placed yet."""
-        is_new = bool(constraint) and placed == NO_ROW
-        return is_new and max(1, self._runs.deficit(work.job, part)) < len(part.tasks)
+        if max(1, self._runs.deficit(work.job, part)) >= len(part.tasks):
+            return False
+        constraint, placed = self._bounds(work, part)
+        return bool(constraint) and placed == NO_ROW
 
-    def _roomy_at_first(
-        self, work: Work, constraint: Constraint, placed: int, steps: list[Rows], free: Amounts
-    ) -> list[Rows]:
+    def _roomy_at_first(self, work: Work, steps: list[Rows], free: Amounts) -> list[Rows]:
         """Only domains that had as much free, by totals, as the whole gang asks for."""
-        if not self._wants_room(work, work.parts[0], constraint, placed):
+        if not self._wants_room(work, work.parts[0]):
             return steps
         kept = (step[holding_by_totals(self._session.snapshot, work.tasks, free, step)] for step in steps)
         return [step for step in kept if len(step)]
@@ -180,7 +170,7 @@ class StartRule:
             domain = int(snapshot.topology.parent[domain])
         if domain == NO_ROW:
             return Found.NOTHING
-        return self._place_in_step(work, np.array([domain], np.intp), Extent.LEAST, NO_ROW)
+        return self._place_in_step(work, np.array([domain], np.intp), Extent.LEAST)
 
     def _keeps_constraints(self, work: Work) -> bool:
         """Whether what is placed of a job and of its sub-groups keeps the hard constraints on them."""
@@ -194,8 +184,8 @@ class StartRule:
 
     # -- one tier ----------------------------------------------------------------------------------------------
 
-    def _place_in_step(self, work: Work, step: Rows, extent: Extent, placed: int) -> Found:
-        """Place the job in the best of some domains of one tier, of those that are nearest to what is placed.
+    def _place_in_step(self, work: Work, step: Rows, extent: Extent) -> Found:
+        """Place the job in the best of some domains of one tier, all as near to what is placed.
 
         Domains come in the order of the start rule, so without sub-groups the first solution is the best. When one
         fails, an exact search is asked about all of them: it may prove that trying the others is in vain.
@@ -204,14 +194,11 @@ class StartRule:
         needed = max(1, session.job_deficit(work.job)) if extent.is_least else len(tasks)
         domains = holding(session, tasks, needed, step)
         fewest = None if work.is_divided else self._fewest_domains(tasks[:needed], domains)
-        mark, nearest = work.statement.mark(), 0
-        best: tuple[tuple[tuple[int, ...], float], list[Operation]] | None = None
+        mark = work.statement.mark()
+        solved: list[tuple[tuple[int, ...], float, int, list[Operation]]] = []
         answer: Answer | None = None
-        line = ranked(session, work.job, NO_ROW, domains, placed, fewest)
+        line = ranked(session, work.job, NO_ROW, domains, NO_ROW, fewest)
         for domain, _ in line:
-            distance = distance_to(topology, placed, domain)
-            if best is not None and distance > nearest:
-                break
             score = self.solve(work, domain, extent)
             if score is not None:
                 if not work.is_divided:
@@ -219,16 +206,15 @@ class StartRule:
                 operations = work.statement.operations[mark:]
                 work.statement.rollback(mark)
                 used = domains_used(topology, domain, np.concatenate([one.nodes for one in operations]))
-                if best is None or (used, -score) < best[0]:
-                    best, nearest = ((used, -score), operations), distance
-            elif best is None and answer is None:
+                solved.append((used, -score, len(solved), operations))
+            elif not solved and answer is None:
                 tried = np.array([one for one, _ in line], np.intp)
                 roomy = self._want_room(work) if extent is Extent.PARTS else ()
                 answer = self._search.places_in(work, tried, everything=not extent.is_least, roomy=roomy)
                 if answer.is_proof:
                     return Found.NOTHING
-        if best is not None:
-            work.statement.redo(best[1])
+        if solved:
+            work.statement.redo(min(solved)[-1])
             return self._end_trial(work, mark)
         if answer is None or answer.places is None:
             return Found.NOTHING
@@ -249,18 +235,12 @@ class StartRule:
     def solve(self, work: Work, domain: int, extent: Extent) -> float | None:
         """Place the job inside one domain, and say how good that is; None: it has no place, and nothing is changed."""
         mark, work.together = work.statement.mark(), 0
-        score: float | None = 0.0
-        if work.is_divided:
-            score = self._in_turns(
-                work,
-                lambda part: self._place_part(work, part, domain, extent if extent.is_least else Extent.WHOLE),
-                all_of_each=not extent.is_least,
-            )
-            if extent is Extent.ROOMY and score is not None and not self._place_least(work, mark):
-                score = None
-        else:
-            packed = bool(constraint_of(self._session, work.job))
-            score = 0.0 if self._fill(work, work.parts[0], Scope(domain, packed=packed), extent) else None
+        of_each = extent if extent.is_least else Extent.WHOLE
+        score = self._in_turns(
+            work, lambda part: self._place_part(work, part, domain, of_each), all_of_each=not extent.is_least
+        )
+        if score is not None and extent is Extent.ROOMY and not self._place_least(work, mark):
+            score = None
         placed = sum(len(operation.tasks) for operation in work.statement.operations[mark:])
         if score is not None and self._end_trial(work, mark):
             return score
@@ -300,8 +280,8 @@ class StartRule:
         unready = {owner for owner in owners if owner != NO_ROW and self._session.subgroup_deficit(owner) > 0}
         if unready:
             work.statement.rollback(mark)
-            kept = ((one, int(groups[one.tasks[0]]) in unready) for one in placed)
-            work.statement.redo([later for one, waits in kept for later in (promise([one]) if waits else [one])])
+            for one in placed:
+                work.statement.redo(promise([one]) if int(groups[one.tasks[0]]) in unready else [one])
 
     def _in_turns(
         self, work: Work, place: Callable[[Portion], float | None], *, all_of_each: bool = False
@@ -337,11 +317,13 @@ class StartRule:
         return score
 
     def _place_part(self, work: Work, part: Portion, domain: int, extent: Extent) -> float | None:
-        """Place one sub-group in its best domain inside the job's; None: it fits nowhere there."""
+        """Place one sub-group in its best domain inside the job's, or all in that; None: it fits nowhere there."""
         session, job, subgroup = self._session, work.job, part.subgroup
         constraint, placed = self._bounds(work, part)
+        if subgroup == NO_ROW:
+            return 0.0 if self._fill(work, part, Scope(domain, packed=bool(constraint)), extent) else None
         extents = [extent]
-        if extent.is_least and self._wants_room(work, part, constraint, placed):
+        if extent.is_least and self._wants_room(work, part):
             extents = [Extent.ROOMY] if extent is Extent.PARTS else [Extent.ROOMY, Extent.LEAST]
         for least, step in product(extents, search_gradients(session, job, subgroup, domain, constraint, placed)):
             needed = max(1, self._runs.deficit(job, part)) if least.is_least else len(part.tasks)
@@ -366,8 +348,7 @@ class StartRule:
 
     def _place_least(self, work: Work, mark: int, part: Portion | None = None) -> bool:
         """All has room since `mark`: place what is needed of it, where it would be."""
-        places = places_since(work.statement, mark, len(self._session.snapshot.tasks))
-        work.statement.rollback(mark)
+        places = take_back(work.statement, mark)
         if part is None:
             return bool(self._place_planned(work, places))
         return self._fill(work, part, Scope(places=places), Extent.LEAST)
@@ -396,9 +377,10 @@ class StartRule:
         return JobVerdict(TOPOLOGY, detail, int(session.snapshot.tasks.cls[tasks[0]]), int(tasks[0]))
 
 
-def places_since(statement: Statement, mark: int, n_tasks: int) -> Rows:
-    """The nodes of what a statement has placed since a mark, by task row."""
-    places = np.full(n_tasks, NO_ROW, np.intp)
+def take_back(statement: Statement, mark: int) -> Rows:
+    """Undo what a statement has placed since a mark, and return the nodes of it, by task row."""
+    places = np.full(len(statement.snapshot.tasks), NO_ROW, np.intp)
     for operation in statement.operations[mark:]:
         places[operation.tasks] = operation.nodes
+    statement.rollback(mark)
     return places

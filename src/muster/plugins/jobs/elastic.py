@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.engine.gangs import active_count, beyond_roles
+from muster.engine.gangs import beyond_roles
 from muster.framework.plugin import Plugin
-from muster.snapshot import Pieces, Rows
+from muster.snapshot import ACTIVE_STATUSES, Pieces, Rows
 
 if TYPE_CHECKING:
     from muster.framework.session import Session
@@ -23,6 +23,13 @@ if TYPE_CHECKING:
 BELOW: Final = 0
 JUST_ENOUGH: Final = 1
 ABOVE: Final = 2
+#: They follow each other.
+_ACTIVE: Final = slice(min(ACTIVE_STATUSES), max(ACTIVE_STATUSES) + 1)
+
+
+def active_count(counts: Rows) -> int:
+    """Of the counters of a job or role: tasks that have a place or are promised one."""
+    return sum(counts[_ACTIVE].tolist())
 
 
 class Elastic(Plugin):

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 
 from muster.engine.boards import Boards, boards_of
 from muster.engine.constraints import Constraint, constraint_of, domain_of
-from muster.engine.domains import ROOT, domain_future_idle, domain_totals, gradients, holding, sum_over
+from muster.engine.domains import ROOT, domain_future_idle, domain_totals, gradients, holding
 from muster.engine.gangs import Portion, by_subgroup, pending_tasks_of, requests_of, required_subgroups
 from muster.framework import points
 from muster.framework.plugin import Plugin
@@ -168,7 +168,7 @@ class LookAhead:
 
     def _slots(self, boards: Boards, cls: int) -> NDArray[np.float64]:
         slots = boards.get(cls, FUTURE).slots(self._session.snapshot, 0, len(self._session.snapshot.nodes))
-        return sum_over(self._session.snapshot, slots, self._topology.inside(ROOT)).astype(np.float64)
+        return self._topology.sums(slots, self._topology.inside(ROOT)).astype(np.float64)
 
     def _owners(self, n_domains: int) -> Rows:
         owner = np.full(n_domains, -1, np.intp)
