@@ -173,7 +173,7 @@ function Place({ page }: { page: Page }) {
           {plural(entry.pods.length, "pod")} of it {entry.pods.length === 1 ? "was" : "were"} evicted from {nodesOf(entry)}{" "}
           {entry.beneficiary ? <>for <JobLink job={entry.beneficiary} /></> : "since its gang was broken"}{" "}
           <Link href={linkTo("/decisions", { cycle: String(entry.cycle) })}><When time={entry.time} /></Link>
-          {entry.balance && <span class="muted"> {sentence(entry.balance)}</span>}
+          {entry.balance && <span class="muted own"> {sentence(entry.balance)}</span>}
         </p>
       ))}
       {evictions.length > lost.length && <p class="muted">These are the last {lost.length} of {evictions.length} times; the others stand below.</p>}
