@@ -1,5 +1,6 @@
 """Answers of the dashboard: as described, and the same as those of the commands."""
 
+from dataclasses import replace
 from itertools import pairwise
 from typing import Any
 
@@ -251,6 +252,16 @@ def test_a_job_that_lost_its_place_waits_since_then(client: TestClient) -> None:
     came = came_since(["b/other", "b/late", "a/old"], 100.0, moments)
     assert [(each["job"], each["cycle"]) for each in came] == [("b/late", 4), ("b/other", 3)]
     assert [each["job"] for each in came_since(["b/other", "b/late"], 130.0, moments)] == ["b/late"]
+
+
+def test_that_a_job_runs_is_told_after_its_first_pods_are_bound() -> None:
+    """A live cluster tells both at once; of pods that come later it had its minimum before."""
+    runs = {"job": "a/mine", "phase": "Running", "code": "", "message": ""}
+    both = Moment(1, 10.0, decisions=(decision("bind", "a/mine"),), updates=(runs,))
+    assert [entry["kind"] for entry in timeline("a/mine", 0.0, [both])] == ["created", "bind", "phase"]
+    bound = Moment(1, 10.0, decisions=(decision("bind", "a/mine"),))
+    grows = replace(both, cycle=2, time=20.0)
+    assert [entry["kind"] for entry in timeline("a/mine", 0.0, [bound, grows])] == ["created", "bind", "phase", "bind"]
 
 
 def decision(kind: str, job: str, **more: str) -> dict[str, Any]:

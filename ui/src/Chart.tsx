@@ -8,6 +8,9 @@ import { theme } from "./paint";
 /** Steps of an axis of time that people count in. */
 const SECONDS = [1, 2, 5, 10, 30, 60, 120, 300, 600, 1800, 3600, 7200, 21600, 43200, 86400, 172800, 604800, 2592000];
 
+/** So far apart times of day can be read. */
+const TIME_PX = 80;
+
 export interface Line {
   label: string;
   values: (number | null)[];
@@ -46,7 +49,7 @@ export function Chart(props: {
         scales: { x: { time: false }, y: { range: (_, __, most) => [0, Math.max(1, most * 1.08)] } },
         legend: { live: true, markers: { width: 0, fill: (_, i) => swatch(props.lines[i - 1]) } },
         axes: [
-          { ...axis, incrs: SECONDS, values: (_, ticks) => ticks.map(props.xFormat) },
+          { ...axis, incrs: SECONDS, space: TIME_PX, values: (_, ticks) => ticks.map(props.xFormat) },
           { ...axis, size: 70, values: (_, ticks) => ticks.map(props.format) },
         ],
         series: [

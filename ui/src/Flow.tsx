@@ -22,17 +22,23 @@ interface Side {
 const SHOWN = 8;
 /** Stands for those that are not shown one by one. */
 const REST = "\0rest";
-const BLOCK = 46;
 const GAP = 10;
+/** On a small screen names and what is said of them take two lines each, as in the style sheet. */
+const small = window.matchMedia("(max-width: 700px)");
 const THICK = 30;
 const THIN = 3;
+
+/** How high each of them is. */
+function block(): number {
+  return small.matches ? 68 : 46;
+}
 
 /** Those of one side, in the order in which they come, with what went over in all. */
 function sideOf(streams: Stream[], key: "from" | "to", most: number): Side[] {
   const totals = new Map<string, number>();
   for (const stream of streams) totals.set(stream[key], (totals.get(stream[key]) ?? 0) + stream.amount);
-  const above = ((most - totals.size) * (BLOCK + GAP)) / 2;
-  return [...totals].map(([name, total], i) => ({ name, total, y: above + i * (BLOCK + GAP) }));
+  const above = ((most - totals.size) * (block() + GAP)) / 2;
+  return [...totals].map(([name, total], i) => ({ name, total, y: above + i * (block() + GAP) }));
 }
 
 /** The streams with all but the largest of one side as one, and how many these are. */
@@ -69,7 +75,7 @@ export function Flow(props: {
   const colours = useMemo(() => theme(), [look]);
   const most = Math.max(new Set(streams.map((one) => one.from)).size, new Set(streams.map((one) => one.to)).size);
   const [givers, takers] = [sideOf(streams, "from", most), sideOf(streams, "to", most)];
-  const height = most * (BLOCK + GAP) - GAP;
+  const height = most * (block() + GAP) - GAP;
   const largest = Math.max(1, ...givers.map((side) => side.total), ...takers.map((side) => side.total));
   const thickness = (amount: number): number => Math.max(THIN, (THICK * amount) / largest);
   const say = (one: (name: string, total: number) => ComponentChildren, others: number) => (name: string, total: number) =>
@@ -94,7 +100,7 @@ function Column({ sides, say }: { sides: Side[]; say: (name: string, total: numb
   return (
     <ul>
       {sides.map((side) => (
-        <li key={side.name} style={{ top: `${side.y}px`, height: `${BLOCK}px` }}>{say(side.name, side.total)}</li>
+        <li key={side.name} style={{ top: `${side.y}px`, height: `${block()}px` }}>{say(side.name, side.total)}</li>
       ))}
     </ul>
   );
@@ -102,7 +108,7 @@ function Column({ sides, say }: { sides: Side[]; say: (name: string, total: numb
 
 function ribbons(streams: Stream[], givers: Side[], takers: Side[], thickness: (amount: number) => number) {
   const begin = (sides: Side[]): Map<string, number> =>
-    new Map(sides.map((side) => [side.name, side.y + (BLOCK - thickness(side.total)) / 2]));
+    new Map(sides.map((side) => [side.name, side.y + (block() - thickness(side.total)) / 2]));
   const [left, right] = [begin(givers), begin(takers)];
   return streams.map((stream) => {
     const thick = thickness(stream.amount);

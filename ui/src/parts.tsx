@@ -122,8 +122,14 @@ export function PutAside() {
 /** Of a live cluster nobody here knows what was decided before the server began to look. */
 export function NothingYet() {
   const feed = useValue(status);
-  if (feed?.live) return <>Nothing has been decided since <When time={feed.start} />, when the dashboard began to look.</>;
+  if (feed?.live) return <>Nothing has been decided<SinceBegin />.</>;
   return <>{feed?.ended ? "Nothing was decided: nobody got a node, and nobody had to leave one." : "Nothing has been decided yet."}</>;
+}
+
+/** On a live cluster, since when it is known what was decided. */
+export function SinceBegin({ or = "" }: { or?: string }) {
+  const feed = useValue(status);
+  return <>{feed?.live ? <> since <When time={feed.start} />, when the dashboard began to look</> : or}</>;
 }
 
 export function When({ time, of }: { time: number; of?: Status | null }) {

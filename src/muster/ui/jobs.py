@@ -158,13 +158,20 @@ def timeline(job: str, created: float, moments: Iterable[Moment]) -> list[Json]:
                 heard = (update["code"], told.partition("; ")[0].partition(" (")[0])
                 if heard != said:
                     kind = "waits" if update["code"] else "phase"
-                    # How it stood comes before what was decided then; why it waits is what came of it.
-                    place = after if update["code"] else before
+                    # How it stood comes before what was decided then; what came of it is why it waits, or, as a live
+                    # cluster tells it at once, that it runs.
+                    is_first = not any(entry["kind"] == "bind" for entry in entries) and _is_bound(job, moment)
+                    came_of_it = update["code"] or (update["phase"] == "Running" and is_first)
+                    place = after if came_of_it else before
                     place.append(_entry(moment, kind, told, code=update["code"], phase=update["phase"]))
                 said = heard
         entries += [*before, *_decided(job, moment, previous), *after]
         previous = moment
     return entries if len(entries) <= _MAX_ENTRIES else [entries[0], *entries[1 - _MAX_ENTRIES :]]
+
+
+def _is_bound(job: str, moment: Moment) -> bool:
+    return any(made["kind"] == "bind" and made["job"] == job for made in moment.decisions)
 
 
 def _decided(job: str, moment: Moment, previous: Moment | None) -> Iterator[Json]:

@@ -420,9 +420,15 @@ def test_of_a_live_cluster_times_are_in_the_zone_of_the_reader(show: Open, demo:
     latest = demo.history.latest
     assert latest is not None
     feed = Feed(Label("cluster", "live"), demo.config)
-    feed.history.add(replace(latest, time=1_750_000_000.0, answers={}))
+    feed.start = 1_800_000_000.0
+    feed.history.add(replace(latest, time=feed.start, answers={}))
     page = show(Desk(feed), "/cluster")
-    expect(page.locator(".player")).to_contain_text("00:06:40")  # 15:06:40 in UTC
+    expect(page.locator(".player")).to_contain_text("17:00:00")  # 08:00:00 in UTC
+    # Nobody here knows what was decided before.
+    page.goto(page.url.replace("/cluster", "/queues"))
+    expect(page.locator("main")).to_contain_text("Nobody was evicted since 17:00:00, when the dashboard began to look.")
+    page.goto(page.url.replace("/queues", "/jobs/product/serve"))
+    expect(page.locator("main")).to_contain_text("What was decided before 17:00:00 is not known here")
 
 
 def test_of_many_exchanges_those_of_most_pods_come_first(show: Open, demo: FileFeed) -> None:

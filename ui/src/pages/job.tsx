@@ -6,7 +6,7 @@ import type { Config, Explanation, JobPage as Page, Remedies, TimelineEntry, Tre
 import { Flow, type Stream } from "../Flow";
 import { actionWord, amountsText, duration, lacksText, neat, nodesSay, number, plainBounds, plural, podStatus, resourceWord, sentence } from "../format";
 import { NodeMap } from "../NodeMap";
-import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, useSource, When } from "../parts";
+import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Reason, Scroll, SinceBegin, useSource, When } from "../parts";
 import { address, linkTo, status, useData, useValue, withQuery } from "../store";
 import { useMap } from "./cluster";
 import { howLong, Pods, sinceWhen } from "./jobs";
@@ -17,6 +17,7 @@ export function JobPage({ name }: { name: string }) {
   const path = name.split("/").map(encodeURIComponent).join("/");
   const page = useData<Page>(`/api/jobs/${path}`);
   const { data } = page;
+  const feed = useValue(status);
   const waits = data !== null && !["running", "finished"].includes(data.explanation.state);
   // It is several runs of the scheduler: asked for once, not at every cycle.
   const remedies = useData<Remedies>(waits ? `/api/remedies/${path}` : null, false);
@@ -54,7 +55,12 @@ export function JobPage({ name }: { name: string }) {
       )}
       <div class="columns">
         <div>
-          <Panel title="What happened to it"><Timeline entries={data.timeline} job={row.job} /></Panel>
+          <Panel title="What happened to it">
+            <Timeline entries={data.timeline} job={row.job} />
+            {feed?.live && (data.timeline[0]?.time ?? 0) < feed.start && (
+              <p class="after muted">What was decided before <When time={feed.start} /> is not known here: the dashboard began to look then.</p>
+            )}
+          </Panel>
           {said.protected.length > 0 && (
             <Panel title="Protected from eviction">
               <ul class="plain">
@@ -167,7 +173,7 @@ function Place({ page }: { page: Page }) {
           {plural(entry.pods.length, "pod")} of it {entry.pods.length === 1 ? "was" : "were"} evicted from {nodesOf(entry)}{" "}
           {entry.beneficiary ? <>for <JobLink job={entry.beneficiary} /></> : "since its gang was broken"}{" "}
           <Link href={linkTo("/decisions", { cycle: String(entry.cycle) })}><When time={entry.time} /></Link>
-          {entry.balance && <span class="muted"> {sentence(entry.balance)}</span>}
+          {entry.balance && <span class="muted own"> {sentence(entry.balance)}</span>}
         </p>
       ))}
       {evictions.length > lost.length && <p class="muted">These are the last {lost.length} of {evictions.length} times; the others stand below.</p>}
@@ -175,7 +181,7 @@ function Place({ page }: { page: Page }) {
       <Holders title={came.size > 0 ? "Who held it before" : "Who holds what it lacks"} of={said.holders.filter((holder) => !came.has(holder.job))} came={came} />
       {Object.keys(said.heldByOthers).length > 0 && <p>Pods of other schedulers hold {amountsText(said.heldByOthers)}.</p>}
       {row.line && row.line.overall > 1 && <p class="after">{aheadText(row.line)}</p>}
-      {isNobody && <p class="muted">Nobody: no other job holds what it lacks, and none of its pods was evicted.</p>}
+      {isNobody && <p class="muted">Nobody: no other job holds what it lacks, and none of its pods was evicted<SinceBegin />.</p>}
       {said.noEvictions && (
         <>
           <h3>Why nobody is evicted for it</h3>

@@ -7,7 +7,7 @@ import { Flow } from "../Flow";
 import { Lanes } from "../Lanes";
 import { amount, amountOf, duration, moment, number, plural, reasonText, resourceWord } from "../format";
 import { hue, theme } from "../paint";
-import { Commands, Dot, Few, JobLink, Link, Missing, Panel, Scroll, useIntoView, useSource, When } from "../parts";
+import { Commands, Dot, Few, JobLink, Link, Missing, Panel, Scroll, SinceBegin, useIntoView, useSource, When } from "../parts";
 import { address, go, linkTo, status, useData, useValue, withQuery } from "../store";
 
 export function QueuesPage() {
@@ -112,7 +112,7 @@ function Loans({ data, resource, unit }: { data: Queues; resource: string; unit:
 const MOST_TAKINGS = 8;
 
 function Takings({ data, series }: { data: Queues; series: Series | null }) {
-  if (data.takings.length === 0) return <Panel title="Who took from whom"><p class="muted">Nobody was evicted so far.</p></Panel>;
+  if (data.takings.length === 0) return <Panel title="Who took from whom"><p class="muted">Nobody was evicted<SinceBegin or=" so far" />.</p></Panel>;
   const pair = (one: { from: string; to: string }): string => `${one.from}\0${one.to}`;
   const most = new Set(data.takings.slice(0, MOST_TAKINGS).map(pair));
   const isFirst = (one: { from: string; to: string }): boolean => most.has(pair(one));

@@ -314,7 +314,7 @@ function FateText({ fate }: { fate: Fate | null }) {
       {fate.placed + fate.pending > 0 && <span class="muted">{fate.placed} of {plural(fate.placed + fate.pending, "pod")}{fate.nodes.length ? ` on ${fate.nodes.slice(0, 3).join(", ")}${fate.nodes.length > 3 ? ` and ${fate.nodes.length - 3} more` : ""}` : ""}</span>}
       {fate.reason && <p><Reason text={fate.reason} /></p>}
       {fate.evictions.map((eviction, i) => (
-        <p key={i} class="warn">{plural(eviction.pods.length, "pod")} evicted by {eviction.action}{eviction.beneficiary ? <> for <JobLink job={eviction.beneficiary} /></> : ""}</p>
+        <p key={i} class="warn">{plural(eviction.pods.length, "pod")} evicted {eviction.action === "stalegangeviction" ? "as its gang was broken" : `by ${eviction.action}`}{eviction.beneficiary ? <> for <JobLink job={eviction.beneficiary} /></> : ""}</p>
       ))}
     </>
   );
