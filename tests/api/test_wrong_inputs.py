@@ -896,12 +896,22 @@ def test_the_same_note_about_many_objects_is_one_line() -> None:
 def test_kinds_that_are_not_read_are_noted_once_each_and_truly() -> None:
     texts = [f"apiVersion: apps/v1\nkind: DaemonSet\nmetadata: {{name: j{i}}}\n" for i in range(3)]
     texts += ["apiVersion: tekton.dev/v1\nkind: PipelineRun\nmetadata: {name: r}\n"]
+    roles = "spec: {roles: [{entryTemplate: {spec: {containers: [{name: c, image: x}]}}}]}"
+    texts += [f"apiVersion: workload.serving.volcano.sh/v1alpha1\nkind: ModelServing\nmetadata: {{name: m}}\n{roles}\n"]
+    texts += ["apiVersion: extensions/v1beta1\nkind: Deployment\nmetadata: {name: d}\n"]
+    texts += ["apiVersion: trainer.kubeflow.org/v2alpha1\nkind: TrainJob\nmetadata: {name: t}\n"]
     texts += ["apiVersion: v1\nkind: Service\nmetadata: {name: s}\n"]
     texts += ["apiVersion: example.com/v1\nkind: Queue\nmetadata: {name: s}\n"]
     workload = "a workload that muster does not run; give its pods, and their PodGroup if they have one"
     assert load_text("---\n".join([*texts, ROOMY])).notes == [
         f"3 DaemonSets of apps/v1 left out: {workload}",
         f"1 PipelineRun of tekton.dev/v1 left out: {workload}",
+        f"1 ModelServing of workload.serving.volcano.sh/v1alpha1 left out: {workload}",
+        "1 Deployment of extensions/v1beta1 left out: a version that muster does not read, unlike apps/v1",
+        (
+            "1 TrainJob of trainer.kubeflow.org/v2alpha1 left out: "
+            "a version that muster does not read, unlike trainer.kubeflow.org/v1alpha1"
+        ),
         "1 Service of v1 left out: a kind that muster does not read",
         "1 Queue of example.com/v1 left out: a kind that muster does not read",
     ]

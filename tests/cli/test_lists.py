@@ -86,6 +86,14 @@ def test_the_table_of_jobs(busy: str, capsys: pytest.CaptureFixture[str]) -> Non
     assert len(wide) == 6, "nothing is broken into several lines"
 
 
+def test_pods_without_their_group_have_an_age(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    cluster = _file(tmp_path, node("n1"), pod("lost", 1, group="gone"))
+    [row] = _document(capsys, "jobs", cluster, "--until", "1m")["jobs"]
+    assert (row["state"], row["reason"]) == ("waiting", "podgroup-missing: its PodGroup does not exist (team/gone)")
+    assert isinstance(row["ageSeconds"], float)
+    assert round(row["ageSeconds"]) == 60
+
+
 def test_later_moments_can_be_asked_for(busy: str, capsys: pytest.CaptureFixture[str]) -> None:
     rows = {row["job"]: row for row in _document(capsys, "jobs", busy, "--until", "1m")["jobs"]}
     assert (rows["team/hot"]["state"], rows["team/pod/held"]["state"]) == ("running", "finished")

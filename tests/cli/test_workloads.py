@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from muster.api import KubeObject, PodGroup, UserError
 from muster.cli.main import run
-from muster.cli.workloads.jobs import NewJob
+from muster.cli.workloads.jobs import NewJob, command_job, view_job
+from muster.cli.workloads.queues import command_queue
+from muster.cli.workloads.requests import Server
 
 
 def test_a_job_of_a_few_options() -> None:
@@ -50,3 +55,51 @@ def test_a_file_with_something_else_is_refused(tmp_path: Path, capsys: pytest.Ca
     file.write_text("{apiVersion: scheduling.volcano.sh/v1beta1, kind: Queue, metadata: {name: q}}")
     assert run(["job", "run", "-f", str(file)]) == 2
     assert "expected Jobs of batch.volcano.sh/v1alpha1 alone" in capsys.readouterr().err
+
+
+@dataclass(frozen=True)
+class Answers(Server):
+    """A server with one Job and its PodGroup."""
+
+    phase: str = ""
+    why: str = ""
+    told: list[str] = field(default_factory=list)
+
+    def get(self, kind: type[KubeObject], key: str) -> dict[str, Any]:
+        del key
+        if kind is PodGroup:
+            return {"status": {"conditions": [{"type": "Unschedulable", "message": self.why}]}}
+        metadata = {"name": "j", "namespace": "a", "uid": "u"}
+        state = {"phase": self.phase, "lastTransitionTime": "2026-01-02T03:04:05.678901Z"}
+        return {"metadata": metadata, "spec": {"minAvailable": 1, "tasks": []}, "status": {"state": state}}
+
+    def list(self, path: str) -> list[dict[str, Any]]:
+        del path
+        return []
+
+    def tell(self, target: dict[str, Any], namespace: str, action: str) -> None:
+        self.told.append(f"{action} {namespace}/{target['metadata']['name']}")
+
+
+def test_a_job_that_has_ended_takes_no_command() -> None:
+    ended, running = Answers(phase="Completed"), Answers(phase="Running")
+    with pytest.raises(UserError, match=r"^Job a/j: is Completed; it cannot be suspended any more$"):
+        command_job(ended, "a/j", "AbortJob", "suspended")
+    command_job(running, "a/j", "AbortJob", "suspended")
+    assert (ended.told, running.told) == ([], ["AbortJob a/j"])
+
+
+def test_the_root_of_queues_is_not_closed() -> None:
+    server = Answers()
+    with pytest.raises(UserError, match=r"^Queue root: cannot be closed"):
+        command_queue(server, "root", "CloseQueue", "closes")
+    assert server.told == []
+
+
+def test_a_long_reason_stays_in_its_column(capsys: pytest.CaptureFixture[str]) -> None:
+    view_job(Answers(phase="Pending", why="insufficient-resources: " + "no node has room " * 12), "a/j", "table")
+    lines = capsys.readouterr().out.splitlines()
+    assert lines[1] == "  phase     Pending since 2026-01-02T03:04:05Z"
+    assert lines[2].startswith("  waits     insufficient-resources: no node")
+    assert lines[3].startswith("            ")
+    assert lines[3].strip()

@@ -187,7 +187,8 @@ def test_a_simulation_ends_though_a_gang_never_comes() -> None:
     objects = load_text(f"{nodes(4)}---{pods(3)}").objects
     result = simulate(objects, cycles=50)
     assert result.settled
-    assert [job.running for job in result.jobs.values()] == [0]
+    why = "podgroup-missing: its PodGroup does not exist (default/train of scheduling.k8s.io)"
+    assert [(job.running, job.reason) for job in result.jobs.values()] == [(0, why)]
     gang = yaml.safe_load(group("scheduling.k8s.io/v1beta1"))
     late = parse_timeline(yaml.safe_dump([{"at": "60s", "add": [gang]}]))
     assert [job.running for job in simulate(objects, timeline=late).jobs.values()] == [3]

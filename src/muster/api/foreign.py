@@ -6,7 +6,7 @@ pods are to be given. Everything else (settings, rights, services) has no say in
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Container, Iterable, Mapping
 from typing import Final
 
 from muster.api.errors import UserError
@@ -22,7 +22,7 @@ _WORKLOADS: Final[dict[str, frozenset[str]]] = {
         {"MPIJob", "MXJob", "PaddleJob", "PyTorchJob", "JAXJob", "TFJob", "XGBoostJob", "Notebook"}
     ),
     "trainer.kubeflow.org": frozenset({"ClusterTrainingRuntime", "TrainingRuntime", "TrainJob"}),
-    "ray.io": frozenset({"RayCluster", "RayJob", "RayService"}),
+    "ray.io": frozenset({"RayCluster", "RayCronJob", "RayJob", "RayService"}),
     "sparkoperator.k8s.io": frozenset({"ScheduledSparkApplication", "SparkApplication"}),
     "flink.apache.org": frozenset({"FlinkDeployment", "FlinkSessionJob"}),
     "jobset.x-k8s.io": frozenset({"JobSet"}),
@@ -31,12 +31,15 @@ _WORKLOADS: Final[dict[str, frozenset[str]]] = {
     "argoproj.io": frozenset({"ClusterWorkflowTemplate", "CronWorkflow", "Rollout", "Workflow", "WorkflowTemplate"}),
     "tekton.dev": frozenset({"Pipeline", "PipelineRun", "Task", "TaskRun"}),
     "serving.knative.dev": frozenset({"Service"}),
-    "serving.kserve.io": frozenset({"InferenceService"}),
+    "serving.kserve.io": frozenset({"InferenceService", "LLMInferenceService"}),
+    "nvidia.com": frozenset({"DynamoGraphDeployment"}),
     "grove.io": frozenset({"PodClique", "PodCliqueSet", "PodGangSet"}),
     "training.kubedl.io": frozenset({"MPIJob", "PyTorchJob", "TFJob"}),
     "scheduling.k8s.io": frozenset({"Workload"}),
     "kueue.x-k8s.io": frozenset({"Workload"}),
 }
+#: Groups that were given up, and where their kinds are now.
+_MOVED: Final = {"extensions": "apps"}
 #: API groups of Kubernetes itself; a kind of theirs that nobody knows is a mistake.
 _OWN: Final[dict[str, frozenset[str]]] = {
     "": frozenset(
@@ -84,16 +87,26 @@ def check_foreign(api_version: str, kind: str, known: Iterable[tuple[str, str]])
     raise UserError(f'unknown kind "{kind}" of {api_version}; known kinds: {names}', field="kind")
 
 
-def described(api_version: str, kind: str) -> str:
-    """What a kind is that is not read."""
-    if is_workload(api_version, kind):
+def described(api_version: str, kind: str, known: Iterable[tuple[str, str]] = (), *, makes_pods: bool = False) -> str:
+    """What a kind is that is not read; `known` are those that are, `makes_pods` says that it has templates of pods."""
+    group = api_version.rpartition("/")[0]
+    read = [v for v, name in known if name == kind and v.rpartition("/")[0] == _MOVED.get(group, group)]
+    if read:
+        return f"a version that muster does not read, unlike {' and '.join(sorted(read))}"
+    if makes_pods or is_workload(api_version, kind):
         return "a workload that muster does not run; give its pods, and their PodGroup if they have one"
     return "a kind that muster does not read"
 
 
-def told(kinds: Mapping[tuple[str, str], int]) -> list[str]:
-    """One line for each kind that was left out, with how many there were."""
+def told(
+    kinds: Mapping[tuple[str, str], int], known: Collection[tuple[str, str]], makers: Container[tuple[str, str]]
+) -> list[str]:
+    """One line for each kind that was left out, with how many there were.
+
+    `makers`: those with templates of pods.
+    """
     return [
-        f"{count:,} {kind}{'s' if count > 1 else ''} of {api_version} left out: {described(api_version, kind)}"
+        f"{count:,} {kind}{'s' if count > 1 else ''} of {api_version} left out: "
+        + described(api_version, kind, known, makes_pods=(api_version, kind) in makers)
         for (api_version, kind), count in kinds.items()
     ]

@@ -118,7 +118,7 @@ ALSO_IN: Final[dict[type[KubeObject], tuple[str, ...]]] = {
     )
 }
 #: What files may hold besides the kinds of clusters.
-_IN_FILES: Final[dict[tuple[str, str], type[KubeObject]]] = {
+FILE_KINDS: Final[dict[tuple[str, str], type[KubeObject]]] = {
     **WORKLOADS,
     (ClusterSnapshot.api_version, ClusterSnapshot.kind): ClusterSnapshot,
     **{(version, known.kind): known for known, versions in ALSO_IN.items() for version in versions},
@@ -153,7 +153,7 @@ def list_item_kind(api_version: str, kind: str) -> tuple[str, str] | None:
 
 
 def _known(api_version: str, kind: str) -> type[KubeObject] | None:
-    return KINDS.get((api_version, kind)) or _IN_FILES.get((api_version, kind))
+    return KINDS.get((api_version, kind)) or FILE_KINDS.get((api_version, kind))
 
 
 def subject_of(document: Document) -> str:

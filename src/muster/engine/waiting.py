@@ -105,7 +105,7 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
     if job in jobs.aside:
         return JobVerdict(QUARANTINED, jobs.aside[job])
     if not jobs.has_group[job]:
-        return JobVerdict(GROUP_MISSING, jobs.records[job].id)
+        return JobVerdict(GROUP_MISSING, _named_group(session, job))
     refusal = session.why_queue_refuses(job)
     if refusal is not None:
         return refusal
@@ -113,6 +113,15 @@ def why_not_schedulable(session: Session, job: int) -> JobVerdict | None:
         return session.verdicts.get(job) or JobVerdict(NOT_ADMITTED)
     rejection = session.job_valid(job) or why_not_placeable(session, job)
     return None if rejection is None else JobVerdict(rejection.reason, rejection.detail)
+
+
+def _named_group(session: Session, job: int) -> str:
+    """The PodGroup that the pods of a job name, in the words of whoever has to make it."""
+    snapshot = session.snapshot
+    pods = [snapshot.tasks.pods[task] for task in snapshot.tasks_of(job)[:1].tolist()]
+    native = next((pod.spec.scheduling_group for pod in pods if pod.spec.scheduling_group is not None), None)
+    record = snapshot.jobs.records[job]
+    return record.id if native is None else f"{record.namespace}/{native.pod_group_name} of scheduling.k8s.io"
 
 
 def _surely_schedulable(session: Session, waiting: list[int]) -> set[int]:

@@ -19,8 +19,9 @@ from muster.explain.text import waiting_reason
 from muster.explain.why import Whys
 from muster.framework import Session, points
 from muster.framework.reasons import PROMISED
-from muster.snapshot import NO_ROW, Snapshot, TaskStatus
+from muster.snapshot import NO_ROW, Rows, Snapshot, TaskStatus
 from muster.snapshot.columns import N_COUNTS
+from muster.snapshot.records import created_seconds
 
 _ON_NODE = (
     TaskStatus.ALLOCATED,
@@ -162,7 +163,7 @@ def _job_row(whys: Whys, job: int, now: float) -> JobRow:
         pending=sum(int(snapshot.jobs.counts[job, status]) for status in (TaskStatus.PENDING, TaskStatus.PIPELINED)),
         minimum=record.min_member,
         priority=int(snapshot.jobs.priority[job]),
-        age=max(0.0, now - record.created),
+        age=max(0.0, now - (record.created or _oldest(snapshot, tasks, now))),
         running=max(0.0, now - min(begun)) if begun else None,
         place=None,
         reason=waiting_reason(known),
@@ -170,6 +171,11 @@ def _job_row(whys: Whys, job: int, now: float) -> JobRow:
         asks={name: amount for name, amount in asked.items() if name != "pods"},
         owner=next((owner for task in tasks[:1].tolist() for owner in _owners(snapshot.tasks.pods[task])), None),
     )
+
+
+def _oldest(snapshot: Snapshot, tasks: Rows, now: float) -> float:
+    """When the first of some pods was made: those whose PodGroup is gone, or not there yet, have no other age."""
+    return min((created_seconds(snapshot.tasks.pods[task].metadata) for task in tasks.tolist()), default=now)
 
 
 def _owners(pod: Pod) -> Iterator[tuple[str, str]]:

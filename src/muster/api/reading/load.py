@@ -29,6 +29,7 @@ from muster.api.errors import UserError, describe_value
 from muster.api.fields import UNKNOWN, unknown_fields
 from muster.api.foreign import told
 from muster.api.kinds import (
+    FILE_KINDS,
     ClusterSnapshot,
     Document,
     decode,
@@ -40,6 +41,7 @@ from muster.api.kinds import (
     type_of,
 )
 from muster.api.objects.meta import KubeObject
+from muster.api.objects.workload_shapes import templates_in
 from muster.api.reading.pieces import NotPlainError, Piece, json_pieces, outputs_of, yaml_pieces
 from muster.api.reading.quick import QuickReader
 from muster.api.reading.together import Loaded, Source, remarks
@@ -243,6 +245,8 @@ class _Reader:
         #: Fields that nobody knows, by kind and path: what is said of the first, and how often there is one.
         self._unknown: dict[tuple[str, str], str] = {}
         self._n_unknown: Counter[tuple[str, str]] = Counter()
+        #: Kinds that are not read and have templates of pods, by apiVersion and kind.
+        self._makers: set[tuple[str, str]] = set()
         #: Whether what is read now came from a cluster.
         self._as_is = False
         self._result = LoadedFiles()
@@ -371,7 +375,7 @@ class _Reader:
             for key, text in self._unknown.items():
                 more = self._n_unknown[key] - 1
                 result.not_read.append(f"{text} (and {more:,} more of these)" if more else text)
-            result.not_read += told(result.left_out)
+            result.not_read += told(result.left_out, FILE_KINDS, self._makers)
             result.notes += result.not_read
             return result
         if len(self._problems) == 1:
@@ -408,6 +412,8 @@ class _Reader:
         else:
             left_out = self._result.left_out
             left_out[api_version, kind] = left_out.get((api_version, kind), 0) + 1
+            if any(True for _ in templates_in(document.get("spec"))):
+                self._makers.add((api_version, kind))
 
     def _take_list(self, document: Document, item_kind: tuple[str, str], source: Source, fault: str) -> None:
         items = document.get("items")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
@@ -18,6 +19,7 @@ from muster.api.objects.batch import Job
 from muster.api.objects.meta import DEFAULT_NAMESPACE
 from muster.cli.screen import heading, make_console, plain_table, print_document
 from muster.cli.workloads.requests import Json, Server, amounts
+from muster.controllers.jobs.observed import FINISHED
 
 _COUNTS: Final = ("pending", "running", "succeeded", "failed", "terminating", "unknown")
 _EVENTS: Final = 10
@@ -92,8 +94,11 @@ def _documents(file: str) -> list[Json]:
 
 
 def command_job(server: Server, key: str, action: str, done: str) -> None:
-    """Tell the controller of a Job what to do. Raises MusterError."""
-    server.tell(server.get(Job, key), key.partition("/")[0], action)
+    """Tell the controller of a Job what to do. Raises MusterError, also for one that has ended."""
+    job = server.get(Job, key)
+    if (phase := _state(job).get("phase")) in FINISHED:
+        raise UserError(f"is {phase}; it cannot be {done} any more", subject=f"Job {key}")
+    server.tell(job, key.partition("/")[0], action)
     typer.echo(f"Job {key} is being {done}")
 
 
@@ -124,7 +129,7 @@ def view_job(server: Server, key: str, output: str) -> None:
 
 def _why_it_waits(server: Server, job: Json) -> str:
     """What the scheduler last said of the PodGroup of a Job that does not run."""
-    if job.get("status", {}).get("state", {}).get("phase", "Pending") not in ("Pending", "Restarting"):
+    if _state(job).get("phase", "Pending") not in ("Pending", "Restarting"):
         return ""
     metadata = job["metadata"]
     try:
@@ -136,8 +141,7 @@ def _why_it_waits(server: Server, job: Json) -> str:
 
 
 def _print_head(console: Console, job: Json, waits: str) -> None:
-    spec, status = job["spec"], job.get("status", {})
-    state = status.get("state", {})
+    spec, status, state = job["spec"], job.get("status", {}), _state(job)
     counts = ", ".join(f"{status[name]} {name}" for name in _COUNTS if status.get(name))
     console.print(heading(f"Job {job['metadata']['namespace']}/{job['metadata']['name']}"))
     lines = {
@@ -151,12 +155,18 @@ def _print_head(console: Console, job: Json, waits: str) -> None:
         "history": ", ".join(each["status"] for each in status.get("conditions") or []),
     }
     for name, text in lines.items():
-        if text:
-            console.print(Text(f"  {name:<10}{text}"))
+        for number, line in enumerate(textwrap.wrap(text, console.width - 12)):
+            console.print(Text(f"  {'' if number else name:<10}{line}"))
+
+
+def _state(job: Json) -> Json:
+    state: Json = job.get("status", {}).get("state", {})
+    return state
 
 
 def _since(moment: str | None) -> str:
-    return f"since {moment}" if moment else ""
+    """To the second, as events tell theirs."""
+    return f"since {moment.partition('.')[0].removesuffix('Z')}Z" if moment else ""
 
 
 def _print_pods(console: Console, pods: list[Json]) -> None:

@@ -8,10 +8,12 @@ from typing import Final
 import typer
 from rich.text import Text
 
-from muster.api import Queue
+from muster.api import Queue, UserError
+from muster.api.names import ROOT_QUEUE
 from muster.api.objects.meta import DEFAULT_NAMESPACE
 from muster.cli.screen import heading, make_console, print_document
 from muster.cli.workloads.requests import Json, Server, amounts
+from muster.controllers.queues import CLOSE_QUEUE
 
 _PHASES: Final = ("pending", "inqueue", "running", "unknown", "completed")
 
@@ -53,7 +55,9 @@ def _text(given: Mapping[str, object] | None) -> str:
 
 
 def command_queue(server: Server, name: str, action: str, does: str) -> None:
-    """Tell the controller of queues what to do. Raises MusterError."""
+    """Tell the controller of queues what to do. Raises MusterError, also for what it would not do."""
+    if name == ROOT_QUEUE and action == CLOSE_QUEUE:
+        raise UserError("cannot be closed; close the queues below it", subject=f"Queue {name}")
     server.tell(server.get(Queue, name), DEFAULT_NAMESPACE, action)
     typer.echo(f"Queue {name} {does}")
 
