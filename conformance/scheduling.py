@@ -88,7 +88,7 @@ def config_of(case: Case) -> SchedulerConfig:
         if action in ("gangpreempt", "gangreclaim"):
             # In Volcano a gang that has its minimum takes nothing from others.
             configurations[action] = {"growByEviction": False, **configurations.get(action, {})}
-        if action in ("preempt", "gangpreempt", "gangreclaim"):
+        if action in ("preempt", "reclaim", "gangpreempt", "gangreclaim"):
             # Volcano makes room for the job whose turn it is, whoever will take it.
             configurations[action] = {"looksAhead": False, **configurations.get(action, {})}
     return SchedulerConfig(actions, tiers, configurations, _sharding(config))

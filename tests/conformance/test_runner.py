@@ -153,7 +153,7 @@ def test_the_summary_counts_every_case_once(tmp_path: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize("action", ["preempt", "gangpreempt", "gangreclaim"])
+@pytest.mark.parametrize("action", ["preempt", "reclaim", "gangpreempt", "gangreclaim"])
 def test_room_is_made_for_whose_turn_it_is_unless_the_case_says_otherwise(tmp_path: Path, action: str) -> None:
     given = [{"name": action, "arguments": {"looksAhead": True}}]
     for configurations, expected in (([], False), (given, True)):

@@ -158,14 +158,13 @@ def water_fill(total: int, weights: Sequence[int], floors: Sequence[int], caps: 
     sum_of_weights = sum(weights)
     if sum_of_weights == 0:
         return [floor for floor, _ in bounds]
-    parts = [
-        min(max(total * weight // sum_of_weights, floor), cap)
-        for weight, (floor, cap) in zip(weights, bounds, strict=True)
-    ]
-    spare = total - sum(parts)
+    # In parts of a unit until the end: what is rounded off once is missing where two parts make a whole.
+    lows, highs = ([bound[side] * sum_of_weights for bound in bounds] for side in (0, 1))
+    parts = [min(max(total * weight, low), high) for weight, low, high in zip(weights, lows, highs, strict=True)]
+    spare = total * sum_of_weights - sum(parts)
     if spare < 0:
         return _squeeze(total, weights, bounds)
-    return _pour(spare, weights, parts, [cap for _, cap in bounds])
+    return [part // sum_of_weights for part in _pour(spare, weights, parts, highs)]
 
 
 def _pour(spare: int, weights: Sequence[int], parts: list[int], caps: Sequence[int]) -> list[int]:
