@@ -37,6 +37,14 @@ def test_a_job_of_higher_priority_takes_the_place_of_a_lower_one(config: Schedul
 
 
 @BOTH
+def test_a_node_that_was_opened_is_filled_before_the_next_one_is(config: SchedulerConfig) -> None:
+    nodes = [node(name, gpu=8) for name in "ab"]
+    session = act([*nodes, *running("x", ["a"], gpu=8), *running("y", ["b"], gpu=8), *waiting("new", 2, gpu=4)], config)
+    assert len(evicted(session)) == 1
+    assert len(set(promised(session).values())) == 1
+
+
+@BOTH
 def test_equals_are_left_alone(config: SchedulerConfig) -> None:
     session = act([node("n", gpu=8), *running("old", ["n"], gpu=8), *waiting("new", 1, priority="low", gpu=8)], config)
     assert not session.committed

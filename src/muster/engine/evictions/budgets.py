@@ -173,9 +173,13 @@ def evicted_in_session(snapshot: Snapshot) -> Rows:
 
 def disruption_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows) -> float:
     """Evicted ÷ requested, of the requested resource where it is largest; pods are not counted as a resource."""
-    asked, columns = requests_of(snapshot, beneficiaries), np.arange(len(snapshot.axis.index))
-    counts = (asked > 0) & (columns != snapshot.axis.index["pods"])
-    return float((requests_of(snapshot, victims)[counts] / asked[counts]).max(initial=0.0))
+    gone, asked, pods = (
+        requests_of(snapshot, victims),
+        requests_of(snapshot, beneficiaries),
+        snapshot.axis.index["pods"],
+    )
+    pairs = enumerate(zip(gone.tolist(), asked.tolist(), strict=True))
+    return max((evicted / want for column, (evicted, want) in pairs if want > 0 and column != pods), default=0.0)
 
 
 def within_ratio(snapshot: Snapshot, victims: Rows, beneficiaries: Rows, limit: float | None) -> bool:

@@ -205,9 +205,11 @@ class LookAhead:
                     return other
                 if nodes is not None:
                     elsewhere.append((kind, other, nodes))
+        if not elsewhere:
+            return None
         # Those with places elsewhere may lose them to whose turn comes first.
         mark = statement.mark()
-        beside = self._give_out(job, statement) if elsewhere else _NOBODY
+        beside = self._give_out(job, statement)
         taken = self.session.snapshot.tasks.node[beside]
         left_out = (
             other

@@ -11,8 +11,6 @@ restarts too.
 
 from __future__ import annotations
 
-from functools import cache
-
 import numpy as np
 from numpy.typing import NDArray
 
@@ -103,13 +101,14 @@ def would_bounce(
     if kind is Eviction.RECLAIM and not session.snapshot.queues.records[int(jobs.queue[job])].reclaimable:
         return False
     asked: set[tuple[int, int, bytes]] = set()
-    overused = cache(session.overused)
+    queues = set(jobs.queue[tasks.job[victims]].tolist()) if kind is Eviction.RECLAIM else ()
+    overused = {queue for queue in queues if session.overused(queue)}
     ordered = victims[np.argsort(tasks.job[victims], kind="stable")] if len(victims) > 1 else victims
     for owner, own in tasks_by_job(session, ordered):
         queue, priority = int(jobs.queue[owner]), int(jobs.priority[owner])
         if kind is Eviction.PREEMPT and priority < jobs.priority[job]:
             continue  # nobody evicts a job of higher priority inside its queue, so only equals could
-        if kind is Eviction.RECLAIM and overused(queue):
+        if queue in overused:
             continue
         # Whole gangs ask for all that they need to start again, single tasks for themselves.
         count = max(1, session.job_pipelined_deficit(owner)) if breaks_gangs and len(own) > 1 else 1

@@ -16,6 +16,7 @@ from dataclasses import dataclass, field
 
 import numpy as np
 
+from muster.api.resources import is_gpu
 from muster.engine.boards import Boards
 from muster.engine.evictions.solver.pool import Unit
 from muster.kernels.placement import FUTURE
@@ -118,6 +119,9 @@ class FreePlaces:
         #: By class, as of a length of the touch log.
         self._slots_by_class: dict[int, tuple[int, Rows, int]] = {}
         self._total = snapshot.total()
+        #: Columns of GPUs and of slices of them, and whether a class asks for any.
+        self.gpus = [column for name, column in snapshot.axis.index.items() if is_gpu(name)]
+        self.gpu_classes = [bool(asked.any()) for asked in snapshot.classes.requests[:, 0, self.gpus]]
 
     def _slots(self, cls: int) -> tuple[Rows, int]:
         """Slots of a class on every node, and their sum; counted once, and then where something was touched."""

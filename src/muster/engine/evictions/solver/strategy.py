@@ -58,7 +58,6 @@ class SolverStrategy(Strategy[VictimLine]):
         if self.options.pass_over_blocked:
             able = {job: tasks for job, tasks in waiting.items() if self._could_run(job, tasks)}
         self._waiting = Waiting(session, able)
-        self._trials = Trials(session, self._waiting, self.kind, self._places, looks_ahead=self.options.looks_ahead)
         return asking
 
     def asks(self, job: int) -> bool:
@@ -138,10 +137,9 @@ class SolverStrategy(Strategy[VictimLine]):
         if not candidates and not self._places.suffices(tasks):
             return None
         most = min(options.max_trials_per_job, self._trials_left)
-        self._trials.start(simulation)
-        search = Search(
-            session, self.kind, options, self._budgets, most, candidates, self._trials, self._places, simulation
-        )
+        ahead = options.looks_ahead
+        trials = Trials(session, simulation, self.kind, self._waiting, self._places, looks_ahead=ahead)
+        search = Search(session, self.kind, options, self._budgets, most, candidates, trials, self._places, simulation)
         outcome = None
         try:
             outcome = search.solve(tasks)

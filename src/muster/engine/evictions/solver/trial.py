@@ -14,7 +14,6 @@ from collections.abc import Callable, Collection, Hashable, Mapping
 
 import numpy as np
 
-from muster.api.resources import is_gpu
 from muster.engine.evictions.simulation import Plan, Simulation
 from muster.engine.evictions.solver.places import FreePlaces
 from muster.engine.gangs import next_tasks
@@ -24,7 +23,7 @@ from muster.engine.placing.contract import Modes
 from muster.engine.waiting import tasks_by_job
 from muster.framework import Eviction, Scenario, Session
 from muster.kernels.planes import ALLOCATABLE, PIPELINED, RELEASING, USED
-from muster.snapshot import NO_ROW, Mask, OperationKind, Rows, TaskStatus
+from muster.snapshot import Mask, OperationKind, Rows, TaskStatus
 
 _RELEASING, _PIPELINED = int(TaskStatus.RELEASING), int(TaskStatus.PIPELINED)
 _RECALL = OperationKind.RECALL
@@ -32,44 +31,35 @@ _NOBODY: Rows = np.empty(0, np.intp)
 
 
 class Trials:
-    """Dry runs, for one beneficiary after the other."""
+    """Dry runs for one beneficiary."""
 
     def __init__(
-        self, session: Session, waiting: Waiting, kind: Eviction, places: FreePlaces, *, looks_ahead: bool
+        self,
+        session: Session,
+        simulation: Simulation,
+        kind: Eviction,
+        waiting: Waiting,
+        places: FreePlaces,
+        *,
+        looks_ahead: bool,
     ) -> None:
         """`looks_ahead`: turns are those of the next allocate; if not, as KAI takes them in its dry runs."""
         self._session = session
-        self._looks_ahead = looks_ahead
-        self._places = places
-        self._waiting = waiting
+        self._simulation = simulation
+        self._job = simulation.job
         self._kind = kind
-        #: Columns of GPUs and of slices of them, and whether a class asks for any.
-        self._gpus = [column for name, column in session.snapshot.axis.index.items() if is_gpu(name)]
-        asks = session.snapshot.classes.requests[:, 0, self._gpus]
-        self._gpu_classes: list[bool] = np.any(asks > 0, axis=1).tolist()
-        self._job = NO_ROW
+        self._waiting = waiting
+        self._places = places
+        self._looks_ahead = looks_ahead
         #: Whether the beneficiary can only be served on nodes where GPUs are free, or go free and are promised to
         #: nobody, and which these were before the dry runs.
-        self._needs_gpus = False
-        self._with_gpus: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
-        self._origins: Rows = _NOBODY
-        self._modes = PROMISES
-        #: Nodes of earlier dry runs that stay open; see `keep_open`.
-        self._kept_open: Mask = np.zeros(len(session.snapshot.nodes), np.bool_)
-        #: Whether a node of some victim is not opened.
-        self._closed = False
-
-    def start(self, simulation: Simulation) -> None:
-        """The next dry runs are for the job of this simulation."""
-        snapshot = self._session.snapshot
-        self._job = job = simulation.job
-        self._simulation = simulation
-        classes = snapshot.tasks.cls[snapshot.tasks_of(job)].tolist()
-        self._needs_gpus = all(self._gpu_classes[cls] for cls in classes)
+        snapshot = session.snapshot
+        self._needs_gpus = all(places.gpu_classes[cls] for cls in snapshot.tasks.cls[snapshot.tasks_of(self._job)])
         if self._needs_gpus:
-            state = snapshot.nodes.state
-            gpus = sum((state[:, :, column] for column in self._gpus), np.zeros_like(state[:, :, 0]))
+            gpus = snapshot.nodes.state[:, :, places.gpus].sum(axis=2)
             self._with_gpus = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
+        #: Nodes of earlier dry runs that stay open; see `keep_open`.
+        self._kept_open: Mask = np.zeros(len(snapshot.nodes), np.bool_)
 
     def begin_offers(self) -> None:
         """Others are offered from now on: no nodes are open but those that the next dry runs open."""
@@ -86,7 +76,7 @@ class Trials:
         A beneficiary that needs GPUs can be served where one is or goes free: nobody is moved anywhere else for it.
         """
         classes = self._session.snapshot.tasks.cls[tasks].tolist()
-        if not self._closed and any(self._gpu_classes[cls] for cls in classes):
+        if not self._closed and any(self._places.gpu_classes[cls] for cls in classes):
             return EVERYWHERE
         return self._open()
 
@@ -112,12 +102,12 @@ class Trials:
         `stayed`: victims that are only here because others of their gang had to go; their nodes are not opened.
         `opening`: those whose nodes are, if these are others than the victims.
         """
-        self._modes = modes
         in_order = self._session.sort_tasks(victims) if len(victims) > 1 else victims
         by_job = dict(tasks_by_job(self._session, in_order))
         if opening is None:
             opening = victims[~np.isin(victims, stayed)] if len(stayed) else victims
         self._origins = self._session.snapshot.tasks.node[opening]
+        #: Whether a node of some victim is not opened.
         self._closed = len(stayed) > 0
         turns = Turns(self._session, self._waiting, (*by_job, self._job), self._key)
         placed = False
@@ -128,7 +118,7 @@ class Trials:
                     return None
                 placed = True
             else:
-                found = self._bring_back(job, by_job.pop(job))
+                found = self._bring_back(job, by_job.pop(job), modes)
                 if not found and placed and by_job and not self._places.any_for(victims):
                     break
         status = self._session.snapshot.tasks.status[victims]
@@ -136,14 +126,14 @@ class Trials:
             return Plan(pending, victims)
         return Plan(pending, victims[status == _RELEASING], victims[status == _PIPELINED])
 
-    def _bring_back(self, job: int, evicted: Rows) -> bool:
+    def _bring_back(self, job: int, evicted: Rows, modes: Modes) -> bool:
         """Let a victim's gang have the next chunk of what was taken from it; False: it has no place, or goes whole."""
         if self._session.snapshot.jobs.goes_whole[job]:
             return False
         tasks = next_tasks(self._session, job, evicted if self._looks_ahead else self._with_waiting(job, evicted))
         if len(tasks) == 0 or not self._places.suffices(tasks):
             return False
-        return bool(self._simulation.place(tasks, self._scope(tasks), self._modes, Goal.ALL, job=job))
+        return bool(self._simulation.place(tasks, self._scope(tasks), modes, Goal.ALL, job=job))
 
     def _with_waiting(self, job: int, evicted: Rows) -> Rows:
         """In KAI a victim's gang is served anew, with its first pods: also with some that waited, while others go."""
