@@ -29,12 +29,8 @@ class Enqueue(Action):
         line = Line(session, waiting)
         while (first := line.pop()) is not None:
             with session.turn(first):
-                self._consider(session, first)
-
-    def _consider(self, session: Session, job: int) -> None:
-        minimum = session.snapshot.jobs.records[job].min_resources
-        rejection = None if minimum is None else session.why_not_admitted(job)
-        if rejection is None:
-            session.admit(job)
-        else:
-            session.record(job, JobVerdict(rejection.reason, rejection.detail))
+                rejection = None if jobs.records[first].min_resources is None else session.why_not_admitted(first)
+                if rejection is None:
+                    session.admit(first)
+                else:
+                    session.record(first, JobVerdict(rejection.reason, rejection.detail))

@@ -137,7 +137,7 @@ class InVain:
         Who has to explain it wants one that needed just as much.
         """
         fewest, verdict = self._failed.get(self._kind(job, tasks, where), (0, None)) if self._failed else (0, None)
-        if verdict is None or _has_places(self._session, job):
+        if verdict is None:
             return False
         needed = self._needed(job, tasks)
         if needed < fewest or (self._session.explains and needed != fewest):
@@ -149,7 +149,7 @@ class InVain:
 
     def note(self, job: int, tasks: Rows, where: object) -> bool:
         """Remember a job that found no room; whether it was one."""
-        if self._session.verdicts[job].reason is not INSUFFICIENT or _has_places(self._session, job):
+        if self._session.verdicts[job].reason is not INSUFFICIENT:
             return False
         self._wheres.append(where)
         kind, needed = self._kind(job, tasks, where), self._needed(job, tasks)
@@ -162,16 +162,11 @@ class InVain:
         return max(1, min(self._session.job_deficit(job), len(tasks)))
 
     def _kind(self, job: int, tasks: Rows, where: object) -> tuple[object, ...]:
-        """All that decides, beside how many tasks are needed; empty: more does."""
+        """All that decides, beside how many tasks are needed; empty: more does, or it has places of this cycle."""
         snapshot = self._session.snapshot
         jobs, kinds = snapshot.jobs, snapshot.tasks.cls[tasks]
-        is_plain = jobs.is_plain[job] and not has_topology(self._session, job)
+        has_places = jobs.counts[job, TaskStatus.ALLOCATED] or jobs.counts[job, TaskStatus.PIPELINED]
+        is_plain = jobs.is_plain[job] and not has_places and not has_topology(self._session, job)
         if not is_plain or (kinds != kinds[0]).any() or (self._live and not self._live.isdisjoint(tasks.tolist())):
             return ()
         return id(where), int(jobs.queue[job]), int(kinds[0]), bool(jobs.preemptible[job])
-
-
-def _has_places(session: Session, job: int) -> bool:
-    """Whether a job has been given places in this cycle, or promised some."""
-    counts = session.snapshot.jobs.counts[job]
-    return bool(counts[TaskStatus.ALLOCATED] or counts[TaskStatus.PIPELINED])

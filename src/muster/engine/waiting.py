@@ -149,16 +149,12 @@ def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict
     if not tell and asked is tasks and n_faults == len(session.faults):
         return dict(known)
     found: dict[int, Rows] = {}
-    # Jobs that could be placed, by the counters that this was said of: nothing else changes while actions run.
-    passed = cast("dict[int, bytes]", session.workspace.setdefault("passed", {}))
-    counts = session.snapshot.jobs.counts
     pieces = tasks_by_job(session, tasks)
     sure = _surely_schedulable(session, [job for job, _ in pieces])
     if tell:
         session.verdicts.update(dict.fromkeys(sure, _NOT_TRIED))
     for job, own in pieces:
-        is_known = not tell and job in passed and job not in session.snapshot.jobs.aside
-        if job in sure or (is_known and passed[job] == counts[job].tobytes()):
+        if job in sure:
             found[job] = own
             continue
         with session.turn(job):
@@ -167,6 +163,5 @@ def placeable_jobs(session: Session, tasks: Rows, *, tell: bool = False) -> dict
                 session.record(job, verdict or _NOT_TRIED)
             if verdict is None:
                 found[job] = own
-                passed[job] = counts[job].tobytes()
     session.workspace["placeable"] = tasks, len(session.faults), found
     return dict(found)

@@ -31,11 +31,11 @@ from muster.engine.placing.nested import Nested
 from muster.engine.placing.runs import Runs, Work
 from muster.engine.placing.search import Search, is_entangled
 from muster.engine.placing.start_rule import PLANNED, StartRule, take_back
-from muster.engine.waiting import gated_verdict, queue_holds, schedulable_tasks
+from muster.engine.waiting import gated_verdict, pending_tasks, queue_holds, schedulable_tasks
 from muster.framework import JobVerdict, Session, points
 from muster.framework.reasons import GANG_INCOMPLETE, QUEUE_FULL, TOPOLOGY
 from muster.kernels.placement import FUTURE
-from muster.snapshot import GATED, NO_ROW, OperationKind, Rows, Statement, TaskStatus
+from muster.snapshot import NO_ROW, OperationKind, Rows, Statement, TaskStatus
 
 
 class Door:
@@ -139,10 +139,8 @@ class Door:
 
     def _incomplete(self, job: int) -> JobVerdict:
         """Too few tasks wait to make the gang whole."""
-        snapshot = self._session.snapshot
-        own = snapshot.tasks_of(job)
-        held = (snapshot.tasks.status[own] == TaskStatus.PENDING) & ((snapshot.tasks.flags[own] & GATED) != 0)
-        return gated_verdict(self._session, job) if held.any() else JobVerdict(GANG_INCOMPLETE)
+        is_gated = job in self._session.snapshot.tasks.job[pending_tasks(self._session, gated=True)]
+        return gated_verdict(self._session, job) if is_gated else JobVerdict(GANG_INCOMPLETE)
 
     def _over_capacity(self, job: int, tasks: Rows) -> JobVerdict | None:
         rejection = self._session.over_capacity(job, tasks)

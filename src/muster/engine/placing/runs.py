@@ -22,7 +22,7 @@ from muster.engine.placing.packing import Packer
 from muster.framework import FITS, JobVerdict, Session
 from muster.framework.reasons import GANG_INCOMPLETE, INSUFFICIENT, QUEUE_CLOSED, QUEUE_FULL, Reason
 from muster.kernels.placement import FUTURE, MODE, fits
-from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Board, Mask, Rows, Snapshot, Statement, TaskStatus
+from muster.snapshot import NEEDS_LIVE_CHECK, NO_ROW, Board, Mask, Rows, Statement, TaskStatus
 
 #: Members of an enum are slow to compare with.
 _RELEASING = int(TaskStatus.RELEASING)
@@ -71,7 +71,16 @@ class Runs:
 
     @cached_property
     def _runs(self) -> NDArray[np.int64]:
-        return _run_keys(self.session.snapshot, self.live)
+        """Numbers that are equal for tasks of one batch: same class, role and sub-group, and no node of their own."""
+        snapshot, tasks = self.session.snapshot, self.session.snapshot.tasks
+        keys = (tasks.cls.astype(np.int64) * (len(snapshot.roles) + 1) + tasks.role) * (len(snapshot.subgroups) + 1)
+        keys += tasks.subgroup
+        # Tasks that hold a place may be moved, and are then checked one by one too.
+        checked = (tasks.status != TaskStatus.PENDING) & ((tasks.flags & NEEDS_LIVE_CHECK) != 0)
+        checked[list(self.live)] = True
+        alone = np.flatnonzero((tasks.nominated != NO_ROW) | checked)
+        keys[alone] = -1 - alone
+        return keys
 
     # -- until a job is ready ----------------------------------------------------------------------------------
 
@@ -288,17 +297,3 @@ def _stretch(mask: Mask) -> _Stretch:
         return 0, 0, None
     lo, hi = int(rows[0]), int(rows[-1]) + 1
     return lo, hi, None if hi - lo == len(rows) else mask
-
-
-def _run_keys(snapshot: Snapshot, live: frozenset[int]) -> NDArray[np.int64]:
-    """Numbers that are equal for tasks of one batch: same class, role and sub-group, and no node of their own."""
-    tasks = snapshot.tasks
-    keys = (tasks.cls.astype(np.int64) * (len(snapshot.roles) + 1) + tasks.role) * (len(snapshot.subgroups) + 1)
-    keys += tasks.subgroup
-    # Tasks that hold a place may be moved, and are then checked one by one too.
-    checked = (tasks.status != TaskStatus.PENDING) & ((tasks.flags & NEEDS_LIVE_CHECK) != 0)
-    alone = np.flatnonzero((tasks.nominated != NO_ROW) | checked)
-    keys[alone] = -1 - alone
-    for task in live:
-        keys[task] = -1 - task
-    return keys
