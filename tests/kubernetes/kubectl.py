@@ -104,14 +104,28 @@ class Kubectl:
         return self.request("GET", f"{_path(kind, namespace)}/{name}")
 
     def watch(self, kind: str) -> Iterator[Json]:
-        """What happens to objects of a kind from now on, on a connection of its own, until the server ends it."""
+        """What happens to objects of a kind from now on, on connections of its own, until the server is gone.
+
+        A server ends watches of those who are slow to read; they go on from what they read last.
+        """
         root, plural = _PLURALS[kind]
         version = self.request("GET", f"/{root}/{plural}?limit=1")["metadata"]["resourceVersion"]
-        apart = Kubectl(self._plane)._connect()
-        path = f"/{root}/{plural}?watch=1&resourceVersion={version}"
-        apart.timeout = None  # nothing may happen for long
-        apart.request("GET", path, headers={"Authorization": f"Bearer {self._plane.token}"})
-        return _lines(apart, apart.getresponse())
+        return self._events(f"/{root}/{plural}?watch=1&resourceVersion=", version)
+
+    def _events(self, path: str, version: str) -> Iterator[Json]:
+        while True:
+            apart = Kubectl(self._plane)._connect()
+            apart.timeout = None  # nothing may happen for long
+            try:
+                apart.request("GET", f"{path}{version}", headers={"Authorization": f"Bearer {self._plane.token}"})
+                answer = apart.getresponse()
+            except OSError:
+                return
+            for event in _lines(apart, answer):
+                if event.get("type") not in ("ADDED", "MODIFIED", "DELETED"):
+                    return  # what was missed cannot be had any more
+                version = event["object"]["metadata"]["resourceVersion"]
+                yield event
 
     def list(self, kind: str) -> list[Json]:
         root, plural = _PLURALS[kind]
