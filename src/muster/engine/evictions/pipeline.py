@@ -209,9 +209,10 @@ def _why_not(strategy: Strategy[C], job: int, plan: Plan) -> Rejection | None:
         return None
     if not within_ratio(session.snapshot, victims, plan.placed, limit):
         return Rejection(OVER_DISRUPTION, f"maxDisruptionRatio {limit:g}")
-    scenario = Scenario(strategy.kind, job, plan.placed, victims, plan.evicted, plan.moved)
-    if not strategy.asks_validators and not session.is_valid_scenario(scenario):
-        return Rejection(VICTIMS_REFUSED)
+    if not strategy.asks_validators:
+        scenario = Scenario(strategy.kind, job, plan.placed, victims, plan.evicted, plan.moved)
+        if not session.is_valid_scenario(scenario):
+            return Rejection(VICTIMS_REFUSED)
     whole, grows = strategy.breaks_gangs, strategy.grows
     if would_bounce(session, strategy.kind, job, plan.evicted, plan.placed, breaks_gangs=whole, grows=grows):
         return Rejection(NOT_STEADY)

@@ -121,7 +121,8 @@ class FreePlaces:
         self._total = snapshot.total()
         #: Columns of GPUs and of slices of them, and whether a class asks for any.
         self.gpus = [column for name, column in snapshot.axis.index.items() if is_gpu(name)]
-        self.gpu_classes = [bool(asked.any()) for asked in snapshot.classes.requests[:, 0, self.gpus]]
+        asks = snapshot.classes.requests[:, 0, self.gpus]
+        self.gpu_classes: list[bool] = np.any(asks > 0, axis=1).tolist()
 
     def _slots(self, cls: int) -> tuple[Rows, int]:
         """Slots of a class on every node, and their sum; counted once, and then where something was touched."""

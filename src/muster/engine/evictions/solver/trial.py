@@ -54,9 +54,11 @@ class Trials:
         #: Whether the beneficiary can only be served on nodes where GPUs are free, or go free and are promised to
         #: nobody, and which these were before the dry runs.
         snapshot = session.snapshot
-        self._needs_gpus = all(places.gpu_classes[cls] for cls in snapshot.tasks.cls[snapshot.tasks_of(self._job)])
+        classes = snapshot.tasks.cls[snapshot.tasks_of(self._job)].tolist()
+        self._needs_gpus = all(places.gpu_classes[cls] for cls in classes)
         if self._needs_gpus:
-            gpus = snapshot.nodes.state[:, :, places.gpus].sum(axis=2)
+            state = snapshot.nodes.state
+            gpus = sum((state[:, :, column] for column in places.gpus), np.zeros_like(state[:, :, 0]))
             self._with_gpus = (gpus[ALLOCATABLE] > gpus[USED]) | (gpus[RELEASING] > gpus[PIPELINED])
         #: Nodes of earlier dry runs that stay open; see `keep_open`.
         self._kept_open: Mask = np.zeros(len(snapshot.nodes), np.bool_)
