@@ -122,11 +122,11 @@ def _run(name: str, policies: list[str], told: str, seeds: int, workers: int | N
     )
     for config in configs:  # one by one, so that what is done is on the page if the rest is not
         run_compare(replace(command, configs=(config,)), "table")
-        _keep(folder)
+        _add(folder)
     run_compare(command, "table")  # all of them side by side, from what is kept
 
 
-def _keep(folder: Path) -> None:
+def _add(folder: Path) -> None:
     """Add the figures of a comparison to those that were made before."""
     found = json.loads((folder / "compare.json").read_text())
     kept = folder / "figures.json"
@@ -147,7 +147,7 @@ def _with_tables(text: str) -> str:
         begin, end = f"<!-- {name} -->\n", f"<!-- end of {name} -->\n"
         before, _, rest = text.partition(begin)
         there, _, after = rest.partition(end)
-        made = "\n".join(_table(name, trial, there)) + "\n" if any(OUT.glob(f"{name}-*/figures.json")) else there
+        made = "\n".join(_table(name, trial, there)) + "\n" if any(_kept(name)) else there
         text = before + begin + made + end + after
     return text
 
@@ -185,14 +185,20 @@ def _place(label: str) -> tuple[int, int, str]:
     return ("", "factor:5", "none").index(told), [*POLICIES, policy].index(policy), label
 
 
+def _kept(name: str) -> Iterator[tuple[str, Any]]:
+    """What was run of a trial: what was told about run times, and the figures."""
+    for told in ("exact", "factor-5", "none"):
+        path = OUT / f"{name}-{told}" / "figures.json"
+        if path.exists():
+            yield told, json.loads(path.read_text())
+
+
 def _jobs(name: str) -> int:
-    return next(int(json.loads(path.read_text())["jobs"]) for path in sorted(OUT.glob(f"{name}-*/figures.json")))
+    return next(int(known["jobs"]) for _, known in _kept(name))
 
 
 def _rows(name: str) -> Iterator[tuple[str, dict[str, float]]]:
-    for told in ("exact", "factor-5", "none"):
-        path = OUT / f"{name}-{told}" / "figures.json"
-        known = json.loads(path.read_text()) if path.exists() else {"wait_s.mean": {}}
+    for told, known in _kept(name):
         for policy in known["wait_s.mean"]:
             label = policy if told == "exact" else f"{policy}, estimates {told.replace('-', ':')}"
             yield label, {key: known[key][policy]["mean"] for _, key in _COLUMNS if key in known}

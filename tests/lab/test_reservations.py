@@ -189,7 +189,17 @@ def test_who_makes_room_by_moving_others_delays_nobody_who_has_a_reservation() -
     assert not replay.recorder.evictions
 
 
+#: Two are moved for the seventh, and the first of the queue waits while it is promised their place.
+PROMISED = [(0, 8, 2, 2), (0, 12, 2, 2), (1, 1, 8, 3), (1, 12, 1, 1), (3, 5, 2, 3), (7, 3, 2, 2), (8, 1, 8, 1)]
+
+
+#: One pod of the third is moved for the fifth: it has to begin again, later than the last counts on.
+BROKEN = [(0, 2, 1, 2), (1, 27, 2, 3), (1, 14, 1, 3), (15, 13, 1, 1), (2, 1, 8, 2), (15, 14, 2, 2)]
+
+
 @settings(max_examples=20, deadline=None)
+@example(rows=PROMISED)
+@example(rows=BROKEN)
 @given(
     rows=st.lists(
         st.tuples(st.integers(0, 60), st.integers(1, 80), st.sampled_from([1, 2, 4, 8]), st.integers(1, 3)),

@@ -303,8 +303,9 @@ class Plugin:
     def start_nodes(self, job: int, tasks: Rows) -> Rejection | Mask | None:
         """Where a job may start now although others wait before it; None: no opinion.
 
-        Asked by allocate before the job has its turn. A rejection: it has to wait; a mask: on these nodes only, bool
-        per node. Masks of one object are taken to mean the same within a session. The first answer counts.
+        Asked by allocate before the job has its turn, and where it would be promised room that others leave anyway. A
+        rejection: it has to wait; a mask: on these nodes only, bool per node. Masks of one object are taken to mean
+        the same within a session. The first answer counts.
         """
 
     # -- nodes: all nodes at once ----------------------------------------------------------------------------

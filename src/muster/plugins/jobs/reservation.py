@@ -48,6 +48,8 @@ _NAMED = 4
 #: Tasks that take room on their node, or are promised it, and are not about to leave.
 _STAYS: Mask = np.isin(np.arange(N_COUNTS), (*OCCUPYING_STATUSES, TaskStatus.PIPELINED))
 _STAYS[TaskStatus.RELEASING] = False
+#: Tasks that run, or will where others leave.
+_ENDS: Mask = np.isin(np.arange(N_COUNTS), (TaskStatus.BOUND, TaskStatus.RUNNING, TaskStatus.PIPELINED))
 
 
 class ReservationArguments(Arguments, frozen=True, kw_only=True):
@@ -98,7 +100,7 @@ def _seconds_of(name: str, given: str | float) -> float:
 
 @dataclass(frozen=True, slots=True)
 class Ends:
-    """Jobs that run, of which the end is known, the first to end first."""
+    """Jobs that run, or are promised places, of which the end is known, the first to end first."""
 
     #: When each is expected to end, what those up to it hold together, and the tasks of each.
     at: list[float]
@@ -364,6 +366,7 @@ class Reservation(Plugin):
         needed = requests_of(snapshot, tasks[: max(1, session.job_deficit(job))])
         with session.statement() as statement:
             simulation = Simulation(session, job, statement)
+            statement.release(tasks)
             for known in self.reserved:
                 simulation.put(known.tasks, known.nodes)
             found: dict[int, list[tuple[Rows, Rows]]] = {}
@@ -371,7 +374,10 @@ class Reservation(Plugin):
             def works(count: int) -> bool:
                 if ((free + (ends.held[count - 1] if count else 0)) < needed).any():
                     return False
-                placed = simulation.placements(tasks, joined(ends.tasks[:count]))
+                gone, mark = joined(ends.tasks[:count]), statement.mark()
+                statement.release(gone)
+                placed = simulation.placements(tasks, gone[snapshot.tasks.status[gone] != TaskStatus.PENDING])
+                statement.rollback(mark)
                 if placed is not None:
                     found[count] = [(operation.tasks, operation.nodes) for operation in placed]
                 return placed is not None
@@ -394,7 +400,8 @@ class Reservation(Plugin):
     @cached_property
     def _ends(self) -> Ends:
         snapshot, table = self.session.snapshot, self.session.snapshot.tasks
-        holds = ((table.status == TaskStatus.BOUND) | (table.status == TaskStatus.RUNNING)) & (table.node != NO_ROW)
+        # Who is promised a place will leave it, too: a reservation that did not count on that would not be made.
+        holds = (_ENDS[table.status] & (table.node != NO_ROW)) | table.reserved
         here = np.flatnonzero(holds & (table.job != NO_ROW)).astype(np.intp)
         here = here[np.argsort(table.job[here], kind="stable")]
         owners = table.job[here]
@@ -415,8 +422,11 @@ class Reservation(Plugin):
         if job == NO_ROW:
             return math.inf
         session, jobs = self.session, self.session.snapshot.jobs
-        if jobs.counts.item(job, TaskStatus.ALLOCATED) or jobs.counts.item(job, TaskStatus.PIPELINED):
+        counts = jobs.counts
+        if counts.item(job, TaskStatus.ALLOCATED) or counts.item(job, TaskStatus.PIPELINED):
             return session.now + self._seconds(job)  # it starts now, or begins again elsewhere
+        if jobs.ready_count(job) < jobs.min_member.item(job):
+            return session.now + self._seconds(job)  # it has lost pods, and begins again when it is whole
         return session.run_times.end(jobs.records[job], partial(self._expectation, job), session.now)
 
     def _seconds(self, job: int) -> float:

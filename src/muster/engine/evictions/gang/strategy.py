@@ -30,8 +30,8 @@ from muster.engine.evictions.simulation import (
     joined,
     shortest_prefix,
 )
-from muster.engine.placing import Goal, promise
-from muster.framework import Eviction, Session
+from muster.engine.placing import EVERYWHERE, Goal, Scope, promise
+from muster.framework import Eviction, Rejection, Session
 from muster.kernels.planes import RELEASING
 from muster.snapshot import BEST_EFFORT, NO_ROW, Amounts, Mask, Rows, Snapshot
 
@@ -74,7 +74,11 @@ class GangStrategy(Strategy[Candidates]):
 
     def solve(self, tasks: Rows, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START
-        placements = simulation.placements(tasks, tasks[:0])
+        # Where nobody has to go, it is a start like any other: room that is kept for others stays theirs.
+        where, placements = self._session.start_nodes(simulation.job, tasks), None
+        if not isinstance(where, Rejection):
+            scope = EVERYWHERE if where is None else Scope(mask=where)
+            placements = simulation.placements(tasks, tasks[:0], scope)
         if placements is None:
             wanted = gang_need(self.session, simulation.job, tasks) if candidates else None
             return None if wanted is None else self._in_domains(wanted, candidates, simulation)
