@@ -375,4 +375,18 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j4 was bound in the cycle in which a pod went for j3: j6 then started in place of both.
+    "one of two that have just begun": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"q0": ("", 0), "q1": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "mid", pods=7, gpus=1, minimum=3, budget=3, on=["n1"] * 3 + ["n0"] * 4),
+            Job("j3", "q0", "low", pods=1, gpus=1, minimum=1, on=["n1"]),
+            Job("j4", "q0", "mid", pods=1, gpus=1, minimum=1),
+            Job("j6", "q0", "high", pods=6, gpus=1, minimum=2),
+        ],
+        runtime=0,
+        tainted=("n2",),
+    ),
 }

@@ -30,6 +30,8 @@ ON_NODE: Mask = np.isin(np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskSta
 _HOLDS_PLACE: Mask = np.isin(
     np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.BINDING, TaskStatus.ALLOCATED)
 )
+#: The same, and pods that will be on one: they were given or promised a place.
+SOON_ON_NODE: Mask = _HOLDS_PLACE | (np.arange(len(TaskStatus)) == TaskStatus.PIPELINED)
 
 
 #: So many jobs are named where several are kept by the same; of the others it is said how many they are.

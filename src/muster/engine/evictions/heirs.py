@@ -17,7 +17,7 @@ from typing import Final
 
 import numpy as np
 
-from muster.engine.evictions.candidates import Pool
+from muster.engine.evictions.candidates import SOON_ON_NODE, Pool
 from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
 from muster.engine.evictions.simulation import TAKES, Plan, Simulation, VictimRecord, VictimRecords, joined
 from muster.engine.gangs import requests_of
@@ -278,7 +278,8 @@ class LookAhead:
         evictor = Evictor(other, wanted, breaks_gangs=True)
         if len(session.evictable(kind, evictor, placed)) == 0:
             return None
-        found = np.concatenate((placed, beside, Pool(session, kind).find(other).tasks))
+        got, might_go = np.concatenate((placed, beside)), Pool(session, kind, SOON_ON_NODE).find(other).tasks
+        found = np.concatenate((got, might_go[~np.isin(might_go, got)]))
         room = snapshot.nodes.future_total() + requests_of(snapshot, found)
         if bool((requests_of(snapshot, wanted) > room).any()):
             return None
