@@ -122,7 +122,8 @@ class Door:
         if found is Found.READY and not self._has_all_members(work):
             work.statement.rollback(mark)
             return Outcome(Found.NOTHING, verdict=JobVerdict(GANG_INCOMPLETE))
-        left = tasks[table.status[tasks] == TaskStatus.PENDING] if found is Found.READY and placed else NOBODY
+        is_part = found is Found.READY and 0 < placed < len(tasks)
+        left = tasks[table.status[tasks] == TaskStatus.PENDING] if is_part else NOBODY
         return Outcome(found, placed, left, work.verdict)
 
     def _has_all_members(self, work: Work) -> bool:
