@@ -75,7 +75,7 @@ class GangStrategy(Strategy[Candidates]):
     def solve(self, tasks: Rows, candidates: Candidates, simulation: Simulation) -> Plan | None:
         simulation.goal = Goal.ALL if self.grows else Goal.START
         # Where nobody has to go, it is a start like any other: room that is kept for others stays theirs.
-        where, placements = self._session.start_nodes(simulation.job, tasks), None
+        where, placements = self.session.start_nodes(simulation.job, tasks), None
         if not isinstance(where, Rejection):
             scope = EVERYWHERE if where is None else Scope(mask=where)
             placements = simulation.placements(tasks, tasks[:0], scope)
