@@ -389,4 +389,51 @@ KNOWN = {
         runtime=0,
         tainted=("n2",),
     ),
+    # A pod went for j4; with what went for j5 later in the cycle, to keep within a limit, j6 then started there.
+    "what others leave beside a promise": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"q0": ("", 0), "q1": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "mid", pods=7, gpus=1, minimum=3, budget=3, on=["n1"] * 3 + ["n0"] * 4),
+            Job("j3", "q0", "low", pods=1, gpus=1, minimum=1, on=["n1"]),
+            Job("j4", "q0", "mid", pods=1, gpus=1, minimum=1),
+            Job("j6", "q0", "high", pods=6, gpus=1, minimum=2),
+            Job("j5", "q1", "high", pods=1, gpus=1, minimum=0, firm="system", age=30.0),
+        ],
+        runtime=0,
+        tainted=("n2",),
+    ),
+    # j1 went for j5, and then j2, as a whole, for j10 alone: j6 started there, and on what j10 left over.
+    "what a gang leaves beside a promise": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={"r0": ["n0", "n1"], "r1": ["n2"]},
+        queues={"d0": ("", 12), "d0t0": ("d0", 0), "d1": ("", 12), "d1t0": ("d1", 6), "d1t1": ("d1", 0)},
+        jobs=[
+            Job("j1", "d0t0", "low", pods=2, gpus=2, minimum=2, network=1, on=["n2", "n2"], age=600.0, cpu=1),
+            Job("j2", "d1t1", "mid", pods=6, gpus=1, minimum=5, on=["n0", "n1", "n1", "n0", "n1", "n0"], age=30.0),
+            Job("j3", "d1t1", "mid", pods=3, gpus=1, minimum=2, on=["n0", "n1"], age=600.0, cpu=4),
+            Job("j5", "d0t0", "mid", pods=2, gpus=2, minimum=2, budget=1, cpu=2),
+            Job("j6", "d0t0", "high", pods=4, gpus=1, minimum=3, budget=2, cpu=4),
+            Job("j7", "d1t0", "low", pods=4, gpus=2, minimum=4, part=4, age=30.0),
+            Job("j10", "d1t1", "high", pods=1, gpus=2, minimum=0),
+        ],
+        runtime=0,
+    ),
+    # j1 went for j5; j6 started there, and in the place that a pod of j3 was to move to for j9 in the same cycle.
+    "a place to move to beside a promise": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={"r0": ["n0", "n1"], "r1": ["n2"]},
+        queues={"d0": ("", 12), "d0t0": ("d0", 0), "d1": ("", 12), "d1t0": ("d1", 6), "d1t1": ("d1", 0)},
+        jobs=[
+            Job("j1", "d0t0", "low", pods=2, gpus=2, minimum=2, network=1, on=["n2", "n2"], age=600.0, cpu=1),
+            Job("j3", "d1t1", "mid", pods=3, gpus=1, minimum=2, on=["n0", "n1"], age=600.0, cpu=4),
+            Job("j5", "d0t0", "mid", pods=2, gpus=2, minimum=2, budget=1, cpu=2),
+            Job("j6", "d0t0", "high", pods=4, gpus=1, minimum=3, budget=2, cpu=4),
+            Job("j7", "d1t0", "low", pods=4, gpus=2, minimum=4, part=4, age=30.0),
+            Job("j9", "d1t0", "high", pods=1, gpus=4, minimum=0, cpu=1),
+            Job("j10", "d1t1", "high", pods=1, gpus=2, minimum=0),
+        ],
+        runtime=0,
+    ),
 }

@@ -245,6 +245,10 @@ class Statement:
         """Let the changes stand for this cycle; nobody outside hears of them."""
         self._is_open = False
 
+    def take_over(self, operations: list[Operation]) -> None:
+        """Answer for changes that stand, of an earlier statement of the cycle, so that they can be undone."""
+        self.operations.extend(operations)
+
     def redo(self, operations: list[Operation]) -> None:
         """Apply operations that were rolled back earlier, in their order."""
         for operation in operations:

@@ -107,3 +107,42 @@ def test_nobody_goes_for_growth_while_a_higher_priority_of_the_queue_waits(
     ]
     world += waiting("grows", 2, minimum=1, queue="owner", priority="low", gpu=1)[2:]  # its second pod
     assert evicted(act(world, config)) == gone
+
+
+def left_beside_a_promise() -> list[KubeObject]:
+    """A node is promised to one of the first queue before a gang of the second one goes for half of its own node.
+
+    "first" could start on what both leave: three pods of half a node.
+    """
+    return [
+        *(node(name, gpu=4) for name in ("n0", "n1")),
+        *(queue(name, deserved={"gpu": 4}) for name in ("a", "b")),
+        *running("old", ["n0"], queue="a", priority=NONE, gpu=4),
+        *running("gang", ["n1"] * 2, queue="b", priority=NONE, gpu=2),
+        *waiting("second", 1, queue="a", priority="low", gpu=4),
+        *waiting("first", 3, queue="a", gpu=2),
+        *waiting("small", 1, queue="b", gpu=2),
+    ]
+
+
+def test_a_promise_goes_to_who_would_take_it_with_what_later_plans_leave() -> None:
+    session = act(left_beside_a_promise(), AHEAD)
+    assert sorted(evicted(session)) == ["gang-0", "gang-1", "old-0"]
+    assert sorted(promised(session)) == ["first-0", "first-1", "first-2", "small-0"]
+    records = session.snapshot.jobs.records
+    beneficiaries = {
+        session.snapshot.tasks.ids[int(one.tasks[0])]: records[one.beneficiary].id
+        for committed in session.committed
+        for one in committed.operations
+        if one.kind is OperationKind.EVICT
+    }
+    assert beneficiaries["default/old-0"] == "default/first"
+    (second,) = (job for job, record in enumerate(records) if record.id == "default/second")
+    why = session.no_evictions[second]["gangpreempt"]
+    assert (why.reason, why.detail) == (NOT_STEADY, "default/first takes the room")
+
+
+def test_a_promise_stays_where_nobody_could_start_with_it() -> None:
+    world = [*left_beside_a_promise(), *waiting("other", 1, queue="b", gpu=2)]
+    assert sorted(promised(act(world, AHEAD))) == ["other-0", "second-0", "small-0"]
+    assert sorted(promised(act(left_beside_a_promise(), NOT_AHEAD))) == ["second-0", "small-0"]

@@ -6,10 +6,15 @@ the next cycle, take the place of the other (nobody of lower priority keeps it b
 for nobody. So what is cleared is given to whom it will belong. And a beneficiary that a waiting job would break for
 what it got, together with others, is not served at all: at once, or when what is left over has been given out to those
 whose turn comes first.
+
+What later plans of a cycle leave over adds to what earlier ones promised. When all have had their turns, a promise is
+given to the job that would take it next, together with what is left over: it may be of a higher priority than the one
+that pods went for, and that one would never start.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
 from functools import cached_property
 from heapq import nsmallest
@@ -26,7 +31,7 @@ from muster.engine.placing import promise
 from muster.engine.waiting import soon_anew
 from muster.framework import Eviction, Evictor, Rejection, Session, points
 from muster.framework.reasons import NOT_STEADY
-from muster.snapshot import Amounts, OperationKind, Rows, Statement
+from muster.snapshot import Amounts, Operation, OperationKind, Rows, Statement, TaskStatus
 
 #: Below every priority.
 _LOWEST: Final = int(np.iinfo(np.int64).min)
@@ -54,6 +59,35 @@ class HandedOn:
         )
 
 
+def _hand_over(operations: list[Operation], chosen_for: str, beneficiary: str) -> None:
+    """Let the records of evictions name the job that gets the places."""
+    for operation in operations:
+        if isinstance(operation.record, VictimRecords):
+            operation.record = HandedOn(operation.record, chosen_for, beneficiary)
+
+
+@dataclass(slots=True)
+class Served:
+    """A plan that was carried out in this session, and what was committed for it."""
+
+    kind: Eviction
+    job: int
+    plan: Plan
+    operations: list[Operation]
+
+    @property
+    def places(self) -> list[Operation]:
+        """What was promised to its beneficiary."""
+        return [one for one in self.operations if one.kind is OperationKind.PIPELINE]
+
+
+def _served_plans(session: Session) -> list[Served]:
+    """The plans of this session that move somebody, or serve one who comes after one that waits, in order."""
+    known = session.workspace.setdefault("served-plans", [])
+    assert isinstance(known, list)
+    return known
+
+
 @dataclass
 class LookAhead:
     """Who of those that wait would have in the next cycle what the plans of an action free in this one."""
@@ -62,6 +96,8 @@ class LookAhead:
     kind: Eviction
     #: Jobs that have not been served, with their pending tasks in order.
     waiting: dict[int, Rows]
+    #: So many of the plans that might be contested were there before one of this action that left something over.
+    _unsettled: int = 0
     #: Of a queue and priority, the jobs that were asked about: one of each shape.
     _shapes: dict[tuple[int, int], list[int]] = field(default_factory=dict)
 
@@ -100,13 +136,23 @@ class LookAhead:
         """A plan was carried out for a job."""
         self.waiting.pop(owner, None)
         self._with_broken(self._returning, plan.evicted)
+        plans = _served_plans(self.session)
+        if plans and self._leaves_over(plan):
+            self._unsettled = len(plans)
+        if len(plan.moved) or (len(plan.victims) and self._has_higher(owner)):
+            plans.append(Served(self.kind, owner, plan, self.session.committed[-1].operations))
+
+    def _has_higher(self, job: int) -> bool:
+        """Whether one of a higher priority waited in its queue at the beginning."""
+        jobs = self.session.snapshot.jobs
+        return bool(jobs.priority[job] < self._highest.get(int(jobs.queue[job]), _LOWEST))
 
     def yields(self, job: int) -> bool:
         """Whether a job has its minimum, and another of its queue comes before it, who would take the rest from it."""
         session, jobs = self.session, self.session.snapshot.jobs
         if not jobs.allocated_count(job) or session.job_starving(job) or session.job_deficit(job) > 0:
             return False
-        return bool(jobs.priority[job] < self._highest[int(jobs.queue[job])])
+        return self._has_higher(job)
 
     def beneficiary(self, job: int, plan: Plan, simulation: Simulation) -> tuple[int, Plan | None]:
         """Whom a plan will serve: who comes first in the queue and finds room then; None: it would not be steady."""
@@ -119,7 +165,7 @@ class LookAhead:
         else:
             if priority < self._highest[queue]:
                 owner, handed = self._hand_on(job, plan, statement)
-            if handed is None or (owner != job and self._is_in_vain(owner, handed)):
+            if handed is None or (owner != job and self._is_in_vain(owner, handed, self.kind)):
                 why = f"{jobs.records[owner].id} would take the room, and may not have it, or lose it"
             elif len(handed.victims) and (taker := self._next_taker(owner, handed, statement)) is not None:
                 why = f"{jobs.records[taker].id} would take the room next"
@@ -127,6 +173,58 @@ class LookAhead:
                 return owner, handed
         simulation.refusal = Rejection(NOT_STEADY, why)
         return job, None
+
+    # -- what was promised before ----------------------------------------------------------------------------------
+
+    def contested(self) -> Iterator[Served]:
+        """Plans after which more was freed than taken, and whose beneficiary comes after one that waits."""
+        for one in _served_plans(self.session)[: self._unsettled]:
+            is_firm = self.session.snapshot.jobs.spared[one.job]
+            if self._has_higher(one.job) and not is_firm and all(map(self._stands, one.places)):
+                yield one
+
+    def _stands(self, place: Operation) -> bool:
+        """Whether nobody has got other places since, or lost them."""
+        table = self.session.snapshot.tasks
+        is_promised = table.status[place.tasks] == TaskStatus.PIPELINED
+        return bool((is_promised & (table.node[place.tasks] == place.nodes)).all())
+
+    def _leaves_over(self, plan: Plan) -> bool:
+        """Whether a plan that was carried out frees more somewhere than its beneficiary takes there."""
+        snapshot, gone = self.session.snapshot, plan.evicted
+        tasks = np.concatenate((gone, plan.placed))
+        places, where = np.unique(snapshot.tasks.node[tasks], return_inverse=True)
+        requests = snapshot.classes.requests[snapshot.tasks.cls[tasks], 0]
+        left = np.zeros((len(places), requests.shape[1]), np.int64)
+        np.add.at(left, where[: len(gone)], requests[: len(gone)])
+        np.subtract.at(left, where[len(gone) :], requests[len(gone) :])
+        return len(plan.moved) > 0 or bool((left > 0).any())
+
+    def pass_on(self, one: Served, statement: Statement) -> bool:
+        """Give what was promised to the first job that would take it next, with what later plans left over."""
+        session, jobs = self.session, self.session.snapshot.jobs
+        heirs = self._ahead(one.job, one.plan)
+        if not heirs:
+            return False
+        own = one.places
+        statement.take_over(own)
+        statement.rollback(0)
+        one.operations[:] = [done for done in one.operations if done.kind is not OperationKind.PIPELINE]
+        for heir in heirs:
+            if Simulation(session, heir, statement).place(self.waiting[heir]):
+                places = promise(statement.operations)
+                statement.rollback(0)
+                statement.redo(places)
+                plan = replace(one.plan, placed=joined([place.tasks for place in places]))
+                if not self._is_in_vain(heir, plan, one.kind):
+                    _hand_over(one.operations, *(jobs.records[job].id for job in (one.job, heir)))
+                    one.job, one.plan = heir, plan
+                    self.waiting.pop(heir)
+                    return True
+            statement.rollback(0)
+        statement.redo(own)
+        one.operations += own
+        return False
 
     # -- heirs -----------------------------------------------------------------------------------------------------
 
@@ -136,21 +234,22 @@ class LookAhead:
         None: an heir would take the new places of those who move, too, so they would not move but go.
         """
         session, done = self.session, list(statement.operations)
-        own = session.snapshot.tasks_of(job)
+        own, moving = session.snapshot.tasks_of(job), self._moving(plan)
         for heir in self._ahead(job, plan):
             # Who moves is made anew, and nothing keeps its new place for it.
-            for lost in (own, np.concatenate((own, plan.moved)))[: 1 + bool(len(plan.moved))]:
+            for lost in (own, np.concatenate((own, moving)))[: 1 + bool(len(moving))]:
                 statement.rollback(0)
                 statement.redo([one for one in done if one.kind not in _PLACES or not np.isin(one.tasks, lost).any()])
+                simulation = Simulation(session, heir, statement)
+                if lost is not own:
+                    simulation.evict(moving[session.snapshot.tasks.status[moving] == TaskStatus.PIPELINED])
                 mark = statement.mark()
-                if Simulation(session, heir, statement).place(self.waiting[heir]):
+                if simulation.place(self.waiting[heir]):
                     places = promise(statement.operations[mark:])
                     statement.rollback(mark)
                     statement.redo(places)
                     chosen_for, beneficiary = (session.snapshot.jobs.records[one].id for one in (job, heir))
-                    for operation in statement.operations:
-                        if isinstance(operation.record, VictimRecords):
-                            operation.record = HandedOn(operation.record, chosen_for, beneficiary)
+                    _hand_over(statement.operations, chosen_for, beneficiary)
                     placed = joined([one.tasks for one in places])
                     return heir, replace(plan, placed=placed) if lost is own else None
             statement.rollback(0)
@@ -169,7 +268,8 @@ class LookAhead:
             for other in group
         ]
         requests, cls = snapshot.classes.requests, snapshot.tasks.cls
-        free = snapshot.nodes.future_total() + requests_of(snapshot, np.concatenate((plan.placed, plan.moved)))
+        lost = np.concatenate((plan.placed, self._moving(plan)))
+        free = snapshot.nodes.future_total() + requests_of(snapshot, lost)
 
         def might_start(other: int) -> bool:
             lacks = self._lacks(other)
@@ -177,15 +277,21 @@ class LookAhead:
 
         return sorted(filter(might_start, before), key=self.session.job_key)
 
+    def _moving(self, plan: Plan) -> Rows:
+        """Who moves in this session, for the plan or for an earlier one."""
+        earlier = [one.plan.moved for one in _served_plans(self.session)]
+        moving: Rows = np.unique(joined([plan.moved, *earlier]))
+        return moving
+
     def _lacks(self, job: int) -> int:
         """How many tasks a job lacks to start; 0: none, or more than wait."""
         lacks = self.session.job_pipelined_deficit(job)
         return max(lacks, 0) if lacks <= len(self.waiting.get(job, ())) else 0
 
-    def _is_in_vain(self, heir: int, plan: Plan) -> bool:
+    def _is_in_vain(self, heir: int, plan: Plan, kind: Eviction) -> bool:
         """Whether an heir may not have what a plan frees, or not for long."""
         return never_preempts(self.session, plan.placed) or would_bounce(
-            self.session, self.kind, heir, plan.evicted, plan.placed, breaks_gangs=True
+            self.session, kind, heir, plan.evicted, plan.placed, breaks_gangs=True
         )
 
     # -- who takes it next -----------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ turn it round in the next cycle. Whatever is not done leaves no trace but the re
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from functools import partial
 from typing import Any, ClassVar, Generic, TypeVar
 
@@ -35,7 +35,7 @@ from muster.framework.reasons import (
     VICTIMS_REFUSED,
 )
 from muster.kernels.planes import RELEASING
-from muster.snapshot import NO_ROW, Rows, TaskStatus
+from muster.snapshot import NO_ROW, Operation, Rows, TaskStatus
 
 #: Candidates in the form in which a strategy wants them.
 C = TypeVar("C")
@@ -147,6 +147,8 @@ def run(strategy: Strategy[C]) -> None:
             continue
         with session.turn(job):
             _serve(strategy, ahead, job, jobs[job])
+    if ahead:
+        _pass_on(session, ahead, strategy.action)
 
 
 def send_away(session: Session, tasks: Rows, action: str, record: VictimRecord) -> None:
@@ -189,16 +191,36 @@ def _serve(strategy: Strategy[C], ahead: LookAhead | None, job: int, pending: Ro
             obstacles = strategy.obstacles(job) if session.explains else ""
             session.note_no_eviction(job, action, simulation.refusal or Rejection(reason, obstacles))
         else:
-            for operation in statement.operations:
-                if operation.kind in TAKES:
-                    operation.beneficiary = owner
-                    operation.note = f"makes room for {session.snapshot.jobs.records[owner].id}"
+            _name_beneficiary(session, statement.operations, owner)
             served(session).update(session.snapshot.tasks.job[simulation.placed()].tolist())
             statement.commit()
             if ahead:
                 ahead.note(owner, plan)
             session.tally.attempts[MADE_ROOM] += 1
     strategy.settled(owner, tasks, plan)
+
+
+def _pass_on(session: Session, ahead: LookAhead, action: str) -> None:
+    """Give promises of this session to those who would take them in the next cycle."""
+    for earlier in ahead.contested():
+        loser = earlier.job
+        with session.turn(loser), session.statement(action, promises=True) as statement:
+            if not ahead.pass_on(earlier, statement):
+                statement.hold()
+                continue
+            _name_beneficiary(session, earlier.operations, earlier.job)
+            served(session).add(earlier.job)
+            statement.commit()
+            detail = f"{session.snapshot.jobs.records[earlier.job].id} takes the room"
+            session.note_no_eviction(loser, action, Rejection(NOT_STEADY, detail), tried=False)
+
+
+def _name_beneficiary(session: Session, operations: Iterable[Operation], job: int) -> None:
+    """Let evictions say for whom they are."""
+    for operation in operations:
+        if operation.kind in TAKES:
+            operation.beneficiary = job
+            operation.note = f"makes room for {session.snapshot.jobs.records[job].id}"
 
 
 def _why_not(strategy: Strategy[C], job: int, plan: Plan) -> Rejection | None:
