@@ -264,18 +264,19 @@ class Chooser:
             def suffice(upto: int) -> bool:
                 """Whether the lowest levels would do."""
                 costs = np.where(levels < steps[upto], 1.0, np.inf)
-                return Clearing(self.session.snapshot, bundles, costs, span).plan(demands) is not None
+                return Clearing.on_nodes(self.session.snapshot, bundles, costs, span).plan(demands) is not None
 
             given = shortest_prefix(len(steps) - 1, suffice)
             levels = levels if given is None else np.minimum(levels, steps[given])
         clearing = self._clearing(bundles, levels, span)
-        chosen = clearing.plan(demands, polish=polish)
+        chosen = self._and_in_queue(bundles, levels, clearing.plan(demands, polish=polish))
         if chosen is None:
             return replace(proposal, rounds=clearing.rounds(demands))
         going = bundles.going(chosen)
         if len(going) < int(chosen.sum()) or len(going.tasks) > int(chosen[bundles.owners()].sum()):
             # With more going of these gangs, others among the chosen may not have to.
             fewer = self._clearing(going, going.level, span).plan(demands)
+            fewer = self._and_in_queue(going, going.level, fewer)
             going = going if fewer is None else going.taken(np.flatnonzero(fewer))
         goes = np.isin(bundles.tasks, going.tasks)
         taken = bundles.within(goes)
@@ -292,9 +293,27 @@ class Chooser:
         )
 
     def _clearing(self, bundles: Bundles, levels: NDArray[np.int64], span: tuple[int, int]) -> Clearing:
+        return Clearing.on_nodes(self.session.snapshot, bundles, self._costs(bundles, levels), span)
+
+    def _costs(self, bundles: Bundles, levels: NDArray[np.int64]) -> NDArray[np.float64]:
         whole = bundles.kind == BundleKind.WHOLE
         losses = np.where(whole, self._lost(bundles.cost) + self._per_gang, self._lost(bundles.local))
-        return Clearing(self.session.snapshot, bundles, weighed(losses, levels), span)
+        return weighed(losses, levels)
+
+    def _and_in_queue(self, bundles: Bundles, levels: NDArray[np.int64], chosen: Mask | None) -> Mask | None:
+        """The chosen bundles, and the cheapest of the others that must go so that the job's own queue may hold it."""
+        if chosen is None or not self._queue_is_full or self._queue_has_room(bundles.tasks[chosen[bundles.owners()]]):
+            return chosen
+        session, queue = self.session, int(self.session.snapshot.jobs.queue[self.need.job])
+        # Counted in steps, as many as slots can tell: powers of two, which amounts of memory are multiples of.
+        steps = 2 ** np.maximum(0, np.frexp(session.total)[1] - 30).astype(np.int64)
+        units = np.diag(steps * self.need.asked)
+        slots = self.simulation.without(bundles.tasks, lambda: [session.queue_slots(queue, unit) for unit in units])
+        room: Amounts = np.array(slots, np.int64) * steps
+        everywhere = [replace(demand, nodes=np.ones(1, np.bool_)) for demand in self.need.demands]
+        clearing = Clearing.in_queue(session.snapshot, bundles, self._costs(bundles, levels), room)
+        found = clearing.plan(everywhere, chosen, polish=True)
+        return chosen if found is None else found
 
     # -- choices -------------------------------------------------------------------------------------------
 
@@ -347,7 +366,8 @@ class Chooser:
             return None
         if victims is not None and self._works(proposal.domain, victims):
             # Places have shown already that every bundle is needed.
-            return victims if self.need.exact else self._trimmed(proposal.domain, bundles, victims)
+            proved = self.need.exact and not self._queue_is_full
+            return victims if proved else self._trimmed(proposal.domain, bundles, victims)
         count = shortest_prefix(len(bundles), lambda k: self._works(proposal.domain, bundles.tasks[: bundles.start[k]]))
         if count is None:
             return None
