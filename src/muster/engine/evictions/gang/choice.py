@@ -70,6 +70,8 @@ class Proposal:
     is_gentle: bool = False
     #: How many such plans it pays to improve: a closer look may find something cheaper.
     rounds: int = 0
+    #: Whether places have shown that every victim is needed.
+    is_minimal: bool = False
 
     @property
     def works(self) -> bool:
@@ -269,7 +271,8 @@ class Chooser:
             given = shortest_prefix(len(steps) - 1, suffice)
             levels = levels if given is None else np.minimum(levels, steps[given])
         clearing = self._clearing(bundles, levels, span)
-        chosen = self._and_in_queue(bundles, levels, clearing.plan(demands, polish=polish))
+        on_nodes = clearing.plan(demands, polish=polish)
+        chosen = self._and_in_queue(bundles, levels, on_nodes)
         if chosen is None:
             return replace(proposal, rounds=clearing.rounds(demands))
         going = bundles.going(chosen)
@@ -290,6 +293,7 @@ class Chooser:
             broken=int(whole.sum()),
             is_gentle=bool((taken.level == self._lowest).all()),
             rounds=clearing.rounds(demands),
+            is_minimal=self.need.exact and chosen is on_nodes,
         )
 
     def _clearing(self, bundles: Bundles, levels: NDArray[np.int64], span: tuple[int, int]) -> Clearing:
@@ -361,25 +365,22 @@ class Chooser:
 
     def _select(self, proposal: Proposal, bundles: Bundles) -> Rows | None:
         """Phase five: tasks to take, none of which can be done without; None: no choice works."""
-        victims = self._proposed(proposal, bundles)
-        if victims is None and self.need.exact:
+        plan = self._permitted_plan(proposal, bundles)
+        if not plan.works and self.need.exact:
             return None
-        if victims is not None and self._works(proposal.domain, victims):
-            # Places have shown already that every bundle is needed.
-            proved = self.need.exact and not self._queue_is_full
-            return victims if proved else self._trimmed(proposal.domain, bundles, victims)
+        if plan.works and self._works(plan.domain, plan.victims):
+            return plan.victims if plan.is_minimal else self._trimmed(plan.domain, bundles, plan.victims)
         count = shortest_prefix(len(bundles), lambda k: self._works(proposal.domain, bundles.tasks[: bundles.start[k]]))
         if count is None:
             return None
         return self._trimmed(proposal.domain, bundles, bundles.tasks[: bundles.start[count]])
 
-    def _proposed(self, proposal: Proposal, bundles: Bundles) -> Rows | None:
+    def _permitted_plan(self, proposal: Proposal, bundles: Bundles) -> Proposal:
         """The proposal if nobody refused a part of it, else a new one from what is permitted."""
         kept: Rows = bundles.tasks[np.isin(bundles.tasks, proposal.victims)]
         if len(kept) and len(kept) == len(proposal.victims):
-            return kept
-        plan = self._plan(replace(proposal, bundles=bundles), polish=True)
-        return plan.victims if plan.works else None
+            return replace(proposal, victims=kept)
+        return self._plan(Proposal(proposal.domain, proposal.need, proposal.scarce, bundles), polish=True)
 
     def _works(self, domain: int, victims: Rows) -> bool:
         return self._placements(domain, victims) is not None
