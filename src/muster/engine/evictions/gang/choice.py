@@ -28,7 +28,7 @@ from muster.engine.evictions.gang.bundles import (
     waste,
 )
 from muster.engine.evictions.gang.clearing import MAX_LEVELS, Clearing, weighed
-from muster.engine.evictions.gang.need import GangNeed, nearness, shortage
+from muster.engine.evictions.gang.need import GangNeed, nearness, room_in_queue, shortage
 from muster.engine.evictions.options import GangOptions
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix, trim
@@ -273,13 +273,15 @@ class Chooser:
         clearing = self._clearing(bundles, levels, span)
         on_nodes = clearing.plan(demands, polish=polish)
         chosen = self._and_in_queue(bundles, levels, on_nodes)
+        is_minimal = self.need.exact and chosen is on_nodes
         if chosen is None:
             return replace(proposal, rounds=clearing.rounds(demands))
         going = bundles.going(chosen)
         if len(going) < int(chosen.sum()) or len(going.tasks) > int(chosen[bundles.owners()].sum()):
             # With more going of these gangs, others among the chosen may not have to.
-            fewer = self._clearing(going, going.level, span).plan(demands)
-            fewer = self._and_in_queue(going, going.level, fewer)
+            on_nodes = self._clearing(going, going.level, span).plan(demands)
+            fewer = self._and_in_queue(going, going.level, on_nodes)
+            is_minimal = is_minimal and fewer is on_nodes
             going = going if fewer is None else going.taken(np.flatnonzero(fewer))
         goes = np.isin(bundles.tasks, going.tasks)
         taken = bundles.within(goes)
@@ -293,7 +295,7 @@ class Chooser:
             broken=int(whole.sum()),
             is_gentle=bool((taken.level == self._lowest).all()),
             rounds=clearing.rounds(demands),
-            is_minimal=self.need.exact and chosen is on_nodes,
+            is_minimal=is_minimal,
         )
 
     def _clearing(self, bundles: Bundles, levels: NDArray[np.int64], span: tuple[int, int]) -> Clearing:
@@ -309,11 +311,7 @@ class Chooser:
         if chosen is None or not self._queue_is_full or self._queue_has_room(bundles.tasks[chosen[bundles.owners()]]):
             return chosen
         session, queue = self.session, int(self.session.snapshot.jobs.queue[self.need.job])
-        # Counted in steps, as many as slots can tell: powers of two, which amounts of memory are multiples of.
-        steps = 2 ** np.maximum(0, np.frexp(session.total)[1] - 30).astype(np.int64)
-        units = np.diag(steps * self.need.asked)
-        slots = self.simulation.without(bundles.tasks, lambda: [session.queue_slots(queue, unit) for unit in units])
-        room: Amounts = np.array(slots, np.int64) * steps
+        room = self.simulation.without(bundles.tasks, lambda: room_in_queue(session, queue, self.need.asked))
         everywhere = [replace(demand, nodes=np.ones(1, np.bool_)) for demand in self.need.demands]
         clearing = Clearing.in_queue(session.snapshot, bundles, self._costs(bundles, levels), room)
         found = clearing.plan(everywhere, chosen, polish=True)
