@@ -9,10 +9,10 @@ import pytest
 from conformance.cases import VOLCANO, Case
 from conformance.no_worse import NoWorse, is_judged_so
 from conformance.scheduling import read_cycle
-from muster.api import KubeObject
+from muster.api import KubeObject, Pod
 from muster.framework import Session
 from muster.testing import node
-from tests.engine.evictions.eviction_stage import act, configured, open_session, running, waiting
+from tests.engine.evictions.eviction_stage import act, configured, never_preempting, open_session, running, waiting
 
 CONFIG = configured("gangpreempt")
 
@@ -63,6 +63,12 @@ def test_a_job_that_is_not_served_needs_a_stand_in() -> None:
     few = [item for item in cluster() if not item.name.startswith("later-")]
     assert judge(case({"later": 1}, ["old0-0", "old0-1"]), few)[0] == []  # new stands in for later
     assert judge(case({"new": 1, "later": 1}, ["old0-0", "old0-1"]), few)[0] == ["served"]
+
+
+@pytest.mark.parametrize("tag", ["random:gangpreempt", "random:gangreclaim"])
+def test_nobody_owes_victims_to_pods_that_never_preempt(tag: str) -> None:
+    meek = [never_preempting(item) if isinstance(item, Pod) and item.name == "new-0" else item for item in cluster()]
+    assert judge(case({"new": 1, "later": 1}, ["old0-0", "old0-1"], tag=tag), meek)[0] == []
 
 
 @pytest.mark.parametrize(("tag", "expected"), [("random:gangreclaim", True), ("random:preempt", False)])

@@ -28,7 +28,7 @@ from muster.engine.evictions.gang.bundles import (
     waste,
 )
 from muster.engine.evictions.gang.clearing import MAX_LEVELS, Clearing, weighed
-from muster.engine.evictions.gang.need import GangNeed, nearness, shortage
+from muster.engine.evictions.gang.need import GangNeed, nearness, room_in_queue, shortage
 from muster.engine.evictions.options import GangOptions
 from muster.engine.evictions.restraint import have_too_much
 from muster.engine.evictions.simulation import Simulation, joined, shortest_prefix, trim
@@ -70,6 +70,8 @@ class Proposal:
     is_gentle: bool = False
     #: How many such plans it pays to improve: a closer look may find something cheaper.
     rounds: int = 0
+    #: Whether places have shown that every victim is needed.
+    is_minimal: bool = False
 
     @property
     def works(self) -> bool:
@@ -264,18 +266,22 @@ class Chooser:
             def suffice(upto: int) -> bool:
                 """Whether the lowest levels would do."""
                 costs = np.where(levels < steps[upto], 1.0, np.inf)
-                return Clearing(self.session.snapshot, bundles, costs, span).plan(demands) is not None
+                return Clearing.on_nodes(self.session.snapshot, bundles, costs, span).plan(demands) is not None
 
             given = shortest_prefix(len(steps) - 1, suffice)
             levels = levels if given is None else np.minimum(levels, steps[given])
         clearing = self._clearing(bundles, levels, span)
-        chosen = clearing.plan(demands, polish=polish)
+        on_nodes = clearing.plan(demands, polish=polish)
+        chosen = self._and_in_queue(bundles, levels, on_nodes)
+        is_minimal = self.need.exact and chosen is on_nodes
         if chosen is None:
             return replace(proposal, rounds=clearing.rounds(demands))
         going = bundles.going(chosen)
         if len(going) < int(chosen.sum()) or len(going.tasks) > int(chosen[bundles.owners()].sum()):
             # With more going of these gangs, others among the chosen may not have to.
-            fewer = self._clearing(going, going.level, span).plan(demands)
+            on_nodes = self._clearing(going, going.level, span).plan(demands)
+            fewer = self._and_in_queue(going, going.level, on_nodes)
+            is_minimal = is_minimal and fewer is on_nodes
             going = going if fewer is None else going.taken(np.flatnonzero(fewer))
         goes = np.isin(bundles.tasks, going.tasks)
         taken = bundles.within(goes)
@@ -289,12 +295,27 @@ class Chooser:
             broken=int(whole.sum()),
             is_gentle=bool((taken.level == self._lowest).all()),
             rounds=clearing.rounds(demands),
+            is_minimal=is_minimal,
         )
 
     def _clearing(self, bundles: Bundles, levels: NDArray[np.int64], span: tuple[int, int]) -> Clearing:
+        return Clearing.on_nodes(self.session.snapshot, bundles, self._costs(bundles, levels), span)
+
+    def _costs(self, bundles: Bundles, levels: NDArray[np.int64]) -> NDArray[np.float64]:
         whole = bundles.kind == BundleKind.WHOLE
         losses = np.where(whole, self._lost(bundles.cost) + self._per_gang, self._lost(bundles.local))
-        return Clearing(self.session.snapshot, bundles, weighed(losses, levels), span)
+        return weighed(losses, levels)
+
+    def _and_in_queue(self, bundles: Bundles, levels: NDArray[np.int64], chosen: Mask | None) -> Mask | None:
+        """The chosen bundles, and the cheapest of the others that must go so that the job's own queue may hold it."""
+        if chosen is None or not self._queue_is_full or self._queue_has_room(bundles.tasks[chosen[bundles.owners()]]):
+            return chosen
+        session, queue = self.session, int(self.session.snapshot.jobs.queue[self.need.job])
+        room = self.simulation.without(bundles.tasks, lambda: room_in_queue(session, queue, self.need.asked))
+        everywhere = [replace(demand, nodes=np.ones(1, np.bool_)) for demand in self.need.demands]
+        clearing = Clearing.in_queue(session.snapshot, bundles, self._costs(bundles, levels), room)
+        found = clearing.plan(everywhere, chosen, polish=True)
+        return chosen if found is None else found
 
     # -- choices -------------------------------------------------------------------------------------------
 
@@ -342,24 +363,22 @@ class Chooser:
 
     def _select(self, proposal: Proposal, bundles: Bundles) -> Rows | None:
         """Phase five: tasks to take, none of which can be done without; None: no choice works."""
-        victims = self._proposed(proposal, bundles)
-        if victims is None and self.need.exact:
+        plan = self._permitted_plan(proposal, bundles)
+        if not plan.works and self.need.exact:
             return None
-        if victims is not None and self._works(proposal.domain, victims):
-            # Places have shown already that every bundle is needed.
-            return victims if self.need.exact else self._trimmed(proposal.domain, bundles, victims)
+        if plan.works and self._works(plan.domain, plan.victims):
+            return plan.victims if plan.is_minimal else self._trimmed(plan.domain, bundles, plan.victims)
         count = shortest_prefix(len(bundles), lambda k: self._works(proposal.domain, bundles.tasks[: bundles.start[k]]))
         if count is None:
             return None
         return self._trimmed(proposal.domain, bundles, bundles.tasks[: bundles.start[count]])
 
-    def _proposed(self, proposal: Proposal, bundles: Bundles) -> Rows | None:
+    def _permitted_plan(self, proposal: Proposal, bundles: Bundles) -> Proposal:
         """The proposal if nobody refused a part of it, else a new one from what is permitted."""
         kept: Rows = bundles.tasks[np.isin(bundles.tasks, proposal.victims)]
         if len(kept) and len(kept) == len(proposal.victims):
-            return kept
-        plan = self._plan(replace(proposal, bundles=bundles), polish=True)
-        return plan.victims if plan.works else None
+            return replace(proposal, victims=kept)
+        return self._plan(Proposal(proposal.domain, proposal.need, proposal.scarce, bundles), polish=True)
 
     def _works(self, domain: int, victims: Rows) -> bool:
         return self._placements(domain, victims) is not None

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from muster.engine.evictions.gang.bundles import Bundles
 from muster.engine.evictions.supply import Demand
 from muster.kernels.clearing import clear_nodes
-from muster.snapshot import Amounts, Mask, Snapshot, run_bounds, slots_in
+from muster.snapshot import Amounts, Mask, Rows, Snapshot, run_bounds, slots_in
 
 #: Where a task may not go counts as having less than nothing free.
 _CLOSED: Final = -(2**60)
@@ -45,17 +45,38 @@ def weighed(losses: NDArray[np.float64], levels: NDArray[np.int64]) -> NDArray[n
 
 
 class Clearing:
-    """Bundles laid out over the nodes lo..hi of a domain."""
+    """Bundles laid out over what has room: the nodes of a domain, from number `first` on, or a queue."""
 
-    def __init__(self, snapshot: Snapshot, bundles: Bundles, costs: NDArray[np.float64], span: tuple[int, int]) -> None:
-        lo, hi = span
+    def __init__(
+        self,
+        snapshot: Snapshot,
+        bundles: Bundles,
+        costs: NDArray[np.float64],
+        free: Amounts,
+        nodes: Rows,
+        first: int,
+    ) -> None:
         self._costs = costs
-        self._lo = lo
-        self._free = snapshot.nodes.future_idle(np.s_[lo:hi])
-        nodes = snapshot.tasks.node[bundles.tasks] - lo
-        inside = np.flatnonzero((nodes >= 0) & (nodes < hi - lo))
+        self._lo = first
+        self._free = free
+        inside = np.flatnonzero((nodes >= 0) & (nodes < len(free)))
         requests = snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks[inside]], 0]
-        self._lay_out(nodes[inside].astype(np.int64), bundles.owners()[inside], requests, hi - lo)
+        self._lay_out(nodes[inside].astype(np.int64), bundles.owners()[inside], requests, len(free))
+
+    @classmethod
+    def on_nodes(
+        cls, snapshot: Snapshot, bundles: Bundles, costs: NDArray[np.float64], span: tuple[int, int]
+    ) -> Clearing:
+        """Of the nodes lo..hi."""
+        lo, hi = span
+        free = snapshot.nodes.future_idle(np.s_[lo:hi])
+        return cls(snapshot, bundles, costs, free, snapshot.tasks.node[bundles.tasks] - lo, lo)
+
+    @classmethod
+    def in_queue(cls, snapshot: Snapshot, bundles: Bundles, costs: NDArray[np.float64], room: Amounts) -> Clearing:
+        """Of a queue that has this room when all the bundles are gone; it is one place for everybody."""
+        held = snapshot.classes.requests[snapshot.tasks.cls[bundles.tasks], 0].sum(axis=0)
+        return cls(snapshot, bundles, costs, (room - held)[None], np.zeros(len(bundles.tasks), np.intp), 0)
 
     def _lay_out(self, nodes: NDArray[np.int64], units: NDArray[np.int64], requests: Amounts, n_nodes: int) -> None:
         """Sum tasks up to pieces (what a bundle holds on a node), sorted by node and, once more, by bundle."""
@@ -70,19 +91,19 @@ class Clearing:
         starts = np.searchsorted(piece_unit[by_unit], np.arange(len(self._costs) + 1))
         self._starts = np.concatenate((by_node, starts)).astype(np.intp)
 
-    def plan(self, demands: Sequence[Demand], *, polish: bool = False) -> Mask | None:
+    def plan(self, demands: Sequence[Demand], before: Mask | None = None, *, polish: bool = False) -> Mask | None:
         """Bundles whose eviction gives every demand its places; None: there are none. Larger demands come first.
 
-        Those that cost infinitely much are not taken.
+        Those that cost infinitely much are not taken, those chosen `before` go in any case.
         """
-        chosen: Mask = np.zeros(len(self._costs), np.bool_)
+        chosen: Mask = np.zeros(len(self._costs), np.bool_) if before is None else before
         taken = np.zeros_like(self._free)
         for demand in demands:
             free = self._open(demand, chosen, taken)
             found = self._run(free, demand, chosen, self._costs)
             if found is None:
                 return None
-            chosen = self._improve(free, demand, found) if polish and self.rounds(demands) > 0 else found
+            chosen = self._improve(free, demand, chosen, found) if polish and self.rounds(demands) > 0 else found
             if len(demands) > 1:
                 self._take(demand, chosen, taken)
         return chosen
@@ -126,23 +147,23 @@ class Clearing:
         )
         return chosen if places >= demand.count else None
 
-    def _improve(self, free: Amounts, demand: Demand, best: Mask) -> Mask:
+    def _improve(self, free: Amounts, demand: Demand, before: Mask, best: Mask) -> Mask:
         """Begin at every node in turn, then do without each chosen bundle in turn, and keep what is cheapest.
 
         As far as the effort allows: at nodes that cost the least first, without bundles that cost the most.
         """
-        nobody, tries = np.zeros_like(best), _EFFORT // self._size(demand)
+        tries = _EFFORT // self._size(demand)
 
         def cheaper(costs: NDArray[np.float64], first: int = -1) -> Mask:
             """What is found that way, if it is cheaper than the best so far."""
-            other = self._run(free, demand, nobody, costs, first)
+            other = self._run(free, demand, before, costs, first)
             return best if other is None or self.cost(other) >= self.cost(best) * (1 - 1e-9) else other
 
         bundle, node, _ = self._pieces
         by_cost = np.argsort(np.bincount(node, self._costs[bundle]), kind="stable")
         for first in by_cost[np.isin(by_cost, node)][:tries].tolist():
             best = cheaper(self._costs, first)
-        banned = np.zeros_like(best)
+        banned = before.copy()
         for _ in range(tries):
             left = np.flatnonzero(best & ~banned)
             if len(left) == 0:

@@ -73,7 +73,7 @@ class DomainProposals:
         return [[promised], *([domain for domain in tier if domain != promised] for tier in tiers)]
 
     def _gentlest(self, steps: list[list[int]]) -> Iterator[Proposal]:
-        """Under a soft constraint: the fewest gangs broken first, then as for a hard one.
+        """Under a soft constraint: who may give first and the fewest gangs broken, then as for a hard one.
 
         Where no gang is broken, larger tiers are not looked at.
         """
@@ -84,7 +84,7 @@ class DomainProposals:
                     yield proposal
                 else:
                     put_off.append(proposal)
-        put_off.sort(key=lambda one: one.broken if one.loss < np.inf else 2**31)
+        put_off.sort(key=lambda one: (one.cost[0], one.broken))
         while put_off:
             following = put_off.pop(0)
             self._waiting, self._unseen = put_off, []

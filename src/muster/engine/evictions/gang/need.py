@@ -102,6 +102,17 @@ def shortage(snapshot: Snapshot, need: GangNeed, domain: int) -> tuple[Amounts, 
     return missing if missing.any() else np.where(scarce, need.request, 0), scarce
 
 
+def room_in_queue(session: Session, queue: int, asked: Mask) -> Amounts:
+    """How much more a queue may hold of the resources asked for; of others, more than there is.
+
+    Counted in steps, as many as slots can tell: powers of two, which amounts of memory are multiples of.
+    """
+    steps = 2 ** np.maximum(0, np.frexp(session.total)[1] - 30).astype(np.int64)
+    slots = [session.queue_slots(queue, unit) for unit in np.diag(steps * asked)]
+    room: Amounts = np.array(slots, np.int64) * steps
+    return room
+
+
 def without_pods(snapshot: Snapshot, requested: Amounts) -> Mask:
     """Those of the resources requested that are not pods, or pods if these are all."""
     columns: Mask = requested > 0
