@@ -52,6 +52,8 @@ def test_a_gang_that_waits_says_why_once_for_many_cycles(cluster: KubernetesClus
     for _ in range(10):
         stage.run_once()
     assert reasons() == sorted(set(reasons()))
+    # A busy server hears of the events first.
+    stage.run_until(lambda: condition(kubectl.get("PodGroup", "waits"), "Unschedulable"))
     said = condition(kubectl.get("PodGroup", "waits"), "Unschedulable")
     assert (said["status"], said["reason"]) == ("True", "NotEnoughResources")
     told = events(kubectl, "PodGroup", "waits", "Unschedulable", uid)
