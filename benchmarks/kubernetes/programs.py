@@ -33,16 +33,21 @@ class Usage(NamedTuple):
     peak_mib: float
 
 
+def usage(process: int) -> Usage:
+    """CPU time and peak memory of a process since its start."""
+    fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+    cpu = (int(fields[11]) + int(fields[12])) / _TICKS
+    status = Path(f"/proc/{process}/status").read_text()
+    peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
+    return Usage(cpu, int(peak.split()[1]) / 1024)
+
+
 class Program(Part):
     """A scheduler."""
 
     def usage(self) -> Usage:
         """CPU time and peak memory since the start."""
-        fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
-        cpu = (int(fields[11]) + int(fields[12])) / _TICKS
-        status = Path(f"/proc/{self.pid}/status").read_text()
-        peak = next(line for line in status.splitlines() if line.startswith("VmHWM"))
-        return Usage(cpu, int(peak.split()[1]) / 1024)
+        return usage(self.pid)
 
     async def until(self, holds: Callable[[], bool]) -> None:
         """Wait until something holds while it runs."""

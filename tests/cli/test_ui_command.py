@@ -1,9 +1,14 @@
 """`muster ui`: what is to be shown, where, and what is wrong with how it was asked for."""
 
+import multiprocessing
+import os
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from muster.cli.dashboard.component import AUTOGROUP, give_way
 from muster.cli.dashboard.sources import Shown, make_feed
 from muster.cli.main import run
 from muster.cli.simulation import RunOptions
@@ -56,3 +61,27 @@ kind: Node
 metadata: {name: n1}
 status: {allocatable: {cpu: "4", pods: "9"}}
 """
+
+
+def test_beside_a_scheduler_it_takes_only_the_processor_time_that_nobody_else_wants() -> None:
+    ours = _priority_of_a_new_thread()
+    with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), give_way) as beside:
+        theirs = beside.submit(_priority_of_a_new_thread).result()
+        [process] = multiprocessing.active_children()
+        assert os.getsid(process.pid or 0) == process.pid, "a session of its own, or its group would be ours"
+    assert theirs["policy"] == os.SCHED_IDLE
+    assert theirs["niceness"] == 19
+    if AUTOGROUP.exists():  # a kernel may be built without
+        assert theirs["group"].endswith(" nice 19")
+    assert _priority_of_a_new_thread() == ours, "nobody else gives way"
+
+
+def _priority_of_a_new_thread() -> dict[str, Any]:
+    with ThreadPoolExecutor(1) as thread:
+        return thread.submit(
+            lambda: {
+                "policy": os.sched_getscheduler(0),
+                "niceness": os.getpriority(os.PRIO_PROCESS, 0),
+                "group": AUTOGROUP.read_text().strip() if AUTOGROUP.exists() else "",
+            }
+        ).result()

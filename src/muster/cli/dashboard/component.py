@@ -1,15 +1,18 @@
 """The dashboard as a part of `muster run`: alone in this process, or beside a scheduler in a process of its own.
 
-Beside others it gets an interpreter, watches and memory of its own and gives way to them on the processor: nothing that
-a browser asks for can hold up a cycle. It is started again when it ends, and ends when the process that began it does.
+Beside others it gets an interpreter, watches and memory of its own and only the processor time that nobody else wants:
+nothing that a browser asks for can hold up a cycle. It is started again when it ends, and ends when the process that
+began it does.
 """
 
 from __future__ import annotations
 
+import contextlib
 import logging
 import multiprocessing
 import os
 import signal
+import sys
 import threading
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
@@ -25,8 +28,9 @@ from muster.ui.serve import ServeOptions, serve
 
 log = logging.getLogger("muster.ui")
 
-#: How much less a dashboard beside a scheduler counts for the processor.
-_NICENESS: Final = 5
+#: What Linux shares the processor between before niceness counts: sessions, but for those of containers.
+AUTOGROUP: Final = Path("/proc/self/autogroup")
+_LEAST: Final = 19
 #: Seconds until one that has ended is started again.
 _AGAIN_S: Final = 5.0
 #: Seconds that it has to end its streams.
@@ -73,9 +77,27 @@ def _serve(dashboard: Dashboard) -> None:
     serve(feed, Runs(), options, lambda address: log.info("event=dashboard address=%s", address))
 
 
+def give_way() -> None:
+    """Leave the processor to whoever else wants it, as far as the system lets this process say so.
+
+    Call it before there are threads. A policy and niceness count within a session only where sessions have groups of
+    their own: beside an API server of the same machine a dashboard in the scheduler's session would count in full.
+    """
+    if os.access(AUTOGROUP, os.W_OK):
+        with contextlib.suppress(OSError):
+            if os.getsid(0) != os.getpid():
+                os.setsid()  # or it would be the scheduler's group that gives way
+            AUTOGROUP.write_text(f"{_LEAST}\n")
+    os.nice(_LEAST)
+    if sys.platform == "linux":
+        # Others of its group that wake up do not wait for the end of its slice.
+        with contextlib.suppress(OSError):
+            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+
+
 def _serve_beside(dashboard: Dashboard) -> None:
     """What the process of its own does."""
-    os.nice(_NICENESS)
+    give_way()
     parent = multiprocessing.parent_process()
     assert parent is not None  # we were started by one
 
