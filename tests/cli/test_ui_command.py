@@ -13,6 +13,7 @@ from muster.cli.dashboard.sources import Shown, make_feed
 from muster.cli.main import run
 from muster.cli.simulation import RunOptions
 from muster.cli.sources import ObjectSource
+from muster.ui.feeds import Label
 
 
 @pytest.mark.parametrize(
@@ -54,6 +55,33 @@ def test_what_is_shown_is_called_so_that_it_can_be_told_and_typed(tmp_path: Path
     assert label.words == f"{folder} {names} --config kai --until 1m --seed 7"
     assert any("other" in note for note in feed.notes), "what the terminal says, the page says"
 
+
+def test_a_cluster_is_called_as_people_call_it_and_commands_lead_to_it(tmp_path: Path) -> None:
+    path = tmp_path / "config"
+    path.write_text(KUBECONFIG)
+
+    def label(context: str | None, config: str | None = None) -> Label:
+        source = ObjectSource(cluster=True, kubeconfig=path, context=context)
+        return make_feed(Shown(RunOptions(source, config))).label
+
+    assert label(None).title == "prod-eu"
+    assert label(None, "kai").words == f"--cluster --kubeconfig {path} --config kai"
+    assert label("kind-dev").title == "kind-dev"
+    assert label("kind-dev").words == f"--cluster --kubeconfig {path} --context kind-dev"
+    assert label("arn:aws:eks:eu-west-1:123456789012:cluster/training").title == "training"
+    assert label("kubernetes-admin@kubernetes").title == "10.0.0.7:6443", "every kubeadm calls its cluster so"
+
+
+KUBECONFIG = """
+current-context: prod-eu
+contexts:
+- {name: prod-eu, context: {cluster: c}}
+- {name: kind-dev, context: {cluster: c}}
+- {name: "arn:aws:eks:eu-west-1:123456789012:cluster/training", context: {cluster: c}}
+- {name: kubernetes-admin@kubernetes, context: {cluster: c}}
+clusters:
+- {name: c, cluster: {server: "https://10.0.0.7:6443"}}
+"""
 
 NODE = """
 apiVersion: v1

@@ -170,7 +170,7 @@ export function Copy({ text, label }: { text: string; label: string }) {
 export function useSource(): string {
   const feed = useValue(status);
   const at = useAt() ?? feed?.cycle;
-  if (feed?.live) return "--cluster";
+  if (feed?.live) return feed.words;
   // So many cycles are as good as a time to end at, and both cannot be said.
   const files = (feed?.words ?? "").replace(/ --until ('[^']*'|\S)+/g, "");
   return `${files}${at ? ` --cycles ${at}` : ""}`;

@@ -16,6 +16,7 @@ from typing import Final
 from muster.api import BackendError, MusterError
 from muster.api.objects.topology import NodeShard
 from muster.cluster.kubernetes.client.commands import list_cluster
+from muster.cluster.kubernetes.client.connection import name_of
 from muster.cluster.kubernetes.client.leaders import Leader, read_leaders, read_shards
 from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER, Shard, Target
 from muster.cluster.kubernetes.reader import ClusterReader, Observed
@@ -54,10 +55,10 @@ class LiveFeed(Feed):
         *,
         shard: Shard = WHOLE_CLUSTER,
         namespace: str = "",
+        words: str = "--cluster",
     ) -> None:
-        title = context or (kubeconfig.stem if kubeconfig is not None else "cluster")
         self._file = ConfigFile(config)
-        super().__init__(Label("cluster", title, "--cluster"), self._file.first())
+        super().__init__(Label("cluster", name_of(kubeconfig, context), words), self._file.first())
         self._names = scheduler_names or NAMES
         self._target = Target(kubeconfig, context, shard, scheduler_names=self._names)
         #: Where leases are looked for by those who may not look everywhere.

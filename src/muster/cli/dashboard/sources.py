@@ -64,7 +64,8 @@ def make_feed(shown: Shown) -> Feed:
     elif run.source.cluster:
         from muster.ui.live import LiveFeed  # noqa: PLC0415  # files must not wait for the client of a cluster
 
-        return LiveFeed(run.source.kubeconfig, run.source.context, run.source.scheduler_names, run.config)
+        source = run.source
+        return LiveFeed(source.kubeconfig, source.context, source.scheduler_names, run.config, words=_words(run))
     elif not run.source.files:
         feed = Feed(Label("replay", "replays"), default_config())
         feed.has_ended = True
@@ -95,10 +96,13 @@ def _called(name: str) -> str:
 
 def _words(run: RunOptions) -> str:
     """The options that a command on the same objects has."""
-    given = [*run.source.files]
-    for name in run.source.scheduler_names:
+    source = run.source
+    given = ["--cluster"] if source.cluster else [*source.files]
+    for name in source.scheduler_names:
         given += ["--scheduler-name", name]
     for option, value in (
+        ("--kubeconfig", source.kubeconfig),
+        ("--context", source.context),
         ("--timeline", run.timeline),
         ("--config", run.config),
         ("--until", run.until),

@@ -25,7 +25,7 @@ import aiohttp
 
 from muster.api import UserError
 from muster.cluster.kubernetes.client.exchange import Exchange
-from muster.cluster.kubernetes.client.kubeconfig import Access, read_kubeconfig
+from muster.cluster.kubernetes.client.kubeconfig import Access, name_of_cluster, read_kubeconfig
 
 log = logging.getLogger("muster.kubernetes")
 
@@ -116,6 +116,16 @@ async def connect(kubeconfig: Path | None = None, context: str | None = None) ->
     except (OSError, ValueError, LookupError, TypeError, AttributeError) as fault:
         # What the check before does not know of.
         raise UserError(f"the kubeconfig cannot be used: {fault}", place=path) from None
+
+
+def name_of(kubeconfig: Path | None, context: str | None) -> str:
+    """What people call the cluster that `connect` leads to; "cluster" where nobody says."""
+    if kubeconfig is None and context is None and _in_cluster():
+        return "cluster"
+    try:
+        return name_of_cluster(str(kubeconfig) if kubeconfig is not None else _default_kubeconfig(), context)
+    except UserError:  # whoever connects says so
+        return "cluster"
 
 
 def _in_cluster() -> bool:

@@ -38,6 +38,8 @@ _DATA: Final = {
 _PEM: Final = ("CERTIFICATE-----", "PRIVATE KEY-----")
 #: Ways to say who one is that take more than reading.
 _ELSEWHERE: Final = ("exec", "auth-provider", "username")
+#: Contexts that kubeadm and k3s make in every cluster.
+_ANYBODYS: Final = ("kubernetes-admin@kubernetes", "default")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,11 +70,31 @@ def read_kubeconfig(path: str, context: str | None) -> Access | None:
 
     Raises UserError for the first thing that is wrong with them.
     """
+    return _access(_config(path), context)
+
+
+def name_of_cluster(path: str, context: str | None) -> str:
+    """What people call the cluster of a context: the context, unless installers call every cluster so.
+
+    Raises UserError as `read_kubeconfig` does.
+    """
+    config = _config(path)
+    name = context if context is not None else config.current_context()
+    field = "--context" if context is not None else "current-context"
+    cluster = config.part("contexts", name, field).says.get("cluster")
+    server = config.part("clusters", cluster, f"contexts {name}: cluster").says.get("server")
+    if name in _ANYBODYS:
+        return urlsplit(str(server)).netloc or name
+    # Amazon's tools write partition, region and account before it.
+    return name.rpartition("/")[2] or name if name.startswith("arn:") else name
+
+
+def _config(path: str) -> _Config:
     files = [Path(part).expanduser() for part in path.split(os.pathsep) if part]
     there = [file for file in files if file.exists()]
     if not there:
         raise UserError(f"no such kubeconfig; {_HINT}", place=path)
-    return _access(_Config([(_read(file), file.parent) for file in there], path), context)
+    return _Config([(_read(file), file.parent) for file in there], path)
 
 
 def _read(file: Path) -> Json:
