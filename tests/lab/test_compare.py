@@ -136,6 +136,12 @@ def test_what_was_done_is_kept_and_taken_again(
     table = capsys.readouterr().out
     assert "jobs on 2x8: 24 jobs, 1 seed, beside skip" in table
     assert len(list((out / "runs").iterdir())) == 2
+    case = json.loads((out / "compare.json").read_text())["cases"]["jobs on 2x8"]
+    for name, keys in case["runs"].items():
+        for seed, key in enumerate(keys):
+            report = json.loads((out / "runs" / f"{key}.json").read_text())
+            assert (report["name"], report["seed"]) == (name, seed)
+            assert report["wait_s"]["mean"] == pytest.approx(case["figures"]["wait_s.mean"][name]["values"][seed])
     page = (out / "compare.html").read_text()
     assert "jobs on 2x8" in page
     assert page.count('"held_gpus":') == 2

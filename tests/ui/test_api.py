@@ -1,7 +1,9 @@
 """Answers of the dashboard: as described, and the same as those of the commands."""
 
+import json
 from dataclasses import replace
 from itertools import pairwise
+from pathlib import Path
 from typing import Any
 
 import jsonschema
@@ -28,6 +30,7 @@ from muster.ui.feeds import FileFeed, Played
 from muster.ui.history import History, Moment
 from muster.ui.jobs import timeline
 from muster.ui.openapi import openapi_document
+from muster.ui.runs import Runs
 from tests.ui.conftest import finished
 
 ADDRESSES = {
@@ -51,6 +54,7 @@ ADDRESSES = {
     "/api/search": ["/api/search?q=gpu", "/api/search?q=", "/api/search?q=serve"],
     "/api/lab": ["/api/lab"],
     "/api/lab/{name}": [],
+    "/api/lab/{name}/{key}": [],
 }
 
 
@@ -95,6 +99,7 @@ def test_every_answer_is_refused_by_the_schema_of_another(client: TestClient) ->
         ("/api/cluster/state?at=99", 410, "there is no cycle 99"),
         ("/api/nothing", 404, "/api/openapi.json lists what there is"),
         ("/api/lab/none", 404, "there is no run 'none'"),
+        ("/api/lab/none/0f", 404, "there is no run '0f' of a comparison 'none'"),
     ],
 )
 def test_what_is_wrong_is_said(client: TestClient, address: str, status: int, words: str) -> None:
@@ -102,6 +107,21 @@ def test_what_is_wrong_is_said(client: TestClient, address: str, status: int, wo
     assert response.status_code == status
     validate(response.json(), "Error")
     assert words in response.json()["error"]
+
+
+def test_of_a_comparison_the_runs_that_it_names_are_told_and_no_other_file(demo: FileFeed, tmp_path: Path) -> None:
+    folder = tmp_path / "ours"
+    (folder / "runs").mkdir(parents=True)
+    named = {"muster": ["0f"], "kai": ["../secret", "gone"]}
+    (folder / "compare.json").write_text(json.dumps({"cases": {"a trace": {"runs": named, "figures": {}}}}))
+    for file in ("runs/0f", "runs/1e", "secret"):
+        (folder / f"{file}.json").write_text(json.dumps({"name": file}))
+    with TestClient(make_app(Desk(demo, Runs((tmp_path,)))), base_url="http://127.0.0.1:8330") as client:
+        found = client.get("/api/lab/ours/0f")
+        assert found.json() == {"name": "ours", "report": {"name": "runs/0f"}}
+        validate(found.json(), "Run")
+        for key in ("1e", "gone", "..%2Fsecret", "../secret"):
+            assert client.get(f"/api/lab/ours/{key}").status_code == 404, key
 
 
 def test_nothing_can_be_written(client: TestClient) -> None:

@@ -130,6 +130,7 @@ def make_app(desk: Desk) -> Starlette:
         "/api/search": lambda desk, request: search_document(_moment(desk, request), _text(request, "q")),
         "/api/lab": lambda desk, _: desk.runs.list_document(),
         "/api/lab/{name}": _run,
+        "/api/lab/{name}/{key}": _compared_run,
     }
     routes = [Route(path, _endpoint(desk, answer), methods=["GET"]) for path, answer in answers.items()]
     routes += [
@@ -358,6 +359,14 @@ def _run(desk: Desk, request: Request) -> Json:
     found = desk.runs.run_document(name)
     if found is None:
         raise _NoSuchError(f"there is no run {name!r}")
+    return found
+
+
+def _compared_run(desk: Desk, request: Request) -> Json:
+    name, key = request.path_params["name"], request.path_params["key"]
+    found = desk.runs.compared_document(name, key)
+    if found is None:
+        raise _NoSuchError(f"there is no run {key!r} of a comparison {name!r}")
     return found
 
 

@@ -346,6 +346,12 @@ PATHS: tuple[tuple[str, str, str, tuple[tuple[str, str, bool], ...]], ...] = (
     ("/api/search", "Search", "Names that hold a text.", (("q", "the text", False), _AT)),
     ("/api/lab", "Lab", "Replays with the figures that are compared.", ()),
     ("/api/lab/{name}", "Run", "One replay.", (("name", "of the run", True),)),
+    (
+        "/api/lab/{name}/{key}",
+        "Run",
+        "One replay of a comparison.",
+        (("name", "of the comparison", True), ("key", "of the run, as `runs` of its cases has it", True)),
+    ),
 )
 
 

@@ -1,7 +1,7 @@
 """Replays and comparisons for the dashboard: what `muster replay` and `muster compare` left in folders.
 
 Read when somebody looks. Only folders that were named at the start are read, and in them, or one below, only
-`report.json` and `compare.json`; a run is called by its folder.
+`report.json`, `compare.json` and the runs that this one names; a run is called by its folder.
 """
 
 from __future__ import annotations
@@ -61,6 +61,16 @@ class Runs:
         """One run whole, as it was written; None: there is none of that name."""
         path = self.found().get(name)
         return None if path is None else {"name": name, "report": _read(path)}
+
+    def compared_document(self, name: str, key: str) -> Json | None:
+        """One run of a comparison; None: the comparison, or what it names, is not there."""
+        path = self.found(COMPARISON).get(name)
+        if path is None:
+            return None
+        cases = _read(path).get("cases", {}).values()
+        named = {str(known) for case in cases for keys in case.get("runs", {}).values() for known in keys}
+        run = path.parent / "runs" / f"{key}.json"
+        return {"name": name, "report": _read(run)} if key in named and key.isalnum() and run.is_file() else None
 
 
 def _summary(name: str, report: Json) -> Json:

@@ -1,5 +1,6 @@
 """Each page, driven as a reader would, on the demo, on a network, on a broken cluster and on a large one."""
 
+import json
 import re
 from dataclasses import replace
 from pathlib import Path
@@ -229,6 +230,37 @@ def test_runs_are_compared(show: Open, demo: FileFeed, tmp_path: Path) -> None:
     row = page.get_by_role("row", name=re.compile("wait, mean"))
     expect(row).to_contain_text("5")
     expect(row.locator(".best")).to_have_text("5s")
+
+
+def test_of_a_comparison_the_runs_of_one_seed_can_be_looked_at(show: Open, demo: FileFeed, tmp_path: Path) -> None:
+    waits = {"muster": [60.0, 240.0], "kai": [180.0, 120.0]}
+    judged = {
+        name: {"mean": sum(of) / 2, "low": 1.0, "high": 299.0, "values": of, "ratio": None, "verdict": None}
+        for name, of in waits.items()
+    }
+    keys = {name: [f"{name}{seed}" for seed in (0, 1)] for name in waits}
+    case = {"jobs": 3, "runs": keys, "figures": {"wait_s.mean": judged}}
+    told = {"seeds": [0, 1], "vary": "none", "baseline": "muster", "cases": {"a trace": case}}
+    (tmp_path / "runs").mkdir()
+    (tmp_path / "compare.json").write_text(json.dumps(told))
+    for name in waits:
+        longest = [{"job": f"late-for-{name}", "queue": "q", "user": "ann", "gpus": 8, "wait_s": 7200.0}]
+        series = {"time_s": [0, 60, 120], "held_gpus": [0, 8, 0], "waiting_gpus": [8, 0, 0]}
+        run = {"name": name, "starving": longest, "series": series}
+        (tmp_path / "runs" / f"{name}1.json").write_text(json.dumps(run))
+    page = show(Desk(demo, Runs((tmp_path,))), "/lab")
+    row = page.get_by_role("row", name=re.compile("wait, mean"))
+    expect(row).to_contain_text("2m 30s")
+    expect(page.locator("main")).not_to_contain_text("late-for")
+    page.get_by_role("radio", name="seed 1").click()
+    expect(row).to_contain_text("4m")
+    expect(row).to_contain_text("2m×0.50")
+    for name in waits:
+        expect(page.locator("main")).to_contain_text(f"late-for-{name}")
+    expect(page.get_by_role("heading", name="GPUs held, over time")).to_be_visible()
+    page.reload()
+    expect(page.get_by_role("radio", name="seed 1")).to_have_attribute("aria-checked", "true")
+    is_whole(page)
 
 
 def test_the_theme_can_be_chosen_and_stays(show: Open, demo: FileFeed) -> None:

@@ -70,8 +70,9 @@ def run_compare(command: CompareCommand, output: str) -> list[Case]:
     inputs = _inputs(command)
     seeds = range(command.n_seeds)
     runs = _runs(command, inputs, candidates, variation)
-    figures = _done(command, runs, inputs)
-    cases = cases_of(runs, figures, inputs, candidates[0].name)
+    keys = [run.fingerprint(inputs[run.place]) for run in runs]
+    figures = _done(command, runs, keys, inputs)
+    cases = cases_of(runs, keys, figures, inputs)
     document = to_json(cases, seeds, str(variation))
     if command.out is not None:
         _write(command.out / "compare.json", document)
@@ -141,9 +142,10 @@ def _runs(
 # -- doing it ----------------------------------------------------------------------------------------------------------
 
 
-def _done(command: CompareCommand, runs: Sequence[Run], inputs: Sequence[Inputs]) -> list[Mapping[str, Any]]:
-    """The figures of all runs, in their order; with --out each is kept as soon as it is there."""
-    keys = [run.fingerprint(inputs[run.place]) for run in runs]
+def _done(
+    command: CompareCommand, runs: Sequence[Run], keys: Sequence[str], inputs: Sequence[Inputs]
+) -> list[Mapping[str, Any]]:
+    """The figures of all runs, in their order; with --out each is kept by its key as soon as it is there."""
     folder = None if command.out is None else command.out / "runs"
     found = {number: kept for number, key in enumerate(keys) if (kept := _kept(command, key)) is not None}
     left = [(number, run) for number, run in enumerate(runs) if number not in found]

@@ -33,6 +33,7 @@ KEYS: Final[Mapping[str, str]] = {
     "baseline": "the configuration that the others are judged by",
     "cases.*": "one for each trace on each cluster, `TRACE on CLUSTER`",
     "cases.*.jobs": "jobs of the trace",
+    "cases.*.runs.*": "by configuration: the keys of its runs, by seed; `DIR/runs/KEY.json` is the report of one",
     "cases.*.figures.*": "by the key of the figure in a report, such as `wait_s.mean`",
     "cases.*.figures.*.*": "by configuration: `mean`; `low` and `high`, the interval of 95 %; `values`, by seed",
     "cases.*.figures.*.*.ratio": "its mean over that of the baseline; null where that is 0",
@@ -95,7 +96,13 @@ class Case:
     inputs: Inputs
     #: By configuration, the reports of its seeds, in their order.
     reports: Mapping[str, Sequence[Mapping[str, Any]]]
-    baseline: str
+    #: By configuration, the keys under which these are kept.
+    keys: Mapping[str, Sequence[str]]
+
+    @property
+    def baseline(self) -> str:
+        """The configuration that was named first."""
+        return next(iter(self.reports))
 
     def judged(self) -> Iterator[tuple[Figure, dict[str, Judged]]]:
         """Every figure that some configuration has, by configuration."""
@@ -108,6 +115,7 @@ class Case:
     def to_json(self) -> dict[str, Any]:
         return {
             "jobs": len(self.inputs.trace),
+            "runs": {name: list(keys) for name, keys in self.keys.items()},
             "figures": {
                 figure.path: {name: known.to_json() for name, known in judged.items()}
                 for figure, judged in self.judged()
@@ -142,16 +150,18 @@ def _verdict(values: Sequence[float], others: Sequence[float], better: int) -> V
 
 
 def cases_of(
-    runs: Sequence[Run], figures: Sequence[Mapping[str, Any]], inputs: Sequence[Inputs], baseline: str
+    runs: Sequence[Run], keys: Sequence[str], figures: Sequence[Mapping[str, Any]], inputs: Sequence[Inputs]
 ) -> list[Case]:
-    """Put the figures of runs, which stand in the same order, together."""
+    """Put the keys and figures of runs, which stand in the same order, together."""
     found: list[Case] = []
     for place, known in enumerate(inputs):
         reports: dict[str, list[Mapping[str, Any]]] = {}
-        for run, report in zip(runs, figures, strict=True):
+        kept: dict[str, list[str]] = {}
+        for run, key, report in zip(runs, keys, figures, strict=True):
             if run.place == place:
                 reports.setdefault(run.candidate.name, []).append(report)
-        found.append(Case(known, reports, baseline))
+                kept.setdefault(run.candidate.name, []).append(key)
+        found.append(Case(known, reports, kept))
     return found
 
 
