@@ -46,7 +46,8 @@ export function Compared({ comparison, figures }: { comparison: Comparison; figu
   return (
     <>
       {comparison.seeds.length > 1 && (
-        <div class="bar">
+        <div class="seeds">
+          <h2>{comparison.name}</h2>
           <Segments
             label={`Seed of ${comparison.name}`}
             value={place < 0 ? ALL : wanted}
@@ -72,7 +73,7 @@ function CasePanels(props: { comparison: Comparison; name: string; one: Case; fi
   });
   const reports = useReports(keys);
   const isOne = comparison.seeds.length > 1 && place >= 0;
-  const aside = isOne ? `seed ${comparison.seeds[place]} of ${comparison.seeds.length}` : plural(comparison.seeds.length, "seed");
+  const aside = isOne ? `seed ${comparison.seeds[place]}` : plural(comparison.seeds.length, "seed");
   return (
     <>
       <Panel title={`${comparison.name}: ${name}`} aside={<span class="muted">{aside}, against {comparison.baseline}</span>}>
@@ -94,10 +95,10 @@ function CasePanels(props: { comparison: Comparison; name: string; one: Case; fi
             </tbody>
           </table>
         </Scroll>
-        <p class="muted">{WORDS} {meaning(comparison, isOne)}</p>
+        <p class="after muted">{WORDS} {meaning(comparison, isOne)}</p>
         {keys.length > 0 && <Commands commands={[]} api={keys.map(({ path }) => path)} />}
       </Panel>
-      {reports.length > 0 && <Curves reports={reports} />}
+      {reports.length > 0 && <div class="columns"><Curves reports={reports} /></div>}
       {reports.length > 0 && <Longest reports={reports} />}
     </>
   );

@@ -69,7 +69,7 @@ export function LabPage() {
             <tbody>{data.figures.map((figure) => <Row key={figure.path} figure={figure} runs={shown} isAlike={traces.length === 1} />)}</tbody>
           </table>
         </Scroll>
-        <p class="muted">
+        <p class="after muted">
           {shown.length > 1 && (traces.length === 1 ? <><i class="dot is-best" />the best of them. </> : <>These are runs of {plural(traces.length, "trace")}, so none is called the best. </>)}
           {WORDS}
         </p>
