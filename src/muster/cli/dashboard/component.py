@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 import threading
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -22,6 +23,7 @@ from typing import Final
 from muster.cli.dashboard.sources import address_of
 from muster.cli.services import logging_to_stderr
 from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER, Shard
+from muster.ui.history import History
 from muster.ui.live import LiveFeed
 from muster.ui.runs import Runs
 from muster.ui.serve import ServeOptions, serve
@@ -30,7 +32,10 @@ log = logging.getLogger("muster.ui")
 
 #: What Linux shares the processor between before niceness counts: sessions, but for those of containers.
 AUTOGROUP: Final = Path("/proc/self/autogroup")
-_LEAST: Final = 19
+_TASKS: Final = Path("/proc/self/task")
+#: Of what others have, a dashboard gets a tenth until there is a picture: it has to come, also on a busy machine.
+_AT_FIRST: Final = 10
+LEAST: Final = 19
 #: Seconds until one that has ended is started again.
 _AGAIN_S: Final = 5.0
 #: Seconds that it has to end its streams.
@@ -53,16 +58,16 @@ class Dashboard:
     key: Path | None = None
 
 
-def serve_dashboard(dashboard: Dashboard) -> None:
-    """Serve until SIGTERM or SIGINT. Raises UserError."""
+def serve_dashboard(dashboard: Dashboard, begun: Callable[[], None] | None = None) -> None:
+    """Serve until SIGTERM or SIGINT; `begun` is called once there is a picture. Raises UserError."""
     with logging_to_stderr():
         # What the next cycle would do is on the page; in the log it would look as if it were done.
         logging.getLogger("muster").setLevel(logging.WARNING)
         log.setLevel(logging.INFO)
-        _serve(dashboard)
+        _serve(dashboard, begun)
 
 
-def _serve(dashboard: Dashboard) -> None:
+def _serve(dashboard: Dashboard, begun: Callable[[], None] | None) -> None:
     feed = LiveFeed(
         dashboard.kubeconfig,
         dashboard.context,
@@ -74,30 +79,51 @@ def _serve(dashboard: Dashboard) -> None:
     )
     host, port = address_of(dashboard.listen, "--ui-listen")
     options = ServeOptions(host, port, ask=feed.ask, cert=dashboard.cert, key=dashboard.key)
+    if begun is not None:
+        _once_shown(feed.history, begun)
     serve(feed, Runs(), options, lambda address: log.info("event=dashboard address=%s", address))
 
 
-def give_way() -> None:
-    """Leave the processor to whoever else wants it, as far as the system lets this process say so.
+def _once_shown(history: History, begun: Callable[[], None]) -> None:
+    def hear() -> None:
+        if history.latest is not None:
+            forget()
+            begun()
 
-    Call it before there are threads. A policy and niceness count within a session only where sessions have groups of
-    their own: beside an API server of the same machine a dashboard in the scheduler's session would count in full.
+    forget = history.listen(hear)
+
+
+def give_way(niceness: int = LEAST) -> None:
+    """Leave the processor to others, as far as the system lets this process say so; with `LEAST` to whoever wants it.
+
+    Niceness and policy count within a session only where sessions have groups of their own: beside an API server of the
+    same machine a dashboard in the scheduler's session would count in full.
     """
     if os.access(AUTOGROUP, os.W_OK):
         with contextlib.suppress(OSError):
             if os.getsid(0) != os.getpid():
                 os.setsid()  # or it would be the scheduler's group that gives way
-            AUTOGROUP.write_text(f"{_LEAST}\n")
-    os.nice(_LEAST)
-    if sys.platform == "linux":
-        # Others of its group that wake up do not wait for the end of its slice.
-        with contextlib.suppress(OSError):
-            os.sched_setscheduler(0, os.SCHED_IDLE, os.sched_param(0))
+            AUTOGROUP.write_text(f"{niceness}\n")
+    done: set[int] = set()
+    while new := _threads() - done:  # those of a thread that was not looked at yet are as it was
+        for thread in new:
+            with contextlib.suppress(OSError):  # it has ended
+                # Whoever began us may have been nice already.
+                os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))
+                if sys.platform == "linux" and niceness == LEAST:
+                    # Others of its group that wake up do not wait for the end of its slice.
+                    os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
+        done |= new
+
+
+def _threads() -> set[int]:
+    """The threads that niceness is said of; 0: the process, where threads have none of their own."""
+    return {int(each.name) for each in _TASKS.iterdir()} if _TASKS.is_dir() else {0}
 
 
 def _serve_beside(dashboard: Dashboard) -> None:
     """What the process of its own does."""
-    give_way()
+    give_way(_AT_FIRST)
     parent = multiprocessing.parent_process()
     assert parent is not None  # we were started by one
 
@@ -106,7 +132,7 @@ def _serve_beside(dashboard: Dashboard) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=end_with_it, name="muster-parent", daemon=True).start()
-    serve_dashboard(dashboard)
+    serve_dashboard(dashboard, give_way)
 
 
 class DashboardService:
