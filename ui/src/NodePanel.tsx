@@ -3,13 +3,14 @@
 import type { NodePage } from "./api";
 import { amountsText, neat, plural, podStatus, resourceWord } from "./format";
 import { askAll } from "./pages/whatif";
-import { Chip, Commands, JobLink, Link, Missing, Panel, useIntoView, useSource } from "./parts";
+import { Chip, Commands, JobLink, Link, Missing, Panel, useIntoView, useKubectl, useSource } from "./parts";
 import { status, useData, useValue, withQuery } from "./store";
 
 export function NodePanel({ name }: { name: string }) {
   const node = useData<NodePage>(`/api/nodes/${encodeURIComponent(name)}`);
   const feed = useValue(status);
   const source = useSource();
+  const kubectl = useKubectl();
   const place = useIntoView(name);
   const close = <Link href={withQuery({ node: null })} class="button" aria-label="Close">✕</Link>;
   if (!node.data || node.data.name !== name) return <Panel title={name} aside={close} class="detail" place={place}><Missing of={node} what="the node" /></Panel>;
@@ -56,7 +57,7 @@ export function NodePanel({ name }: { name: string }) {
       <p><Link href={askAll([{ kind: "drain", text: name }])}>What if it were drained?</Link></p>
       <Commands
         commands={[
-          ...(feed?.live ? [`kubectl describe node ${name}`] : []),
+          ...(feed?.live ? [`${kubectl} describe node ${name}`] : []),
           `muster nodes ${source} --output wide`,
         ]}
         api={[`/api/nodes/${encodeURIComponent(name)}`]}

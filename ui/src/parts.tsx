@@ -176,6 +176,12 @@ export function useSource(): string {
   return `${files}${at ? ` --cycles ${at}` : ""}`;
 }
 
+/** How kubectl is told of the same cluster. */
+export function useKubectl(): string {
+  const words = useValue(status)?.words ?? "";
+  return ["kubectl", ...(words.match(/--(kubeconfig|context) ('[^']*'|\S)+/g) ?? [])].join(" ");
+}
+
 /** The same on a terminal, as JSON at the addresses under /api that the page has it from, and as it stands at this cycle. */
 export function Commands({ commands, api = [] }: { commands: string[]; api?: string[] }) {
   const feed = useValue(status);

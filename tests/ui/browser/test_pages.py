@@ -263,6 +263,17 @@ def test_of_a_comparison_the_runs_of_one_seed_can_be_looked_at(show: Open, demo:
     is_whole(page)
 
 
+def test_commands_lead_to_the_cluster_that_is_shown(show: Open) -> None:
+    feed = large_feed(4, 8)
+    feed.label = Label("cluster", "prod", "--cluster --kubeconfig '/home/ann b/config' --context prod --config kai")
+    page = show(Desk(feed), "/cluster")
+    page.get_by_text("As a command, as JSON, or as a link").click()
+    expect(page.locator(".commands")).to_contain_text("muster nodes --cluster --kubeconfig '/home/ann b/config'")
+    expect(page.locator(".commands")).to_contain_text(
+        "kubectl --kubeconfig '/home/ann b/config' --context prod get nodes"
+    )
+
+
 def test_the_theme_can_be_chosen_and_stays(show: Open, demo: FileFeed) -> None:
     page = show(Desk(demo), "/jobs")
     page.get_by_role("button", name="Change to the dark theme").click()

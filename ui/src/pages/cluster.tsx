@@ -7,7 +7,7 @@ import { NodeMap } from "../NodeMap";
 import { NodePanel } from "../NodePanel";
 import type { Mode, Paint } from "../paint";
 import { Overview } from "../Overview";
-import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments, useSource } from "../parts";
+import { Chip, Commands, Dot, JobLink, Link, Missing, Panel, PutAside, QueueLink, Scroll, Segments, useKubectl, useSource } from "../parts";
 import { address, go, linkTo, status, useAt, useData, useField, useValue, withQuery } from "../store";
 
 const MODES: { value: Mode; label: string; title: string }[] = [
@@ -48,6 +48,7 @@ export function ClusterPage() {
   const { tree, state, missing } = useMap();
   const feed = useValue(status);
   const source = useSource();
+  const kubectl = useKubectl();
   const [painted, setPainted] = useState<Paint | null>(null);
   const height = useHeight();
   const asTable = query.get("view") === "table";
@@ -154,7 +155,7 @@ export function ClusterPage() {
             />
           )}
           {!asTable && painted && <Legend painted={painted} mode={mode} state={state} />}
-          <Commands commands={[`muster nodes ${source}`, ...(feed?.live ? ["kubectl get nodes"] : [])]} api={["/api/cluster/tree", "/api/cluster/state"]} />
+          <Commands commands={[`muster nodes ${source}`, ...(feed?.live ? [`${kubectl} get nodes`] : [])]} api={["/api/cluster/tree", "/api/cluster/state"]} />
         </Panel>
         {selected && <NodePanel name={selected} />}
         {painted && <Overview />}

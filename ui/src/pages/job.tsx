@@ -7,7 +7,7 @@ import type { Explanation, JobPage as Page, Remedies, TimelineEntry, Tree } from
 import { Flow, type Stream } from "../Flow";
 import { amountsText, duration, plural, podStatus } from "../format";
 import { NodeMap } from "../NodeMap";
-import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Scroll, useSource, When } from "../parts";
+import { Chip, Commands, Copy, Dot, JobLink, Link, Missing, NodeLink, Panel, QueueLink, quote, Scroll, useKubectl, useSource, When } from "../parts";
 import { address, linkTo, status, useData, useValue, withQuery } from "../store";
 import { useMap } from "./cluster";
 import { howLong, Pods, sinceWhen } from "./jobs";
@@ -217,6 +217,7 @@ function QueuePath({ said }: { said: Explanation }) {
 
 function AsText({ page, remedies }: { page: Page; remedies: Remedies | null }) {
   const source = useSource();
+  const kubectl = useKubectl();
   const [space, short] = [page.row.job.split("/")[0] ?? "", page.row.job.split("/").at(-1) ?? ""];
   const text = (remedies?.text ?? page.text).join("\n");
   const feed = useValue(status);
@@ -229,8 +230,8 @@ function AsText({ page, remedies }: { page: Page; remedies: Remedies | null }) {
       <Commands
         commands={[
           `muster explain ${quote(page.row.job)} ${source}`,
-          ...(isCluster ? [`kubectl -n ${quote(space)} describe podgroup ${quote(short)}`] : []),
-          ...(isCluster && page.pods[0] ? [`kubectl -n ${quote(space)} describe pod ${quote(page.pods[0].pod.split("/").at(-1) ?? "")}`] : []),
+          ...(isCluster ? [`${kubectl} -n ${quote(space)} describe podgroup ${quote(short)}`] : []),
+          ...(isCluster && page.pods[0] ? [`${kubectl} -n ${quote(space)} describe pod ${quote(page.pods[0].pod.split("/").at(-1) ?? "")}`] : []),
         ]}
         api={["jobs", "remedies"].map((what) => `/api/${what}/${page.row.job.split("/").map(encodeURIComponent).join("/")}`)}
       />
