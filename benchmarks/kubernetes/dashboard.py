@@ -31,6 +31,8 @@ _GANG: Final = 8
 _GOAL: Final = 1.05
 #: Seconds between attempts to reach a dashboard that is about to start.
 _AGAIN_S: Final = 0.2
+#: The niceness of who looks.
+_LEAST: Final = 19
 #: What an open page asks for when there is something new: the map, the line at the foot, who waits first.
 _ASKED: Final = ("/api/cluster/state", "/api/cycles", "/api/jobs?state=waiting&limit=5")
 
@@ -146,7 +148,7 @@ async def _look(address: str) -> None:
                     if answer.status == 200:
                         break
             await asyncio.sleep(_AGAIN_S)
-        give_way()  # not before: to start is no part of what is measured
+        give_way(_LEAST)  # not before: to start is no part of what is measured
         async with session.get(f"{address}/api/events") as stream:
             async for line in stream.content:
                 if line.startswith(b"data:"):

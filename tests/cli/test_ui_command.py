@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from muster.cli.dashboard.component import AUTOGROUP, give_way
+from muster.cli.dashboard.component import AUTOGROUP, NICENESS, give_way
 from muster.cli.dashboard.sources import Shown, make_feed
 from muster.cli.main import run
 from muster.cli.simulation import RunOptions
@@ -92,16 +92,16 @@ status: {allocatable: {cpu: "4", pods: "9"}}
 """
 
 
-def test_beside_a_scheduler_it_takes_only_the_processor_time_that_nobody_else_wants() -> None:
+def test_beside_a_scheduler_it_gives_way_to_it_and_to_other_sessions() -> None:
     ours = _priority_of_a_new_thread()
     with ProcessPoolExecutor(1, multiprocessing.get_context("spawn"), _beside_threads) as beside:
         theirs = beside.submit(_priority_of_a_new_thread).result()
         [process] = multiprocessing.active_children()
         assert os.getsid(process.pid or 0) == process.pid, "a session of its own, or its group would be ours"
     assert theirs["policies"] == {os.SCHED_IDLE}
-    assert theirs["niceness"] == {19}
+    assert theirs["niceness"] == {NICENESS}
     if AUTOGROUP.exists():  # a kernel may be built without
-        assert theirs["group"].endswith(" nice 19")
+        assert theirs["group"].endswith(f" nice {NICENESS}")
     assert _priority_of_a_new_thread() == ours, "nobody else gives way"
 
 

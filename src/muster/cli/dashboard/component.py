@@ -1,8 +1,7 @@
 """The dashboard as a part of `muster run`: alone in this process, or beside a scheduler in a process of its own.
 
-Beside others it gets an interpreter, watches and memory of its own and only the processor time that nobody else wants:
-nothing that a browser asks for can hold up a cycle. It is started again when it ends, and ends when the process that
-began it does.
+Beside others it gets an interpreter, watches and memory of its own and gives way to them on the processor: nothing that
+a browser asks for can hold up a cycle. It is started again when it ends, and ends when the process that began it does.
 """
 
 from __future__ import annotations
@@ -14,7 +13,6 @@ import os
 import signal
 import sys
 import threading
-from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -23,7 +21,6 @@ from typing import Final
 from muster.cli.dashboard.sources import address_of
 from muster.cli.services import logging_to_stderr
 from muster.cluster.kubernetes.client.shards import WHOLE_CLUSTER, Shard
-from muster.ui.history import History
 from muster.ui.live import LiveFeed
 from muster.ui.runs import Runs
 from muster.ui.serve import ServeOptions, serve
@@ -33,9 +30,9 @@ log = logging.getLogger("muster.ui")
 #: What Linux shares the processor between before niceness counts: sessions, but for those of containers.
 AUTOGROUP: Final = Path("/proc/self/autogroup")
 _TASKS: Final = Path("/proc/self/task")
-#: Of what others have, a dashboard gets a tenth until there is a picture: it has to come, also on a busy machine.
-_AT_FIRST: Final = 10
-LEAST: Final = 19
+#: Where cores are short a dashboard gets a tenth of what a session gets that is not nice: enough to be only late on a
+#: machine that is busy for hours, and too little to be felt.
+NICENESS: Final = 10
 #: Seconds until one that has ended is started again.
 _AGAIN_S: Final = 5.0
 #: Seconds that it has to end its streams.
@@ -58,16 +55,16 @@ class Dashboard:
     key: Path | None = None
 
 
-def serve_dashboard(dashboard: Dashboard, begun: Callable[[], None] | None = None) -> None:
-    """Serve until SIGTERM or SIGINT; `begun` is called once there is a picture. Raises UserError."""
+def serve_dashboard(dashboard: Dashboard) -> None:
+    """Serve until SIGTERM or SIGINT. Raises UserError."""
     with logging_to_stderr():
         # What the next cycle would do is on the page; in the log it would look as if it were done.
         logging.getLogger("muster").setLevel(logging.WARNING)
         log.setLevel(logging.INFO)
-        _serve(dashboard, begun)
+        _serve(dashboard)
 
 
-def _serve(dashboard: Dashboard, begun: Callable[[], None] | None) -> None:
+def _serve(dashboard: Dashboard) -> None:
     feed = LiveFeed(
         dashboard.kubeconfig,
         dashboard.context,
@@ -79,22 +76,11 @@ def _serve(dashboard: Dashboard, begun: Callable[[], None] | None) -> None:
     )
     host, port = address_of(dashboard.listen, "--ui-listen")
     options = ServeOptions(host, port, ask=feed.ask, cert=dashboard.cert, key=dashboard.key)
-    if begun is not None:
-        _once_shown(feed.history, begun)
     serve(feed, Runs(), options, lambda address: log.info("event=dashboard address=%s", address))
 
 
-def _once_shown(history: History, begun: Callable[[], None]) -> None:
-    def hear() -> None:
-        if history.latest is not None:
-            forget()
-            begun()
-
-    forget = history.listen(hear)
-
-
-def give_way(niceness: int = LEAST) -> None:
-    """Leave the processor to others, as far as the system lets this process say so; with `LEAST` to whoever wants it.
+def give_way(niceness: int = NICENESS) -> None:
+    """Give way on the processor: altogether to others of our group, as the niceness says to other sessions.
 
     Niceness and policy count within a session only where sessions have groups of their own: beside an API server of the
     same machine a dashboard in the scheduler's session would count in full.
@@ -110,8 +96,7 @@ def give_way(niceness: int = LEAST) -> None:
             with contextlib.suppress(OSError):  # it has ended
                 # Whoever began us may have been nice already.
                 os.setpriority(os.PRIO_PROCESS, thread, max(niceness, os.getpriority(os.PRIO_PROCESS, thread)))
-                if sys.platform == "linux" and niceness == LEAST:
-                    # Others of its group that wake up do not wait for the end of its slice.
+                if sys.platform == "linux":
                     os.sched_setscheduler(thread, os.SCHED_IDLE, os.sched_param(0))
         done |= new
 
@@ -123,7 +108,7 @@ def _threads() -> set[int]:
 
 def _serve_beside(dashboard: Dashboard) -> None:
     """What the process of its own does."""
-    give_way(_AT_FIRST)
+    give_way()
     parent = multiprocessing.parent_process()
     assert parent is not None  # we were started by one
 
@@ -132,7 +117,7 @@ def _serve_beside(dashboard: Dashboard) -> None:
         os.kill(os.getpid(), signal.SIGTERM)
 
     threading.Thread(target=end_with_it, name="muster-parent", daemon=True).start()
-    serve_dashboard(dashboard, give_way)
+    serve_dashboard(dashboard)
 
 
 class DashboardService:
