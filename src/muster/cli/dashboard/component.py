@@ -30,9 +30,9 @@ log = logging.getLogger("muster.ui")
 #: What Linux shares the processor between before niceness counts: sessions, but for those of containers.
 AUTOGROUP: Final = Path("/proc/self/autogroup")
 _TASKS: Final = Path("/proc/self/task")
-#: Where cores are short a dashboard gets a tenth of what a session gets that is not nice: enough to be only late on a
-#: machine that is busy for hours, and too little to be felt.
-NICENESS: Final = 10
+#: Where cores are short a dashboard gets a thirtieth of what a session gets that is not nice: 10 would be felt (five
+#: percent on two cores), and with 19 its page is a minute late where others keep all cores busy.
+NICENESS: Final = 15
 #: Seconds until one that has ended is started again.
 _AGAIN_S: Final = 5.0
 #: Seconds that it has to end its streams.
