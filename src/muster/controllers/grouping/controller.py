@@ -81,6 +81,8 @@ from muster.controllers.grouping.units import (
 _FOLLOWING: Final = ("minMember", "minTaskMember", "subGroups", "minResources")
 #: Seconds until somebody looks again for a gang that pods name and that is not there.
 _LOOK_AGAIN_SECONDS: Final = 3.0
+#: The same for an owner no pod of which was told to run: when its group is twice as old, at the latest after so many.
+_SELDOM_SECONDS: Final = 60.0
 #: How a gang of Kubernetes is read.
 _NATIVE_RULE: Final = Rule(kind="PodGroup.scheduling.k8s.io", priority_class=["spec.priorityClassName"])
 
@@ -158,6 +160,7 @@ class GroupingController(Keeper):
             self._look_for_end(unit)
         else:
             self._scaled.pop(unit, None)
+            self.agenda.remind(unit, None)
             if any(map(is_waiting, self._units.get(unit, {}).values())):
                 self.agenda.add(unit)
 
@@ -245,13 +248,19 @@ class GroupingController(Keeper):
     def _left_over(self, unit: str, now: float) -> list[Action]:
         """Delete the group of an owner that has no pods and wants none. Raises LackingError."""
         group = self._scaled[unit]
-        if (owner := scaled_owner(group)) is None:
+        if (owner := scaled_owner(group)) is None or group.status.running:
             return []
         target = Target(owner.api_version, owner.kind, f"{group.namespace}/{owner.name}")
         document = self._owners.document(unit, target, now) or {}
         self._owners.forget(unit)
-        is_empty = at(document, "spec.replicas") == 0 and at(document, "metadata.uid") == owner.uid
-        return [Delete(target_of(group))] if is_empty else []
+        if at(document, "metadata.uid") != owner.uid:
+            return []
+        if at(document, "spec.replicas") == 0:
+            return [Delete(target_of(group))]
+        if self._asks_again:  # pods may come and go before the status tells of one
+            age = now - made.timestamp() if (made := group.metadata.creation_timestamp) else 0.0
+            self.agenda.remind(unit, now + min(max(age, _LOOK_AGAIN_SECONDS), _SELDOM_SECONDS))
+        return []
 
     def _group_action(self, group: Wanted) -> Action | None:
         standing = self._groups.get(group.key)
