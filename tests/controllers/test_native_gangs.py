@@ -10,6 +10,9 @@ import yaml
 from muster.api import KaiPodGroup, PodGroup, Topology, load_text
 from muster.cluster import MemoryCluster
 from muster.cluster.timeline import parse_timeline
+from muster.controllers.contract import Action, Create, Fetch, Patch, Tell
+from muster.controllers.grouping.controller import GroupingController
+from muster.controllers.grouping.families import Family
 from muster.framework.profiles import profile
 from muster.simulate import simulate
 from muster.snapshot.messages import Evict
@@ -94,6 +97,37 @@ def test_pods_wait_for_a_gang_that_is_not_there_yet() -> None:
     world.cluster.add(load_text(group("scheduling.k8s.io/v1alpha2")).objects)
     world.cluster.poll()
     assert made(world).spec.min_member == 3
+
+
+def actions_for(gang: str, families: tuple[Family, ...]) -> list[Action]:
+    """What is done for two pods of a gang, on a server that has these definitions and tells of owners when asked."""
+    [document] = yaml.safe_load_all(gang)
+    controller, done = GroupingController(families=lambda: families), list[Action]()
+    for pod in load_text(pods(2)).objects:
+        controller.take("ADDED", pod, 0.0)
+    while steps := list(controller.steps(0.0)):
+        for step in steps:
+            for action in step.plan.actions:
+                if isinstance(action, Fetch):
+                    action.answer(document if action.target.api_version == document["apiVersion"] else None, "")
+                else:
+                    done.append(action)
+            controller.settle(step.key, 0.0)
+    return done
+
+
+def test_pods_name_their_gang_before_it_is_made_so_that_they_wait_where_it_is_refused() -> None:
+    made = actions_for(group("scheduling.k8s.io/v1alpha2"), ("volcano",))
+    assert [type(action) for action in made] == [Patch, Patch, Create]
+
+
+def test_a_topology_key_without_kais_definitions_is_told_and_the_pods_wait() -> None:
+    constraints = ", schedulingConstraints: {topology: [{key: rack}]}"
+    *marks, told = actions_for(group("scheduling.k8s.io/v1alpha2", more=constraints), ("volcano",))
+    assert [type(action) for action in marks] == [Patch, Patch], "no Topology is made where nobody knows the kind"
+    assert isinstance(told, Tell)
+    assert told.reason == "GangNotUnderstood"
+    assert "rack" in told.message
 
 
 def test_a_workload_has_a_gang_for_each_copy_of_each_part() -> None:

@@ -299,7 +299,8 @@ class GroupingController(Keeper):
             if self._asks_again:
                 self.agenda.remind(unit, now + _LOOK_AGAIN_SECONDS)
             return list(marks)
-        return [*self._native_group(native, owner, pods, now), *marks]
+        # Pods that name it wait for it; were it refused first, they would start one by one.
+        return [*marks, *self._native_group(native, owner, pods, now)]
 
     def _native_owner(self, unit: str, native: Native, namespace: str, now: float) -> Owner | None:
         for version in native.versions:
@@ -310,19 +311,17 @@ class GroupingController(Keeper):
         return None
 
     def _native_group(self, native: Native, owner: Owner, pods: dict[str, Pod], now: float) -> Iterator[Action]:
-        pod = next(iter(pods.values()))
-        key = topology_key(owner.document)
+        pod, key = next(iter(pods.values())), topology_key(owner.document)
         topology = topology_for(key, self._topologies.values())
-        if key and not topology:
-            made = made_topology(key)
-            yield Create(made)
-            topology = made["metadata"]["name"]
-        gang = gang_of_native(native, owner, topology)
+        made = made_topology(key) if key and not topology else None
+        gang = gang_of_native(native, owner, topology if made is None else made["metadata"]["name"])
         if gang is None or (key and "kai" not in self._families()):
             if (unit := unit_of(pod)) not in self._told:
                 self._told.add(unit)
                 yield Tell(target_of(pod), "GangNotUnderstood", _why_not(native, key), is_warning=True)
             return
+        if made is not None:
+            yield Create(made)
         family = "kai" if key else family_of(pod, [owner], self._known(), self._families())
         member = Member(pod, _NATIVE_RULE, [owner], gang, owner.document)
         group = wanted(family, member, self._known())
