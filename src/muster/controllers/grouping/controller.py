@@ -81,7 +81,7 @@ from muster.controllers.grouping.units import (
 _FOLLOWING: Final = ("minMember", "minTaskMember", "subGroups", "minResources")
 #: Seconds until somebody looks again for a gang that pods name and that is not there.
 _LOOK_AGAIN_SECONDS: Final = 3.0
-#: The same for an owner no pod of which was told to run: when its group is twice as old, at the latest after so many.
+#: The longest until somebody looks again for what is seldom awaited.
 _SELDOM_SECONDS: Final = 60.0
 #: How a gang of Kubernetes is read.
 _NATIVE_RULE: Final = Rule(kind="PodGroup.scheduling.k8s.io", priority_class=["spec.priorityClassName"])
@@ -257,7 +257,7 @@ class GroupingController(Keeper):
             return []
         if at(document, "spec.replicas") == 0:
             return [Delete(target_of(group))]
-        if self._asks_again:  # pods may come and go before the status tells of one
+        if self._asks_again:  # pods may come and go before the status tells of one: look when the group is twice as old
             age = now - made.timestamp() if (made := group.metadata.creation_timestamp) else 0.0
             self.agenda.remind(unit, now + min(max(age, _LOOK_AGAIN_SECONDS), _SELDOM_SECONDS))
         return []
@@ -319,6 +319,8 @@ class GroupingController(Keeper):
             if (unit := unit_of(pod)) not in self._told:
                 self._told.add(unit)
                 yield Tell(target_of(pod), "GangNotUnderstood", _why_not(native, key), is_warning=True)
+            if self._asks_again:  # a part or a definition that comes later is no news
+                self.agenda.remind(unit, now + _SELDOM_SECONDS)
             return
         if made is not None:
             yield Create(made)
@@ -328,11 +330,9 @@ class GroupingController(Keeper):
         group.document["metadata"]["name"] = native.group_name
         if goes_whole(native, owner):
             group.document["metadata"]["annotations"][DISRUPTION_MODE] = WHOLE_GROUP
-        action = self._group_action(group)
-        if action is not None:
+        if (action := self._group_action(group)) is not None:
             yield action
-        standing = self._groups.get(group.key)
-        if standing is not None:
+        if (standing := self._groups.get(group.key)) is not None:
             yield from self._told_native(unit_of(pod), standing, now)
 
     def _told_native(self, unit: str, group: PodGroup | KaiPodGroup, now: float) -> Iterator[Action]:
