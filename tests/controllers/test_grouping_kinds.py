@@ -5,8 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from muster.api import KaiPodGroup, PodGroup
+from muster.controllers.contract import Action, Delete, Fetch
+from muster.controllers.grouping.controller import GroupingController
 from tests.controllers.grouping_world import POD, TEMPLATE, GroupingWorld
 
 KUBEFLOW = "apiVersion: kubeflow.org/v1\nmetadata: {name: t}\n"
@@ -439,6 +442,39 @@ def test_a_group_without_pods_stays_while_its_set_wants_some() -> None:
         world.cluster.remove(pod)
     world.cluster.poll()
     assert list(world.groups) == [group]
+
+
+def test_a_set_whose_pods_no_status_told_of_is_looked_at_again_until_it_wants_none() -> None:
+    """As on a cluster, where owners are asked for: the last pod may be gone before the scheduler writes that it ran."""
+    [group] = GroupingWorld(CASES["ReplicaSet"][0]).groups.values()
+    assert isinstance(group, PodGroup)
+    uid = group.metadata.owner_references[0].uid
+    controller = GroupingController()
+
+    def asked(now: float, replicas: int) -> list[Action]:
+        """What is done at a moment, when the owner is asked for and answers."""
+        done: list[Action] = []
+        while steps := list(controller.steps(now)):
+            for step in steps:
+                for action in step.plan.actions:
+                    if isinstance(action, Fetch):
+                        action.answer({"metadata": {"uid": uid}, "spec": {"replicas": replicas}}, "")
+                    done.append(action)
+                controller.settle(step.key, now)
+        return done
+
+    controller.take("ADDED", group, 1000.0)
+    assert [type(action) for action in asked(1000.0, 3)] == [Fetch]
+    assert asked(1001.0, 0) == [], "not at every moment"
+    assert [type(action) for action in asked(1060.0, 3)] == [Fetch]
+    assert [type(action) for action in asked(1120.0, 0)] == [Fetch, Delete]
+    controller.take("DELETED", group, 1120.0)
+    assert controller.agenda.next_due() is None
+    runs = replace(group.status, running=1)
+    controller.take("ADDED", group, 1200.0)
+    asked(1200.0, 3)
+    controller.take("MODIFIED", replace(group, status=runs), 1201.0)
+    assert asked(1300.0, 0) == [], "what runs is told of"
 
 
 def _scale(world: GroupingWorld, kind: str, replicas: int) -> None:

@@ -10,6 +10,9 @@ import yaml
 from muster.api import KaiPodGroup, PodGroup, Topology, load_text
 from muster.cluster import MemoryCluster
 from muster.cluster.timeline import parse_timeline
+from muster.controllers.contract import Action, Create, Fetch, Patch, Tell
+from muster.controllers.grouping.controller import GroupingController
+from muster.controllers.grouping.families import Family
 from muster.framework.profiles import profile
 from muster.simulate import simulate
 from muster.snapshot.messages import Evict
@@ -94,6 +97,41 @@ def test_pods_wait_for_a_gang_that_is_not_there_yet() -> None:
     world.cluster.add(load_text(group("scheduling.k8s.io/v1alpha2")).objects)
     world.cluster.poll()
     assert made(world).spec.min_member == 3
+
+
+def actions_for(gang: str, controller: GroupingController, now: float) -> list[Action]:
+    """What is done for two pods of a gang, on a server that tells of owners when it is asked."""
+    [document] = yaml.safe_load_all(gang)
+    done: list[Action] = []
+    for pod in load_text(pods(2)).objects if now == 0.0 else ():
+        controller.take("ADDED", pod, now)
+    while steps := list(controller.steps(now)):
+        for step in steps:
+            for action in step.plan.actions:
+                if isinstance(action, Fetch):
+                    action.answer(document if action.target.api_version == document["apiVersion"] else None, "")
+                else:
+                    done.append(action)
+            controller.settle(step.key, now)
+    return done
+
+
+def test_pods_name_their_gang_before_it_is_made_so_that_they_wait_where_it_is_refused() -> None:
+    made = actions_for(group("scheduling.k8s.io/v1alpha2"), GroupingController(families=lambda: ["volcano"]), 0.0)
+    assert [type(action) for action in made] == [Patch, Patch, Create]
+
+
+def test_a_topology_key_without_kais_definitions_is_told_and_the_pods_wait_for_them() -> None:
+    gang = group("scheduling.k8s.io/v1alpha2", more=", schedulingConstraints: {topology: [{key: rack}]}")
+    families: list[Family] = ["volcano"]
+    controller = GroupingController(families=lambda: families)
+    *marks, told = actions_for(gang, controller, 0.0)
+    assert [type(action) for action in marks] == [Patch, Patch], "no Topology is made where nobody knows the kind"
+    assert isinstance(told, Tell)
+    assert told.reason == "GangNotUnderstood"
+    assert "rack" in told.message
+    families.append("kai")
+    assert [type(action) for action in actions_for(gang, controller, 60.0)][-2:] == [Create, Create], "with a Topology"
 
 
 def test_a_workload_has_a_gang_for_each_copy_of_each_part() -> None:

@@ -81,6 +81,8 @@ from muster.controllers.grouping.units import (
 _FOLLOWING: Final = ("minMember", "minTaskMember", "subGroups", "minResources")
 #: Seconds until somebody looks again for a gang that pods name and that is not there.
 _LOOK_AGAIN_SECONDS: Final = 3.0
+#: The longest until somebody looks again for what is seldom awaited.
+_SELDOM_SECONDS: Final = 60.0
 #: How a gang of Kubernetes is read.
 _NATIVE_RULE: Final = Rule(kind="PodGroup.scheduling.k8s.io", priority_class=["spec.priorityClassName"])
 
@@ -158,6 +160,7 @@ class GroupingController(Keeper):
             self._look_for_end(unit)
         else:
             self._scaled.pop(unit, None)
+            self.agenda.remind(unit, None)
             if any(map(is_waiting, self._units.get(unit, {}).values())):
                 self.agenda.add(unit)
 
@@ -245,13 +248,19 @@ class GroupingController(Keeper):
     def _left_over(self, unit: str, now: float) -> list[Action]:
         """Delete the group of an owner that has no pods and wants none. Raises LackingError."""
         group = self._scaled[unit]
-        if (owner := scaled_owner(group)) is None:
+        if (owner := scaled_owner(group)) is None or group.status.running:
             return []
         target = Target(owner.api_version, owner.kind, f"{group.namespace}/{owner.name}")
         document = self._owners.document(unit, target, now) or {}
         self._owners.forget(unit)
-        is_empty = at(document, "spec.replicas") == 0 and at(document, "metadata.uid") == owner.uid
-        return [Delete(target_of(group))] if is_empty else []
+        if at(document, "metadata.uid") != owner.uid:
+            return []
+        if at(document, "spec.replicas") == 0:
+            return [Delete(target_of(group))]
+        if self._asks_again:  # pods may come and go before the status tells of one: look when the group is twice as old
+            age = now - made.timestamp() if (made := group.metadata.creation_timestamp) else 0.0
+            self.agenda.remind(unit, now + min(max(age, _LOOK_AGAIN_SECONDS), _SELDOM_SECONDS))
+        return []
 
     def _group_action(self, group: Wanted) -> Action | None:
         standing = self._groups.get(group.key)
@@ -290,7 +299,8 @@ class GroupingController(Keeper):
             if self._asks_again:
                 self.agenda.remind(unit, now + _LOOK_AGAIN_SECONDS)
             return list(marks)
-        return [*self._native_group(native, owner, pods, now), *marks]
+        # Pods that name it wait for it; were it refused first, they would start one by one.
+        return [*marks, *self._native_group(native, owner, pods, now)]
 
     def _native_owner(self, unit: str, native: Native, namespace: str, now: float) -> Owner | None:
         for version in native.versions:
@@ -301,30 +311,28 @@ class GroupingController(Keeper):
         return None
 
     def _native_group(self, native: Native, owner: Owner, pods: dict[str, Pod], now: float) -> Iterator[Action]:
-        pod = next(iter(pods.values()))
-        key = topology_key(owner.document)
+        pod, key = next(iter(pods.values())), topology_key(owner.document)
         topology = topology_for(key, self._topologies.values())
-        if key and not topology:
-            made = made_topology(key)
-            yield Create(made)
-            topology = made["metadata"]["name"]
-        gang = gang_of_native(native, owner, topology)
+        made = made_topology(key) if key and not topology else None
+        gang = gang_of_native(native, owner, topology if made is None else made["metadata"]["name"])
         if gang is None or (key and "kai" not in self._families()):
             if (unit := unit_of(pod)) not in self._told:
                 self._told.add(unit)
                 yield Tell(target_of(pod), "GangNotUnderstood", _why_not(native, key), is_warning=True)
+            if self._asks_again:  # a part or a definition that comes later is no news
+                self.agenda.remind(unit, now + _SELDOM_SECONDS)
             return
+        if made is not None:
+            yield Create(made)
         family = "kai" if key else family_of(pod, [owner], self._known(), self._families())
         member = Member(pod, _NATIVE_RULE, [owner], gang, owner.document)
         group = wanted(family, member, self._known())
         group.document["metadata"]["name"] = native.group_name
         if goes_whole(native, owner):
             group.document["metadata"]["annotations"][DISRUPTION_MODE] = WHOLE_GROUP
-        action = self._group_action(group)
-        if action is not None:
+        if (action := self._group_action(group)) is not None:
             yield action
-        standing = self._groups.get(group.key)
-        if standing is not None:
+        if (standing := self._groups.get(group.key)) is not None:
             yield from self._told_native(unit_of(pod), standing, now)
 
     def _told_native(self, unit: str, group: PodGroup | KaiPodGroup, now: float) -> Iterator[Action]:
