@@ -160,7 +160,7 @@ class LookAhead:
         owner: int = job
         handed: Plan | None = plan
         queue, priority = int(jobs.queue[job]), jobs.priority[job]
-        if priority < self._returning.get(queue, _LOWEST):
+        if len(plan.victims) and priority < self._returning.get(queue, _LOWEST):
             why = "a job of its queue that comes before it was evicted just now, and would take the room"
         else:
             if priority < self._highest[queue]:
