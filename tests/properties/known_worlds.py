@@ -479,4 +479,15 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # Nobody else has anything to spare: volcano halves two sub-groups of j1, whose pods share every node.
+    "sub-groups that share every node": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"q0": ("", 0)},
+        jobs=[
+            Job("j0", "q0", "high", pods=1, gpus=4, minimum=1),
+            Job("j1", "q0", "low", pods=4, gpus=2, minimum=2, part=2, on=["n0", "n1", "n0", "n1"]),
+        ],
+        runtime=0,
+    ),
 }
