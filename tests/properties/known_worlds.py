@@ -490,4 +490,18 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j0-1 moved for j7; j5 took the place that it was to move to, so j0-1, which comes before j7, came back to its own.
+    "a new place that is taken from who moved for a lower priority": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={"r0": ["n0", "n1"], "r1": ["n2"]},
+        queues={"d0t0": ("", 0)},
+        jobs=[
+            Job("j0", "d0t0", "mid", pods=2, gpus=1, minimum=1, on=["n1", "n2"]),
+            Job("j3", "d0t0", "mid", pods=3, gpus=2, minimum=1, firm="group", on=["n0"]),
+            Job("j5", "d0t0", "high", pods=2, gpus=2, minimum=2, network=1),
+            Job("j7", "d0t0", "low", pods=1, gpus=2, minimum=1),
+            Job("j8", "d0t0", "mid", pods=1, gpus=2, minimum=0, on=["n1"]),
+        ],
+        runtime=0,
+    ),
 }
