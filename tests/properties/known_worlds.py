@@ -504,4 +504,16 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # The budget lets one pod of j1 go; as that one was asked about, others went that nobody had asked about.
+    "a budget for one of several pods": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"d0t0": ("", 0), "d0t1": ("", 0)},
+        jobs=[
+            Job("j0", "d0t1", "mid", pods=2, gpus=1, minimum=1),
+            Job("j1", "d0t1", "mid", pods=4, gpus=1, minimum=2, budget=3, on=["n1", "n0", "n0", "n0"]),
+            Job("j3", "d0t0", "mid", pods=2, gpus=2, minimum=1),
+        ],
+        runtime=0,
+    ),
 }

@@ -83,9 +83,11 @@ class Run:
         return self.cycles[cycle.number + 1 :]
 
     def next_to(self, cycle: Cycle) -> list[Cycle]:
-        """The cycles soon after it, before minimum runtimes end: then others may be evicted than before."""
-        end = cycle.now + (self.world.runtime or math.inf)
-        return [later for later in self.after(cycle)[:_SOON] if later.now < end]
+        """The cycles soon after it, before a minimum runtime ends: then others may be evicted than before."""
+        began = [START - job.age for job in self.world.jobs if job.on]
+        began += [earlier.now for earlier in self.cycles[: cycle.number + 1] if earlier.binds or earlier is cycle]
+        ends = [since + self.world.runtime for since in began if since + self.world.runtime > cycle.now]
+        return [later for later in self.after(cycle)[:_SOON] if later.now < min(ends, default=math.inf)]
 
 
 def _lone(job: Job) -> str:

@@ -164,27 +164,30 @@ class Chooser:
             lambda: all(self.session.queue_slots(queue, demand.request) >= demand.count for demand in demands),
         )
 
-    def _bundles(self, domain: int, need: Amounts, focus: int | None = None, refused: Rows = NOBODY) -> Bundles:
+    def _bundles(self, domain: int, need: Amounts, focus: int | None = None, allowed: Rows | None = None) -> Bundles:
         """The bundles of a domain in order; gangs spare what they have on the node `focus` before anything else.
 
-        A gang of which a task is refused does not go whole: what it can spare beside that one may go.
+        A gang of which a task is not allowed does not go whole: what it can spare beside that one may go.
         """
         snapshot = self.session.snapshot
-        inside = self._inside(domain)
-        inside = inside[~np.isin(inside, refused)]
+        every, inside, kept = self.candidates.tasks, self._inside(domain), self.candidates.protected
+        if allowed is not None:
+            kept = np.union1d(kept, snapshot.tasks.job[inside[~np.isin(inside, allowed)]])
+            every, inside = (tasks[np.isin(tasks, allowed)] for tasks in (every, inside))
         nearness = self._nearness
         if focus is not None:
             nearness = nearness.copy()
             nearness[focus] = -1
         bundles = make_bundles(snapshot, inside, need, nearness, self._surplus)
         if self.options.evict_remainder:
-            every = self.candidates.tasks
             bundles = bundles.with_rest(snapshot, every[~np.isin(every, inside)])
-        kept = np.union1d(self.candidates.protected, snapshot.tasks.job[refused])
         kept = kept if self.options.allow_whole else bundles.job
         may_go = (bundles.kind == BundleKind.SAFE) | ~np.isin(bundles.job, kept)
-        may_go &= bundles.having(self._helps[snapshot.tasks.node[bundles.tasks]])
         bundles = bundles.taken(np.flatnonzero(may_go))
+        # What a gang can spare elsewhere goes with it, or not at all.
+        helps = bundles.having(self._helps[snapshot.tasks.node[bundles.tasks]])
+        helps |= np.isin(bundles.job, bundles.job[helps & (bundles.kind == BundleKind.WHOLE)])
+        bundles = bundles.taken(np.flatnonzero(helps))
         # Broken gangs, then what gangs can spare, then whole gangs; inside these by policy.
         whole = bundles.kind == BundleKind.WHOLE
         state = np.where(whole, 2, np.where(self._surplus[bundles.job] < 0, 0, 1)).astype(np.int64)
@@ -369,8 +372,8 @@ class Chooser:
         bundles = bundles.within(self.budgets.allowed(bundles.tasks))
         if bundles is every:
             return bundles
-        refused = every.tasks[~np.isin(every.tasks, bundles.tasks)]
-        return self._as_proposed(self._bundles(proposal.domain, proposal.need, proposal.focus, refused), proposal)
+        bundles = self._bundles(proposal.domain, proposal.need, proposal.focus, bundles.tasks)
+        return self._as_proposed(bundles, proposal)
 
     def _shortest(self, proposal: Proposal) -> Mask:
         """The resources that are short the most: what queues deserve of these decides whether they give."""
