@@ -516,4 +516,20 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j12 was served as j0 might have broken j13, which is of a higher priority; j0 took j12 and what j13 could spare.
+    "a higher priority that is not broken instead": World(
+        nodes={f"n{k}": "" for k in range(8)},
+        racks={},
+        queues={"q0": ("", 0), "q1": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "high", pods=4, gpus=2, minimum=4),
+            Job("j1", "q0", "mid", pods=4, gpus=2, minimum=1, firm="system", on=["n1", "n6", "n6", "n2"]),
+            Job("j2", "q0", "mid", pods=4, gpus=4, minimum=4, on=["n4", "n3", "n0", "n7"]),
+            Job("j7", "q0", "mid", pods=2, gpus=2, minimum=1, firm="group", on=["n1"], age=600.0),
+            Job("j12", "q1", "low", pods=1, gpus=2, minimum=1, age=30.0),
+            Job("j13", "q1", "mid", pods=4, gpus=2, minimum=2, age=30.0),
+        ],
+        runtime=0,
+        limits={"q1": 12},
+    ),
 }
