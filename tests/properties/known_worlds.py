@@ -532,4 +532,17 @@ KNOWN = {
         runtime=0,
         limits={"q1": 12},
     ),
+    # q1 has more CPUs than its share, which j5 asks for, and j2 does not, which comes before it and takes the room.
+    "CPUs that the one asks for who comes next": World(
+        nodes={"n0": "a", "n1": "b"},
+        racks={},
+        queues={"q0": ("", 4), "q1": ("", 8), "q2": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "mid", pods=3, gpus=2, minimum=1, on=["n1", "n1", "n0"], cpu=2),
+            Job("j2", "q0", "mid", pods=1, gpus=4, minimum=1),
+            Job("j5", "q0", "low", pods=3, gpus=2, minimum=2, cpu=2),
+            Job("j6", "q2", "mid", pods=5, gpus=1, minimum=1, cpu=1),
+        ],
+        runtime=0,
+    ),
 }

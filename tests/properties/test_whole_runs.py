@@ -351,14 +351,17 @@ def check_quota(done: Run) -> None:
         ordered = sorted(cycle.evictions, key=lambda made: "placeTakenBy" in (made.record or {}))
         for beneficiary, evictions in groupby(ordered, key=_taker):
             taken: defaultdict[str, Counter[str]] = defaultdict(Counter)
+            asks_cpus = False
             for made in evictions:
                 victim = done.job(made.job)
+                # Who comes before the one that they were chosen for has what that one may take.
+                claims = str((made.record or {}).get("chosenFor") or beneficiary)
+                asks_cpus |= bool(claims) and done.job(claims).cpu > 0
                 if beneficiary and not (made.record or {}).get("movesTo"):  # who moves is not taken from its queue
                     taken[_parting(world, victim.queue, done.job(beneficiary).queue)][victim.name] += 1
             for queue, units in taken.items():
                 if queue:
                     gpus = _before_last(world, queue, pods, units, "gpus")
-                    asks_cpus = done.job(beneficiary).cpu > 0
                     cpus = _before_last(world, queue, pods, units, "cpu") if asks_cpus else 0
                     assert gpus > _quota(world, queue) or cpus > _cpu_share(world, queue), (
                         f"{queue} has {gpus} of {_quota(world, queue)} GPUs, {cpus} of {_cpu_share(world, queue)} CPUs "

@@ -372,7 +372,9 @@ class Chooser:
         bundles = bundles.within(self.budgets.allowed(bundles.tasks))
         if bundles is every:
             return bundles
-        bundles = self._bundles(proposal.domain, proposal.need, proposal.focus, bundles.tasks)
+        refused = every.job[~every.having(np.isin(every.tasks, bundles.tasks))]
+        if np.isin(refused, bundles.job[bundles.kind == BundleKind.WHOLE]).any():
+            bundles = self._bundles(proposal.domain, proposal.need, proposal.focus, bundles.tasks)
         return self._as_proposed(bundles, proposal)
 
     def _shortest(self, proposal: Proposal) -> Mask:
