@@ -182,12 +182,12 @@ class Chooser:
         if self.options.evict_remainder:
             bundles = bundles.with_rest(snapshot, every[~np.isin(every, inside)])
         kept = kept if self.options.allow_whole else bundles.job
-        may_go = (bundles.kind == BundleKind.SAFE) | ~np.isin(bundles.job, kept)
-        bundles = bundles.taken(np.flatnonzero(may_go))
-        # What a gang can spare elsewhere goes with it, or not at all.
+        whole = bundles.kind == BundleKind.WHOLE
+        may_go = ~whole | ~np.isin(bundles.job, kept)
+        # What a gang can spare where nobody needs to go goes with the whole of it, or not at all.
         helps = bundles.having(self._helps[snapshot.tasks.node[bundles.tasks]])
-        helps |= np.isin(bundles.job, bundles.job[helps & (bundles.kind == BundleKind.WHOLE)])
-        bundles = bundles.taken(np.flatnonzero(helps))
+        may_go &= helps | np.isin(bundles.job, bundles.job[helps & whole & may_go])
+        bundles = bundles.taken(np.flatnonzero(may_go))
         # Broken gangs, then what gangs can spare, then whole gangs; inside these by policy.
         whole = bundles.kind == BundleKind.WHOLE
         state = np.where(whole, 2, np.where(self._surplus[bundles.job] < 0, 0, 1)).astype(np.int64)
