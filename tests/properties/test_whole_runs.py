@@ -83,11 +83,16 @@ class Run:
         return self.cycles[cycle.number + 1 :]
 
     def next_to(self, cycle: Cycle) -> list[Cycle]:
-        """The cycles soon after it, before a minimum runtime ends: then others may be evicted than before."""
+        """The cycles soon after it, until others may be evicted than before.
+
+        That is when a minimum runtime ends, or what is left of a broken gang is taken away.
+        """
         began = [START - job.age for job in self.world.jobs if job.on]
         began += [earlier.now for earlier in self.cycles[: cycle.number + 1] if earlier.binds or earlier is cycle]
         ends = [since + self.world.runtime for since in began if since + self.world.runtime > cycle.now]
-        return [later for later in self.after(cycle)[:_SOON] if later.now < min(ends, default=math.inf)]
+        stale = (later.now for later in self.after(cycle) for made in later.evictions if not made.beneficiary)
+        end = min(*ends, next(stale, math.inf), math.inf)
+        return [later for later in self.after(cycle)[:_SOON] if later.now < end]
 
 
 def _lone(job: Job) -> str:
