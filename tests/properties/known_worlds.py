@@ -436,4 +436,113 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j0 was broken and too large to come back; nothing was promised to j3 behind it, so j1 took the room, and j3 j2's.
+    "free room beside one that cannot come back": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={},
+        queues={"q0": ("", 0), "q1": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "high", pods=3, gpus=4, minimum=3, on=["n0", "n1", "n2"]),
+            Job("j1", "q0", "mid", pods=2, gpus=4, minimum=2),
+            Job("j2", "q0", "mid", pods=2, gpus=2, minimum=2),
+            Job("j3", "q1", "mid", pods=1, gpus=1, minimum=1),
+        ],
+        runtime=0,
+    ),
+    # What q1 owes was counted up by j2-1, on whose node j5 may not go; so j5 took from j6 what that had just taken.
+    "a victim on a node that is of no use": World(
+        nodes={"n0": "a", "n1": "b"},
+        racks={},
+        queues={"q0": ("", 0), "q1": ("", 0), "q2": ("", 2)},
+        jobs=[
+            Job("j0", "q0", "mid", pods=1, gpus=1, minimum=1, on=["n0"], age=600.0),
+            Job("j1", "q1", "high", pods=1, gpus=1, minimum=1, pool="b", firm="system", on=["n1"], age=600.0),
+            Job("j2", "q1", "low", pods=2, gpus=1, minimum=1, part=1, on=["n0", "n1"], age=600.0),
+            Job("j3", "q1", "mid", pods=1, gpus=1, minimum=1, pool="a", on=["n0"], age=30.0),
+            Job("j4", "q0", "low", pods=2, gpus=2, minimum=1, firm="group", part=1, on=["n1"], age=600.0),
+            Job("j5", "q2", "low", pods=4, gpus=2, minimum=2, pool="a", part=2, age=30.0),
+            Job("j6", "q1", "high", pods=1, gpus=2, minimum=1, age=30.0),
+        ],
+        runtime=0,
+    ),
+    # Three pods of j1 may not go; the fourth, which it can spare then, was called the whole of it.
+    "a gang that spares a pod beside those that are kept": World(
+        nodes={"n0": "", "n1": "", "n2": "", "n3": ""},
+        racks={},
+        queues={"d0": ("", 0), "d0t0": ("d0", 0), "d0t1": ("d0", 0), "d1t1": ("", 0)},
+        jobs=[
+            Job("j0", "d1t1", "mid", pods=1, gpus=1, minimum=1),
+            Job("j1", "d1t1", "mid", pods=4, gpus=2, minimum=1, on=["n0", "n3", "n0", "n2"]),
+            Job("j2", "d0t0", "mid", pods=1, gpus=1, minimum=1),
+            Job("j3", "d0t1", "mid", pods=1, gpus=4, minimum=0),
+            Job("j6", "d0t0", "mid", pods=2, gpus=2, minimum=2, on=["n3", "n1"]),
+        ],
+        runtime=0,
+    ),
+    # Nobody else has anything to spare: volcano halves two sub-groups of j1, whose pods share every node.
+    "sub-groups that share every node": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"q0": ("", 0)},
+        jobs=[
+            Job("j0", "q0", "high", pods=1, gpus=4, minimum=1),
+            Job("j1", "q0", "low", pods=4, gpus=2, minimum=2, part=2, on=["n0", "n1", "n0", "n1"]),
+        ],
+        runtime=0,
+    ),
+    # j0-1 moved for j7; j5 took the place that it was to move to, so j0-1, which comes before j7, came back to its own.
+    "a new place that is taken from who moved for a lower priority": World(
+        nodes={"n0": "", "n1": "", "n2": ""},
+        racks={"r0": ["n0", "n1"], "r1": ["n2"]},
+        queues={"d0t0": ("", 0)},
+        jobs=[
+            Job("j0", "d0t0", "mid", pods=2, gpus=1, minimum=1, on=["n1", "n2"]),
+            Job("j3", "d0t0", "mid", pods=3, gpus=2, minimum=1, firm="group", on=["n0"]),
+            Job("j5", "d0t0", "high", pods=2, gpus=2, minimum=2, network=1),
+            Job("j7", "d0t0", "low", pods=1, gpus=2, minimum=1),
+            Job("j8", "d0t0", "mid", pods=1, gpus=2, minimum=0, on=["n1"]),
+        ],
+        runtime=0,
+    ),
+    # The budget lets one pod of j1 go; as that one was asked about, others went that nobody had asked about.
+    "a budget for one of several pods": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"d0t0": ("", 0), "d0t1": ("", 0)},
+        jobs=[
+            Job("j0", "d0t1", "mid", pods=2, gpus=1, minimum=1),
+            Job("j1", "d0t1", "mid", pods=4, gpus=1, minimum=2, budget=3, on=["n1", "n0", "n0", "n0"]),
+            Job("j3", "d0t0", "mid", pods=2, gpus=2, minimum=1),
+        ],
+        runtime=0,
+    ),
+    # j12 was served as j0 might have broken j13, which is of a higher priority; j0 took j12 and what j13 could spare.
+    "a higher priority that is not broken instead": World(
+        nodes={f"n{k}": "" for k in range(8)},
+        racks={},
+        queues={"q0": ("", 0), "q1": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "high", pods=4, gpus=2, minimum=4),
+            Job("j1", "q0", "mid", pods=4, gpus=2, minimum=1, firm="system", on=["n1", "n6", "n6", "n2"]),
+            Job("j2", "q0", "mid", pods=4, gpus=4, minimum=4, on=["n4", "n3", "n0", "n7"]),
+            Job("j7", "q0", "mid", pods=2, gpus=2, minimum=1, firm="group", on=["n1"], age=600.0),
+            Job("j12", "q1", "low", pods=1, gpus=2, minimum=1, age=30.0),
+            Job("j13", "q1", "mid", pods=4, gpus=2, minimum=2, age=30.0),
+        ],
+        runtime=0,
+        limits={"q1": 12},
+    ),
+    # q1 has more CPUs than its share, which j5 asks for, and j2 does not, which comes before it and takes the room.
+    "CPUs that the one asks for who comes next": World(
+        nodes={"n0": "a", "n1": "b"},
+        racks={},
+        queues={"q0": ("", 4), "q1": ("", 8), "q2": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "mid", pods=3, gpus=2, minimum=1, on=["n1", "n1", "n0"], cpu=2),
+            Job("j2", "q0", "mid", pods=1, gpus=4, minimum=1),
+            Job("j5", "q0", "low", pods=3, gpus=2, minimum=2, cpu=2),
+            Job("j6", "q2", "mid", pods=5, gpus=1, minimum=1, cpu=1),
+        ],
+        runtime=0,
+    ),
 }

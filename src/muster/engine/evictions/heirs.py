@@ -25,6 +25,7 @@ import numpy as np
 from muster.engine.evictions.candidates import SOON_ON_NODE, Pool
 from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
 from muster.engine.evictions.simulation import TAKES, Plan, Simulation, VictimRecord, VictimRecords, joined
+from muster.engine.evictions.surplus import spare_tasks
 from muster.engine.gangs import requests_of
 from muster.engine.lines import Line
 from muster.engine.placing import promise
@@ -160,7 +161,7 @@ class LookAhead:
         owner: int = job
         handed: Plan | None = plan
         queue, priority = int(jobs.queue[job]), jobs.priority[job]
-        if priority < self._returning.get(queue, _LOWEST):
+        if len(plan.victims) and priority < self._returning.get(queue, _LOWEST):
             why = "a job of its queue that comes before it was evicted just now, and would take the room"
         else:
             if priority < self._highest[queue]:
@@ -390,8 +391,14 @@ class LookAhead:
         if bool((requests_of(snapshot, wanted) > room).any()):
             return None
         taken = session.evictable(kind, evictor, found)
-        own = snapshot.tasks.job[placed[0]]
-        without, simulation = taken[snapshot.tasks.job[taken] != own], Simulation(session, other, statement)
+        own, owners = snapshot.tasks.job[placed[0]], snapshot.tasks.job[taken]
+        # Inside a queue nobody of a higher priority is broken in its stead.
+        instead = (owners != own) & (
+            (kind is not Eviction.PREEMPT)
+            | spare_tasks(snapshot, taken)
+            | (snapshot.jobs.priority[owners] <= snapshot.jobs.priority[own])
+        )
+        without, simulation = taken[instead], Simulation(session, other, statement)
         places = simulation.placements(wanted, without)
         if places is not None:
             return joined([one.nodes for one in places])

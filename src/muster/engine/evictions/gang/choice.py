@@ -59,6 +59,8 @@ class Proposal:
     #: The resources of which there is too little.
     scarce: Mask
     bundles: Bundles
+    #: The node on which gangs spare pods before anywhere else; None: none is preferred.
+    focus: int | None = None
     victims: Rows = field(default_factory=lambda: NOBODY)
     #: The highest level that has to give, and what victims cost, weighed by level: to compare domains.
     cost: tuple[int, float] = _NO_PLAN
@@ -124,7 +126,8 @@ class Chooser:
         best = self._plan(Proposal(domain, need, scarce, bundles), polish=polish)
         if polish or not best.works:
             for node in self._focuses(domain, bundles)[: max(0, best.rounds - 1)]:
-                other = self._plan(Proposal(domain, need, scarce, self._bundles(domain, need, node)), polish=True)
+                bundles = self._bundles(domain, need, node)
+                other = self._plan(Proposal(domain, need, scarce, bundles, node), polish=True)
                 if (other.cost[0], other.cost[1] * (1 + 1e-9)) < best.cost:
                     best = other
         # Places are only a guess for a mixed gang: a domain that fails by them is tried last, not left out.
@@ -161,20 +164,29 @@ class Chooser:
             lambda: all(self.session.queue_slots(queue, demand.request) >= demand.count for demand in demands),
         )
 
-    def _bundles(self, domain: int, need: Amounts, focus: int | None = None) -> Bundles:
-        """The bundles of a domain in order; gangs spare what they have on the node `focus` before anything else."""
+    def _bundles(self, domain: int, need: Amounts, focus: int | None = None, allowed: Rows | None = None) -> Bundles:
+        """The bundles of a domain in order; gangs spare what they have on the node `focus` before anything else.
+
+        A gang of which a task is not allowed does not go whole: what it can spare beside that one may go.
+        """
         snapshot = self.session.snapshot
-        inside = self._inside(domain)
+        every, inside, kept = self.candidates.tasks, self._inside(domain), self.candidates.protected
+        if allowed is not None:
+            kept = np.union1d(kept, snapshot.tasks.job[inside[~np.isin(inside, allowed)]])
+            every, inside = (tasks[np.isin(tasks, allowed)] for tasks in (every, inside))
         nearness = self._nearness
         if focus is not None:
             nearness = nearness.copy()
             nearness[focus] = -1
         bundles = make_bundles(snapshot, inside, need, nearness, self._surplus)
         if self.options.evict_remainder:
-            every = self.candidates.tasks
             bundles = bundles.with_rest(snapshot, every[~np.isin(every, inside)])
-        kept = self.candidates.protected if self.options.allow_whole else bundles.job
-        may_go = (bundles.kind == BundleKind.SAFE) | ~np.isin(bundles.job, kept)
+        kept = kept if self.options.allow_whole else bundles.job
+        whole = bundles.kind == BundleKind.WHOLE
+        may_go = ~whole | ~np.isin(bundles.job, kept)
+        # What a gang can spare where nobody needs to go goes with the whole of it, or not at all.
+        helps = bundles.having(self._helps[snapshot.tasks.node[bundles.tasks]])
+        may_go &= helps | np.isin(bundles.job, bundles.job[helps & whole & may_go])
         bundles = bundles.taken(np.flatnonzero(may_go))
         # Broken gangs, then what gangs can spare, then whole gangs; inside these by policy.
         whole = bundles.kind == BundleKind.WHOLE
@@ -208,6 +220,16 @@ class Chooser:
     @cached_property
     def supply(self) -> Supply:
         return Supply(self.session.snapshot, self.candidates)
+
+    @cached_property
+    def _helps(self) -> Mask:
+        """Nodes of which it matters who leaves: from others a victim would only use up what plugins count."""
+        is_alone = self.session.live_tasks().isdisjoint(self.need.tasks.tolist())
+        everywhere = self._queue_is_full or not is_alone
+        mask: Mask = np.full(len(self.session.snapshot.nodes), everywhere)
+        for demand in self.need.demands:
+            mask |= demand.nodes & (self.supply.slots(demand.request) > 0)
+        return mask
 
     @cached_property
     def _nearness(self) -> Rows:
@@ -348,7 +370,12 @@ class Chooser:
             wanted = self._shortest(proposal)
             bundles = bundles.within(have_too_much(session, bundles.tasks, wanted, bundles.owners()))
         bundles = bundles.within(self.budgets.allowed(bundles.tasks))
-        return bundles if bundles is every else self._as_proposed(bundles, proposal)
+        if bundles is every:
+            return bundles
+        refused = every.job[~every.having(np.isin(every.tasks, bundles.tasks))]
+        if np.isin(refused, bundles.job[bundles.kind == BundleKind.WHOLE]).any():
+            bundles = self._bundles(proposal.domain, proposal.need, proposal.focus, bundles.tasks)
+        return self._as_proposed(bundles, proposal)
 
     def _shortest(self, proposal: Proposal) -> Mask:
         """The resources that are short the most: what queues deserve of these decides whether they give."""
