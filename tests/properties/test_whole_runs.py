@@ -175,14 +175,14 @@ def check_protected(done: Run, profile_name: str) -> None:
 
 
 def _began(done: Run, job: Job, cycle: Cycle) -> float:
-    """When the gang was last seen to begin, at the latest."""
+    """When the gang was last seen to begin, at the latest: who comes back beside pods that stayed begins not anew."""
     began = START - job.age if job.on else START
-    whole = bool(job.on)
+    runs = bool(job.on)
     for earlier in done.cycles[: cycle.number + 1]:
-        has = len(earlier.held.get(job.name, ())) >= job.minimum
-        if has and not whole:
+        has = bool(earlier.held.get(job.name))
+        if has and not runs:
             began = earlier.now - 1.0
-        whole = has
+        runs = has
     return began
 
 
