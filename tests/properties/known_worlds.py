@@ -545,4 +545,31 @@ KNOWN = {
         ],
         runtime=0,
     ),
+    # j3 was served as j5 might have taken j1-1, which a budget keeps; so j5 took what j3 had got.
+    "a budget that keeps another victim": World(
+        nodes={"n0": "", "n1": "", "n2": "", "n3": ""},
+        racks={},
+        queues={"d0t0": ("", 0), "d0t1": ("", 4), "d1t0": ("", 0), "d1t1": ("", 0)},
+        jobs=[
+            Job("j0", "d1t1", "mid", pods=1, gpus=1, minimum=1, on=["n2"]),
+            Job("j1", "d1t0", "mid", pods=2, gpus=4, minimum=1, budget=1, on=["n0", "n1"]),
+            Job("j2", "d1t0", "mid", pods=2, gpus=2, minimum=1, firm="system", on=["n2", "n3"]),
+            Job("j3", "d0t0", "mid", pods=4, gpus=1, minimum=4),
+            Job("j5", "d0t1", "mid", pods=2, gpus=2, minimum=2),
+        ],
+        runtime=0,
+    ),
+    # One pod of j2 was moved; the other ran all the time, so the gang has had its minimum runtime.
+    "a gang of which a pod is moved begins not anew": World(
+        nodes={"n0": "a", "n2": "a", "n3": "b"},
+        racks={},
+        queues={"d1t0": ("", 0), "d1t1": ("", 0)},
+        jobs=[
+            Job("j1", "d1t1", "mid", pods=3, gpus=1, minimum=1, on=["n2", "n3", "n2"]),
+            Job("j2", "d1t1", "mid", pods=2, gpus=1, minimum=2, on=["n0", "n2"], age=600.0),
+            Job("j3", "d1t1", "high", pods=2, gpus=2, minimum=2, pool="a"),
+            Job("j4", "d1t0", "mid", pods=1, gpus=4, minimum=1, age=600.0),
+        ],
+        runtime=60,
+    ),
 }

@@ -175,14 +175,14 @@ def check_protected(done: Run, profile_name: str) -> None:
 
 
 def _began(done: Run, job: Job, cycle: Cycle) -> float:
-    """When the gang was last seen to begin, at the latest."""
+    """When the gang was last seen to begin, at the latest: who comes back beside pods that stayed begins not anew."""
     began = START - job.age if job.on else START
-    whole = bool(job.on)
+    runs = bool(job.on)
     for earlier in done.cycles[: cycle.number + 1]:
-        has = len(earlier.held.get(job.name, ())) >= job.minimum
-        if has and not whole:
+        has = bool(earlier.held.get(job.name))
+        if has and not runs:
             began = earlier.now - 1.0
-        whole = has
+        runs = has
     return began
 
 
@@ -215,12 +215,15 @@ def _holds(job: Job, pods: Collection[str]) -> bool:
 
 
 def _could_stay(done: Run, profile_name: str, cycle: Cycle, job: Job) -> bool:
-    """Whether those who took pods of a gang in a cycle get their places as well where some minimum of it is firm."""
-    takers = {made.beneficiary for made in cycle.evictions if made.pod in job.pod_names()}
-    pods = {pod for taker in takers for pod in done.job(taker).pod_names()}
-    kept = filter(partial(_holds, job), combinations(sorted(cycle.held[job.name]), job.minimum))
+    """Whether the one who broke a gang gets its places as well where some minimum that was left to it is firm."""
+    gone = [made for made in cycle.evictions if made.pod in job.pod_names()]
+    left = [cycle.held[job.name] - {made.pod for made in gone[:count]} for count in range(len(gone) + 1)]
+    taker = next((made.beneficiary for made, after in zip(gone, left[1:], strict=True) if not _holds(job, after)), "")
+    began = next(count for count, made in enumerate(gone) if made.beneficiary == taker)
+    pods = cycle.promised & set(done.job(taker).pod_names())
+    kept = filter(partial(_holds, job), combinations(sorted(left[began]), job.minimum))
     others = (run(done.world, profile_name, cycle.number + 1, firm).cycles[-1] for firm in kept)
-    return any(pods & cycle.promised <= other.promised | {made.pod for made in other.binds} for other in others)
+    return any(pods <= other.promised | {made.pod for made in other.binds} for other in others)
 
 
 def _ends(job: Job, cycle: Cycle) -> bool:

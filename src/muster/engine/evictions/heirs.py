@@ -22,6 +22,7 @@ from typing import Final
 
 import numpy as np
 
+from muster.engine.evictions.budgets import Budgets
 from muster.engine.evictions.candidates import SOON_ON_NODE, Pool
 from muster.engine.evictions.restraint import never_preempts, why_not_ask, would_bounce
 from muster.engine.evictions.simulation import TAKES, Plan, Simulation, VictimRecord, VictimRecords, joined
@@ -97,6 +98,7 @@ class LookAhead:
     kind: Eviction
     #: Jobs that have not been served, with their pending tasks in order.
     waiting: dict[int, Rows]
+    budgets: Budgets
     #: So many of the plans that might be contested were there before one of this action that left something over.
     _unsettled: int = 0
     #: Of a queue and priority, the jobs that were asked about: one of each shape.
@@ -399,7 +401,7 @@ class LookAhead:
             | (snapshot.jobs.priority[owners] <= snapshot.jobs.priority[own])
         )
         without, simulation = taken[instead], Simulation(session, other, statement)
-        places = simulation.placements(wanted, without)
+        places = simulation.placements(wanted, without[self.budgets.allowed(without)])
         if places is not None:
             return joined([one.nodes for one in places])
         return None if simulation.placements(wanted, taken) is None else _NOBODY

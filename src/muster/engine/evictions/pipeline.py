@@ -140,7 +140,8 @@ def run(strategy: Strategy[C]) -> None:
         return
     waiting = placeable_jobs(session, tasks)
     jobs = strategy.jobs(waiting)
-    ahead = LookAhead(session, strategy.kind, dict(waiting)) if strategy.options.looks_ahead else None
+    budgets = Budgets(session, strategy.options.ignore_pdb)
+    ahead = LookAhead(session, strategy.kind, dict(waiting), budgets) if strategy.options.looks_ahead else None
     for job in strategy.line(jobs) if jobs else ():
         # Who has no victims may have the room of those who have gone for others.
         if hope is not None and job not in hope and not session.snapshot.nodes.state[RELEASING].any():
