@@ -78,7 +78,7 @@ def test_json_has_every_resource_and_says_what_is_not_set(show: Show) -> None:
     code, out, _ = show(SMALL + _pod("one", "lab", 5), "--output", "json")
     document = json.loads(out)
     assert code == 0
-    assert list(document) == ["total", "heldByOthers", "queues", "loans", "missing"]
+    assert list(document) == ["total", "heldByOthers", "behindTaints", "queues", "loans", "missing"]
     lab, shop = document["queues"]
     assert (lab["name"], lab["jobs"], lab["preemptMinRuntime"]) == (
         "lab",

@@ -129,6 +129,7 @@ def json_page() -> str:
 QUEUE_FIELDS = (
     ("`total`", "by resource: what the ready nodes have"),
     ("`heldByOthers`", "by resource: what of it pods of other schedulers hold, which queues do not share"),
+    ("`behindTaints`", "by resource: what of it is on nodes whose taints no pod tolerates, which queues do not share"),
     ("`queues[]`", "every queue, parents before the queues below them, queues with a fault at the end"),
     ("`queues[].name`, `parent`, `priority`", "as in the object; `parent` is empty at the top"),
     ("`queues[].open`, `reclaimable`", "false: it takes no more jobs; nothing is taken back from it"),

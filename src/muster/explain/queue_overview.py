@@ -126,6 +126,8 @@ class QueueOverview:
     total: Mapping[str, int]
     #: Of that, what pods of other schedulers hold: it is not shared out.
     held_by_others: Mapping[str, int]
+    #: And what lies on nodes whose taints no pod of this scheduler tolerates.
+    behind_taints: Mapping[str, int]
     top: tuple[QueueView, ...]
     broken: tuple[QueueView, ...]
     #: Name of the queue, and how many jobs wait for it.
@@ -142,6 +144,7 @@ class QueueOverview:
         return {
             "total": amounts_json(self.total),
             "heldByOthers": amounts_json(self.held_by_others),
+            "behindTaints": amounts_json(self.behind_taints),
             "queues": [queue.to_json() for queue in self.walk()],
             "loans": [loan.to_json() for loan in self.loans],
             "missing": [{"queue": name, "jobs": n} for name, n in self.missing],
@@ -166,6 +169,7 @@ def queue_overview(session: Session) -> QueueOverview:
     return QueueOverview(
         total=session.snapshot.axis.amounts(session.total),
         held_by_others=session.snapshot.axis.amounts(session.snapshot.held_by_others()),
+        behind_taints=session.snapshot.axis.amounts(session.snapshot.behind_taints()),
         top=tuple(reader.view(row) for row in tops),
         broken=tuple(reader.view(row) for row in sorted(table.broken)),
         missing=tuple(sorted(reader.missing.items())),

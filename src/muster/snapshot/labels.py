@@ -21,7 +21,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from muster.api import Node, Taint
+from muster.api import Node, Pod, Taint
 from muster.snapshot.columns import NO_ROW, Mask, Rows
 
 _MAX_COLUMNS: Final = 256
@@ -67,6 +67,12 @@ class NodeLabels:
 
 
 TaintKey = tuple[tuple[str, str, str], ...]
+_FORBIDDING: Final = ("NoSchedule", "NoExecute")
+
+
+def tolerates(pod: Pod, taint: Taint) -> bool:
+    """Does some toleration of the pod cover the taint?"""
+    return any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
 
 
 class TaintColumn:
@@ -88,6 +94,22 @@ class TaintColumn:
     def codes(self) -> NDArray[np.intp]:
         """int64[nodes]"""
         return self._coded[1]
+
+    def forbidden(self, pod: Pod) -> Mask:
+        """The codes of sets with a NoSchedule or NoExecute taint that the pod does not tolerate."""
+        answers = [any(t.effect in _FORBIDDING and not tolerates(pod, t) for t in taints) for taints in self.sets]
+        mask: Mask = np.array(answers, np.bool_)
+        return mask
+
+    def closed_to(self, pods: Iterable[Pod]) -> Mask:
+        """Nodes whose taints none of the pods tolerates; pods are asked about until one does."""
+        closed = np.fromiter((any(t.effect in _FORBIDDING for t in taints) for taints in self.sets), np.bool_)
+        for pod in pods if closed.any() else ():
+            closed &= self.forbidden(pod)
+            if not closed.any():
+                break
+        mask: Mask = closed[self.codes]
+        return mask
 
     @cached_property
     def _coded(self) -> tuple[list[tuple[Taint, ...]], NDArray[np.intp]]:

@@ -329,16 +329,37 @@ class Snapshot:
 
     def held_by_others(self) -> Amounts:
         """What pods of other schedulers hold on the ready nodes; of no node more than it has."""
-        tasks = self.tasks
-        foreign = (tasks.flags & FOREIGN).nonzero()[0]
-        if len(foreign) == 0:
+        if not (self.tasks.flags & FOREIGN).any():  # the usual case
             return np.zeros(len(self.axis), np.int64)
+        held: Amounts = self._held_by_others().sum(axis=0)
+        return held
+
+    def _held_by_others(self) -> Amounts:
+        """int64[nodes, resources]; of nodes that are not ready, nothing."""
+        tasks = self.tasks
+        held: Amounts = np.zeros_like(self.nodes.allocatable())
+        foreign = (tasks.flags & FOREIGN).nonzero()[0]
         foreign = foreign[(tasks.node[foreign] != NO_ROW) & np.isin(tasks.status[foreign], OCCUPYING_STATUSES)]
         foreign = foreign[self.nodes.ready[tasks.node[foreign]]]
-        held: Amounts = np.zeros_like(self.nodes.allocatable())
         sum_requests(self.classes.requests, tasks.cls[foreign], tasks.node[foreign], held)
-        total: Amounts = np.minimum(held, self.nodes.allocatable()).sum(axis=0)
-        return total
+        return np.minimum(held, self.nodes.allocatable(), out=held)
+
+    def behind_taints(self) -> Amounts:
+        """What ready nodes have that no pod of this scheduler may use for their taints, less what others hold there.
+
+        A node on which one of its pods is, is in use.
+        """
+        tasks, taints = self.tasks, self.nodes.taints
+        behind: Amounts = np.zeros(len(self.axis), np.int64)
+        if len(taints.sets) == 1:
+            return behind
+        own = (tasks.flags & FOREIGN) == 0
+        classes = np.flatnonzero(np.bincount(tasks.cls[own], minlength=len(self.classes)))
+        closed = self.nodes.ready & taints.closed_to(self.classes.pods[cls] for cls in classes.tolist())
+        closed[tasks.node[own & (tasks.node != NO_ROW)]] = False
+        if not closed.any():
+            return behind
+        return (self.nodes.allocatable() - self._held_by_others())[closed].sum(axis=0, out=behind)
 
     def pending_tasks(self) -> Rows:
         """Rows of pending tasks of this scheduler, gated and best-effort ones included; to be read only."""

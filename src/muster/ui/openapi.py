@@ -184,6 +184,7 @@ SCHEMAS: dict[str, Json] = {
         totals=_map(_COUNT),
         units=_map(_TEXT),
         heldByOthers=_AMOUNTS,
+        behindTaints=_AMOUNTS,
         queues=_list({"$ref": "#/components/schemas/Queue"}),
         loans=_list(_thing(borrower=_TEXT, lender=_TEXT, resource=_TEXT, amount=_TEXT, base=_COUNT, unit=_TEXT)),
         missing=_list(_thing(queue=_TEXT, jobs=_COUNT)),

@@ -75,6 +75,8 @@ def _print_resource(console: Console, tree: QueueOverview, resource: str) -> Non
     title = f"{_plural(resource)}: {shown_amount(resource, total)} in the cluster, {shown_amount(resource, held)} held"
     if others := tree.held_by_others.get(resource, 0):
         title += f", {shown_amount(resource, others)} held by pods of other schedulers"
+    if behind := tree.behind_taints.get(resource, 0):
+        title += f", {shown_amount(resource, behind)} behind taints that no pod tolerates"
     console.print(heading(title))
     numbers = ("quota", "limit", "weight", "fair share", "holds", "asks for")
     table = plain_table("queue", *numbers, "use of its share", "", right=numbers)

@@ -2,9 +2,10 @@
 
 What a queue deserves is fixed when the session opens: its weighted part of the cluster, no more than it asks for or may
 have, no less than its guarantee (`water_fill`). From then on the queue is measured by what it holds, read from the
-snapshot. Differences from Volcano: what pods of other schedulers hold is not divided, as no queue could ever have it;
-amounts are whole base units, rounded down; guarantees that add up to more than the weights allow never make the queues
-deserve more than the cluster has; a queue's limit counts also for a resource that other queues' guarantees use up.
+snapshot. Differences from Volcano: what pods of other schedulers hold, or lies behind taints that no pod tolerates, is
+not divided, as no queue could ever have it; amounts are whole base units, rounded down; guarantees that add up to more
+than the weights allow never make the queues deserve more than the cluster has; a queue's limit counts also for a
+resource that other queues' guarantees use up.
 """
 
 from __future__ import annotations

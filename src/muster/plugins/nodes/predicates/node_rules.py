@@ -15,8 +15,8 @@ from numpy.typing import NDArray
 
 from muster.api import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm, Pod, Taint
 from muster.snapshot import Mask, NodeTable
+from muster.snapshot.labels import tolerates
 
-_FORBIDDING: Final = ("NoSchedule", "NoExecute")
 _DISCOURAGING: Final = "PreferNoSchedule"
 #: The taint that a cordoned node would have; a pod that tolerates it may go there.
 _CORDON: Final = Taint(key="node.kubernetes.io/unschedulable", effect="NoSchedule")
@@ -119,13 +119,13 @@ class NodeTaints:
 
     def __init__(self, nodes: NodeTable) -> None:
         self.cordoned: Mask = nodes.taints.cordoned
+        self._taints = nodes.taints
         self._codes = nodes.taints.codes
         self._sets = nodes.taints.sets
 
     def forbidden(self, pod: Pod) -> Mask:
         """Nodes with a NoSchedule or NoExecute taint that the pod does not tolerate."""
-        answers = [any(t.effect in _FORBIDDING and not tolerates(pod, t) for t in taints) for taints in self._sets]
-        mask: Mask = np.array(answers, np.bool_)[self._codes]
+        mask: Mask = self._taints.forbidden(pod)[self._codes]
         return mask
 
     def barred(self, pod: Pod) -> Mask:
@@ -141,8 +141,3 @@ class NodeTaints:
         answers = [sum(t.effect == _DISCOURAGING and not tolerates(pod, t) for t in taints) for taints in self._sets]
         counts: NDArray[np.int64] = np.array(answers, np.int64)[self._codes]
         return counts
-
-
-def tolerates(pod: Pod, taint: Taint) -> bool:
-    """Does some toleration of the pod cover the taint?"""
-    return any(toleration.tolerates(taint) for toleration in pod.spec.tolerations)
