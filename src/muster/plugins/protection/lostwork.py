@@ -17,6 +17,7 @@ from msgspec import Meta
 from numpy.typing import NDArray
 
 from muster.engine.hope import Waiters, beyond_total
+from muster.engine.waiting import schedulable_tasks
 from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Scenario, ScenarioFilter
 from muster.snapshot import NO_ROW, Rows
 from muster.snapshot.records import created_seconds
@@ -91,8 +92,8 @@ class LostWork(Plugin):
         Nobody who needs more than is free in all: moving others does not help it.
         """
         snapshot = self.session.snapshot
-        pending = snapshot.pending_tasks()
-        tasks = self.session.sort_tasks(pending[self._tasks.job[pending] != NO_ROW])
+        tasks = schedulable_tasks(self.session)
+        tasks = tasks[self._tasks.job[tasks] != NO_ROW]
         if len(tasks) == 0:
             return 0.0, 0.0
         waiters = Waiters.of(snapshot, tasks)
