@@ -572,4 +572,17 @@ KNOWN = {
         ],
         runtime=60,
     ),
+    # j3 could have n0 only if j0 and j1 both leave it; asked about j1 first, q1 had given enough before j0 was asked.
+    "one that is broken together with another": World(
+        nodes={"n0": "", "n1": ""},
+        racks={},
+        queues={"q0": ("", 2), "q1": ("", 0)},
+        jobs=[
+            Job("j0", "q1", "low", pods=3, gpus=1, minimum=2, roles={"driver": 1, "worker": 0}, on=["n0", "n0", "n1"]),
+            Job("j1", "q1", "mid", pods=4, gpus=2, minimum=3, tolerates=True),
+            Job("j3", "q0", "mid", pods=1, gpus=4, minimum=1),
+        ],
+        runtime=0,
+        tainted=("n1",),
+    ),
 }

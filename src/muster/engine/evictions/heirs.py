@@ -388,20 +388,25 @@ class LookAhead:
         if len(session.evictable(kind, evictor, placed)) == 0:
             return None
         got, might_go = np.concatenate((placed, beside)), Pool(session, kind, SOON_ON_NODE).find(other).tasks
-        found = np.concatenate((got, might_go[~np.isin(might_go, got)]))
-        room = snapshot.nodes.future_total() + requests_of(snapshot, found)
+        others = might_go[~np.isin(might_go, got)]
+        room = snapshot.nodes.future_total() + requests_of(snapshot, np.concatenate((others, got)))
         if bool((requests_of(snapshot, wanted) > room).any()):
             return None
-        taken = session.evictable(kind, evictor, found)
-        own, owners = snapshot.tasks.job[placed[0]], snapshot.tasks.job[taken]
-        # Inside a queue nobody of a higher priority is broken in its stead.
-        instead = (owners != own) & (
-            (kind is not Eviction.PREEMPT)
-            | spare_tasks(snapshot, taken)
-            | (snapshot.jobs.priority[owners] <= snapshot.jobs.priority[own])
-        )
-        without, simulation = taken[instead], Simulation(session, other, statement)
-        places = simulation.placements(wanted, without[self.budgets.allowed(without)])
-        if places is not None:
-            return joined([one.nodes for one in places])
-        return None if simulation.placements(wanted, taken) is None else _NOBODY
+        own, simulation = snapshot.tasks.job[placed[0]], Simulation(session, other, statement)
+        # Plugins that count, as what a queue has too much, spend it on the first.
+        for first, last in ((others, got), (got, others)):
+            taken = session.evictable(kind, evictor, np.concatenate((first, last)))
+            owners = snapshot.tasks.job[taken]
+            # Inside a queue nobody of a higher priority is broken in its stead.
+            instead = (owners != own) & (
+                (kind is not Eviction.PREEMPT)
+                | spare_tasks(snapshot, taken)
+                | (snapshot.jobs.priority[owners] <= snapshot.jobs.priority[own])
+            )
+            without = taken[instead]
+            places = simulation.placements(wanted, without[self.budgets.allowed(without)])
+            if places is not None:
+                return joined([one.nodes for one in places])
+            if simulation.placements(wanted, taken) is not None:
+                return _NOBODY
+        return None
