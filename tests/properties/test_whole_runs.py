@@ -354,7 +354,8 @@ def check_quota(done: Run) -> None:
     """
     world = done.world
     for cycle in done.cycles:
-        pods = Counter({job.name: cycle.has(job) for job in world.jobs}) + _promised_freely(done, cycle)
+        pods = Counter({job.name: cycle.has(job) for job in world.jobs})
+        pods += _promised_freely(done, cycle) + _moving(done, cycle)
         # Whose new place is given to others is lost after all who went.
         ordered = sorted(cycle.evictions, key=lambda made: "placeTakenBy" in (made.record or {}))
         for beneficiary, evictions in groupby(ordered, key=_taker):
@@ -387,6 +388,15 @@ def _promised_freely(done: Run, cycle: Cycle) -> Counter[str]:
     soon = {made.pod for later in done.after(cycle)[:2] for made in later.binds}
     jobs = [job for job in done.world.jobs if not served & {f"{job.namespace}/{job.name}", _lone(job)}]
     return Counter({job.name: len(soon & set(job.pod_names())) for job in jobs})
+
+
+def _moving(done: Run, cycle: Cycle) -> Counter[str]:
+    """Pods that were moved in the cycle before: their new places count for their queue."""
+    before = done.cycles[cycle.number - 1].evictions if cycle.number else []
+    records = ((made.job, made.record or {}) for made in before)
+    return Counter(
+        done.job(job).name for job, record in records if record.get("movesTo") and "placeTakenBy" not in record
+    )
 
 
 def _before_last(world: World, queue: str, pods: Counter[str], units: Counter[str], resource: str) -> int:
