@@ -31,7 +31,7 @@ def stage(*objects: KubeObject) -> Session:
 
 
 def units(session: Session, kind: Eviction = Eviction.PREEMPT, evictor: str = "new") -> list[Unit]:
-    line = VictimPool(session, kind, SolverOptions(looks_ahead=False)).line(job_row(session, evictor))
+    line = VictimPool(session, kind, SolverOptions()).line(job_row(session, evictor))
     found = []
     while (unit := line.pop()) is not None:
         found.append(unit)
@@ -139,10 +139,9 @@ def test_after_a_commit_the_pool_offers_what_is_left(status: TaskStatus) -> None
     assert (["b-0"] in found) == (status == TaskStatus.RUNNING)
 
 
-@pytest.mark.parametrize("ahead", [True, False])
-def test_who_was_promised_a_place_meanwhile_may_be_dealt_another_one_by_who_does_not_look_ahead(*, ahead: bool) -> None:
+def test_who_was_promised_a_place_meanwhile_may_be_dealt_another_one() -> None:
     session = stage(*gang("first", pending=1, priority="low"), *gang("old", on=["n1"], priority="low", created=-1))
-    pool = VictimPool(session, Eviction.PREEMPT, SolverOptions(looks_ahead=ahead))
+    pool = VictimPool(session, Eviction.PREEMPT, SolverOptions())
     before = pool.line(job_row(session, "new"))
     statement = session.statement("test")
     statement.place(task_row(session, "first-0"), 0, FUTURE)
@@ -150,7 +149,7 @@ def test_who_was_promised_a_place_meanwhile_may_be_dealt_another_one_by_who_does
     pool.refresh([job_row(session, "first")])
     after = pool.line(job_row(session, "new"))
     assert [task_names(session, unit.tasks) for unit in iter(before.pop, None)] == [["old-0"]]
-    assert [task_names(session, unit.tasks) for unit in iter(after.pop, None)] == [["first-0"], ["old-0"]][ahead:]
+    assert [task_names(session, unit.tasks) for unit in iter(after.pop, None)] == [["first-0"], ["old-0"]]
 
 
 @pytest.mark.parametrize("taken_back", [True, False])

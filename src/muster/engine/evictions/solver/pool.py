@@ -14,7 +14,7 @@ from operator import itemgetter
 
 import numpy as np
 
-from muster.engine.evictions.candidates import ON_NODE, Candidates, Pool, willing
+from muster.engine.evictions.candidates import Candidates, Pool, willing
 from muster.engine.evictions.options import SolverOptions
 from muster.engine.evictions.surplus import broken_by, holds_minimum, job_surplus
 from muster.engine.gangs import next_victims, requests_of
@@ -23,6 +23,10 @@ from muster.framework import Eviction, Session
 from muster.snapshot import NO_ROW, Amounts, Mask, Pieces, Rows, Snapshot, TaskStatus
 
 _PROMISED = int(TaskStatus.PIPELINED)
+#: By state. Tasks on a node, and tasks that were promised one in this cycle: their places may be dealt anew.
+_TAKEABLE: Mask = np.isin(np.arange(len(TaskStatus)), (TaskStatus.RUNNING, TaskStatus.BOUND, TaskStatus.PIPELINED))
+#: The same with those that the cycle has placed but not yet bound.
+_OR_TAKEN_BACK: Mask = _TAKEABLE | (np.arange(len(TaskStatus)) == TaskStatus.ALLOCATED)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -83,10 +87,7 @@ class VictimPool(Pool):
     """The pool with all jobs that the action may take from, by queue, in the order in which they go."""
 
     def __init__(self, session: Session, kind: Eviction, options: SolverOptions) -> None:
-        statuses = ON_NODE.copy()
-        # What was promised in this cycle is dealt anew by who does not ask what becomes of it.
-        statuses[_PROMISED] = not options.looks_ahead
-        statuses[TaskStatus.ALLOCATED] = options.take_back_binds
+        statuses = _OR_TAKEN_BACK if options.take_back_binds else _TAKEABLE
         super().__init__(session, kind, statuses, bars=options.pass_over_protected)
         snapshot, tasks = session.snapshot, session.snapshot.tasks
         #: By queue and priority of the beneficiary.
