@@ -96,7 +96,9 @@ def config_of(case: Case) -> SchedulerConfig:
 
 def _option(plugin: Body) -> PluginOption:
     flags = {key: value for key, value in plugin.items() if key not in ("name", "arguments")}
-    return PluginOption(plugin["name"], flags, plugin.get("arguments") or {}, absent=False)
+    # Volcano shares out nodes that no pod may use.
+    own = {"countsTaintedNodes": True} if plugin["name"] == "proportion" else {}
+    return PluginOption(plugin["name"], flags, {**own, **(plugin.get("arguments") or {})}, absent=False)
 
 
 def _sharding(config: Body) -> Sharding | None:

@@ -6,10 +6,12 @@ import pytest
 
 from muster.api import KubeObject, Pod, Taint, Toleration
 from muster.cluster import MemoryCluster
-from muster.framework import Session
+from muster.framework import PluginOption, SchedulerConfig, Session, points
 from muster.scheduler import Scheduler, builtin_registry
+from muster.snapshot import Mirror
 from muster.snapshot.messages import Bind, Decision, Evict
 from muster.testing.builders import gang, node, pod, pod_group, queue
+from tests.plugins.queue_stage import REGISTRY
 from tests.plugins.test_foreign_room import CONFIGS, OURS, foreign, ours, session
 
 CONTROL_PLANE = Taint(key="node-role.kubernetes.io/control-plane", effect="NoSchedule")
@@ -72,6 +74,21 @@ def test_a_node_on_which_a_pod_has_stayed_is_shared() -> None:
 
 def test_what_others_hold_there_is_left_out_once() -> None:
     assert shared_cpus([*cluster(), foreign("system", 3, "control")]) == 8000
+
+
+def test_it_is_shared_out_as_in_volcano_where_that_is_asked_for() -> None:
+    mirror = Mirror([OURS])
+    for item in cluster():
+        mirror.upsert(item)
+    deserved = []
+    for counts in (False, True):
+        option = PluginOption("proportion", arguments={"countsTaintedNodes": counts})
+        stage = Session(mirror.snapshot(), SchedulerConfig((), ((option,),)), REGISTRY)
+        [ask] = stage.asked(points.QUEUE_DESERVED)
+        amounts = ask(stage.snapshot.queues.index["a"])
+        assert amounts is not None
+        deserved.append(int(amounts[stage.snapshot.axis.index["cpu"]]))
+    assert deserved == [3000, 4000]
 
 
 def test_a_taint_that_only_discourages_keeps_nothing_back() -> None:

@@ -11,11 +11,12 @@ resource that other queues' guarantees use up.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, ClassVar
 
+import msgspec
 import numpy as np
 
-from muster.framework.plugin import Eviction, Evictor, Plugin, Rejection, Vote
+from muster.framework.plugin import Arguments, Eviction, Evictor, Plugin, Rejection, Vote
 from muster.framework.reasons import QUEUE_CLOSED
 from muster.plugins.queues.queue_books import QueueBooks, slots
 from muster.snapshot import NO_ROW, Amounts, Rows
@@ -24,27 +25,43 @@ if TYPE_CHECKING:
     from muster.framework.session import Session
 
 
+class ProportionArguments(Arguments, frozen=True, kw_only=True):
+    """Arguments of the proportion plugin."""
+
+    counts_tainted: Annotated[
+        bool,
+        msgspec.Meta(description="Share out nodes whose taints no pod tolerates as well, as Volcano does."),
+    ] = msgspec.field(default=False, name="countsTaintedNodes")
+
+
 class Proportion(Plugin):
     """Fair shares of the whole cluster, by queue weight."""
 
     name = "proportion"
     summary = "Divide the cluster among queues by weight, within their guarantee, capability and demand."
+    Args: ClassVar[type[Arguments]] = ProportionArguments
     victim_kinds = frozenset({Eviction.RECLAIM})
     steady_victims = True
+
+    def __init__(self, arguments: Arguments) -> None:
+        super().__init__(arguments)
+        assert isinstance(arguments, ProportionArguments)
+        self._counts_tainted = arguments.counts_tainted
 
     def open(self, session: Session) -> None:
         super().open(session)
         snapshot = session.snapshot
+        shared = session.shared_total + (snapshot.behind_taints() if self._counts_tainted else 0)
         self._queues = snapshot.queues
         self._books = QueueBooks(session)
         self._pods = self._books.pods_column
         self._open: list[bool] = [record.open for record in snapshot.queues.records]
         self._priority: list[int] = [-record.priority for record in snapshot.queues.records]
         guarantees = self._books.guarantees()
-        unreserved = np.maximum(session.shared_total - guarantees.sum(axis=0), 0)
+        unreserved = np.maximum(shared - guarantees.sum(axis=0), 0)
         limits = np.minimum(unreserved + guarantees, self._books.capabilities())
         self._entrance = self._books.entrance_limits(limits)
-        deserved = self._divide(guarantees, limits)
+        deserved = self._divide(shared, guarantees, limits)
         #: int64[queues, resources]: what each queue deserves, fixed for the session.
         self.deserved: Amounts = deserved
         self._deserved: list[list[int]] = deserved.tolist()
@@ -53,13 +70,13 @@ class Proportion(Plugin):
         ]
         self._reserved: list[list[int]] | None = None
 
-    def _divide(self, guarantees: Amounts, limits: Amounts) -> Amounts:
+    def _divide(self, shared: Amounts, guarantees: Amounts, limits: Amounts) -> Amounts:
         """Water filling per resource, among the queues that have jobs."""
         deserved: Amounts = np.zeros_like(guarantees)
         rows = self._books.queues_with_jobs()
         weights = [max(0, self._queues.records[row].weight) for row in rows]
         caps = np.minimum(self._books.by_queue(self._books.requests()), limits)
-        for column, total in enumerate(self.session.shared_total.tolist()):
+        for column, total in enumerate(shared.tolist()):
             deserved[rows, column] = water_fill(
                 total, weights, guarantees[rows, column].tolist(), caps[rows, column].tolist()
             )

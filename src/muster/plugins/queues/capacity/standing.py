@@ -74,7 +74,9 @@ def flat_standing(session: Session, books: QueueBooks) -> Standing:
     """Queues side by side."""
     guarantees = books.guarantees()
     promised = guarantees.sum(axis=0)
-    limits = np.minimum(np.maximum(session.shared_total - promised, 0) + guarantees, books.capabilities())
+    # Nothing is divided here: nodes behind taints are no part of a share, and limit nobody.
+    capacity = session.shared_total + session.snapshot.behind_taints()
+    limits = np.minimum(np.maximum(capacity - promised, 0) + guarantees, books.capabilities())
     deserved, named = _deserved(session, books)
     # A limit counts for what the cluster has; a queue may deserve what is yet to be added.
     exists = (session.total > promised) | (guarantees > 0)
