@@ -169,7 +169,7 @@ def queue_overview(session: Session) -> QueueOverview:
     return QueueOverview(
         total=session.snapshot.axis.amounts(session.total),
         held_by_others=session.snapshot.axis.amounts(session.snapshot.held_by_others()),
-        behind_taints=session.snapshot.axis.amounts(session.snapshot.behind_taints()),
+        behind_taints=session.snapshot.axis.amounts(session.behind_taints),
         top=tuple(reader.view(row) for row in tops),
         broken=tuple(reader.view(row) for row in sorted(table.broken)),
         missing=tuple(sorted(reader.missing.items())),

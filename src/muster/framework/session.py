@@ -114,7 +114,8 @@ class Session(OrderQuestions, PlacingQuestions, VictimQuestions):
         #: Capacity of the ready nodes, and the part of it that queues share: not what others hold, nor what lies behind
         #: taints that no pod tolerates.
         self.total = snapshot.total()
-        self.shared_total: Amounts = np.maximum(self.total - snapshot.held_by_others() - snapshot.behind_taints(), 0)
+        self.behind_taints = snapshot.behind_taints()
+        self.shared_total: Amounts = np.maximum(self.total - snapshot.held_by_others() - self.behind_taints, 0)
         #: What queues have had in the past, by queue and resource, as a fraction of the cluster; empty: nobody counts.
         self.usage: Mapping[str, Mapping[str, float]] = {} if usage is None else usage
         #: Moments that plugins remember from one cycle to the next, under their own names; lost with the process.

@@ -51,7 +51,7 @@ class Proportion(Plugin):
     def open(self, session: Session) -> None:
         super().open(session)
         snapshot = session.snapshot
-        shared = session.shared_total + (snapshot.behind_taints() if self._counts_tainted else 0)
+        shared = session.shared_total + (session.behind_taints if self._counts_tainted else 0)
         self._queues = snapshot.queues
         self._books = QueueBooks(session)
         self._pods = self._books.pods_column

@@ -75,7 +75,7 @@ def flat_standing(session: Session, books: QueueBooks) -> Standing:
     guarantees = books.guarantees()
     promised = guarantees.sum(axis=0)
     # Nothing is divided here: nodes behind taints are no part of a share, and limit nobody.
-    capacity = session.shared_total + session.snapshot.behind_taints()
+    capacity = session.shared_total + session.behind_taints
     limits = np.minimum(np.maximum(capacity - promised, 0) + guarantees, books.capabilities())
     deserved, named = _deserved(session, books)
     # A limit counts for what the cluster has; a queue may deserve what is yet to be added.
