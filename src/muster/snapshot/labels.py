@@ -102,9 +102,14 @@ class TaintColumn:
         return mask
 
     def closed_to(self, pods: Iterable[Pod]) -> Mask:
-        """Nodes whose taints none of the pods tolerates; pods are asked about until one does."""
+        """Nodes whose taints none of the pods tolerates."""
         closed = np.fromiter((any(t.effect in _FORBIDDING for t in taints) for taints in self.sets), np.bool_)
-        for pod in pods if closed.any() else ():
+        # Most pods tolerate the same, and what they tolerate decides.
+        alike = {
+            tuple((each.key, each.operator, each.value, each.effect) for each in pod.spec.tolerations): pod
+            for pod in (pods if closed.any() else ())
+        }
+        for pod in alike.values():
             closed &= self.forbidden(pod)
             if not closed.any():
                 break
